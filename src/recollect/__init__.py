@@ -1,0 +1,62 @@
+"""Recollect: the memory an AI agent can trust. One SQLite file, found by word and by meaning, offline."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recollect.engine import Recollect
+    from recollect.engine import open_memory as open
+    from recollect.errors import (
+        Ambiguous,
+        ConfigError,
+        EmbedderError,
+        EmbedderUnavailable,
+        InvalidInput,
+        MissingExtra,
+        NotFound,
+        RecollectError,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+    )
+    from recollect.records import Hit, Memories, Memory, Page, Results
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Ambiguous",
+    "ConfigError",
+    "EmbedderError",
+    "EmbedderUnavailable",
+    "Hit",
+    "InvalidInput",
+    "Memories",
+    "Memory",
+    "MissingExtra",
+    "NotFound",
+    "Page",
+    "Recollect",
+    "RecollectError",
+    "Results",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "open",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first asked for: `recollect --help` must not wait for numpy."""
+    if name not in __all__:
+        raise AttributeError(f"module 'recollect' has no attribute {name!r}")
+    if name == "open":
+        return import_module("recollect.engine").open_memory
+    for module in ("recollect.errors", "recollect.records", "recollect.engine"):
+        found = getattr(import_module(module), name, None)
+        if found is not None:
+            return found
+    raise AttributeError(name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

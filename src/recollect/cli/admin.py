@@ -1,0 +1,124 @@
+"""Looking after a memory: numbers, soundness, vectors, settings."""
+
+import os
+from pathlib import Path
+
+import click
+
+from recollect import config
+from recollect.cli.app import Session
+from recollect.cli.options import Bar, json_option, print_json
+from recollect.present.render import flat_json
+
+
+@click.command("stats")
+@json_option
+@click.pass_obj
+def stats_command(session: Session, /, as_json: bool) -> None:
+    """
+    Show how much there is, and of what.
+
+    \b
+    Example:
+        recollect stats --json
+    """
+    with session.open(reading=True) as memory:
+        stats = flat_json(memory.stats())
+    if as_json:
+        print_json(stats)
+        return
+    models = stats.pop("models")
+    for name, value in stats.items():
+        click.echo(f"{name.replace('_', ' '):<12} {'-' if value is None else value}")
+    for model, count in models.items():
+        click.echo(f"{'':<12} {count} vectors of {model}")
+
+
+@click.command("check")
+@click.option("--repair", is_flag=True, help="Make anew what does not agree with the text.")
+@json_option
+@click.pass_obj
+def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
+    """
+    Check the database, its indexes and its vectors. The exit code is 1 where something is left broken.
+
+    \b
+    Example:
+        recollect check --repair
+    """
+    with session.open(reading=not repair, embedder=None if repair else "none") as memory:
+        report = memory.check(repair=repair)
+    if as_json:
+        print_json(flat_json(report))
+    else:
+        for problem in report.problems:
+            click.echo(f"{'repaired' if problem in report.repaired else 'broken'}: {problem}")
+        if report.ok:
+            click.echo(f"All is well: {report.memories} memories, {report.vectors} vectors.")
+        elif not repair:
+            click.echo("`recollect check --repair` makes indexes and vectors anew.", err=True)
+    return 0 if report.ok else 1
+
+
+@click.command("reembed")
+@click.option("--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: the configured one).")
+@click.option("--prune", is_flag=True, help="Remove the vectors of all other models when it is done.")
+@json_option
+@click.pass_obj
+def reembed_command(session: Session, /, embedder: str | None, prune: bool, as_json: bool) -> None:
+    """
+    Make missing vectors, or all of them with another model. Stopped at any point, it goes on from there.
+
+    \b
+    Example:
+        recollect reembed --embedder ollama:nomic-embed-text
+    """
+    with session.open(embedder=embedder) as memory:
+        missing = memory.stats().pending
+        with Bar("Embedding", missing) as bar:
+            done = memory.reembed(prune=prune, progress=bar)
+    if as_json:
+        print_json({"embedded": done})
+    else:
+        click.echo(f"Made {done} vectors.")
+
+
+@click.group("config", invoke_without_command=True)
+@json_option
+@click.pass_context
+def config_command(context: click.Context, as_json: bool) -> None:
+    """
+    Show or change settings.
+
+    \b
+    Example:
+        recollect config
+        recollect config set profile rank
+    """
+    if context.invoked_subcommand:
+        return
+    loaded = context.obj.loaded
+    values = flat_json(loaded.settings)
+    if as_json:
+        print_json(values)
+        return
+    for name, value in values.items():
+        click.echo(f"{name:<13} {'-' if value is None else value!s:<24} {loaded.origins.get(name, 'default')}")
+    click.echo(f"Your settings: {config.user_file(os.environ)}", err=True)
+
+
+@config_command.command("set")
+@click.argument("name")
+@click.argument("value")
+@click.option("--project", is_flag=True, help="In recollect.toml of this folder, not in your own settings.")
+def set_command(name: str, value: str, project: bool) -> None:
+    """
+    Change a setting.
+
+    \b
+    Example:
+        recollect config set embedder ollama:nomic-embed-text
+    """
+    file = Path.cwd() / config.PROJECT_FILE if project else config.user_file(os.environ)
+    config.write(file, name, value)
+    click.echo(f"{name} = {value}  ({file})")

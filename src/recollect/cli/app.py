@@ -1,0 +1,143 @@
+"""The command line. Commands are imported when they are called, so that `recollect --help` is instant."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recollect.config import Loaded, load
+from recollect.errors import RecollectError
+
+COMMANDS = {
+    "add": "memory",
+    "get": "memory",
+    "list": "memory",
+    "update": "memory",
+    "forget": "memory",
+    "restore": "memory",
+    "purge": "memory",
+    "search": "search",
+    "stats": "admin",
+    "check": "admin",
+    "reembed": "admin",
+    "config": "admin",
+    "demo": "demo",
+}
+HELP = {
+    "add": "Remember something.",
+    "get": "Show memories by id.",
+    "list": "List memories, newest first.",
+    "update": "Change a memory; what it said before is kept.",
+    "forget": "Take a memory out of every search.",
+    "restore": "Bring a forgotten memory back.",
+    "purge": "Erase forgotten memories for good.",
+    "search": "Find memories by word and by meaning.",
+    "stats": "Show how much there is, and of what.",
+    "check": "Check the database, its indexes and its vectors.",
+    "reembed": "Make missing vectors, or all of them with another model.",
+    "config": "Show or change settings.",
+    "demo": "Show what Recollect does, in a temporary database.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"recollect.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(HELP.items()))
+
+
+class Session:
+    """What a command needs: the settings, and a memory opened by them."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self._arguments = arguments
+
+    @property
+    def loaded(self) -> Loaded:
+        return load(os.environ, Path.cwd(), self._arguments)
+
+    def open(self, *, reading: bool = False, embedder: str | None = None) -> Any:
+        """The memory. A command that only reads makes no file where there is none, and needs no right to write."""
+        from recollect.engine import default_path, open_memory
+
+        settings = self.loaded.settings
+        target = Path(settings.database).expanduser() if settings.database else default_path()
+        in_memory = settings.database == ":memory:"
+        absent = reading and not in_memory and not target.exists()
+        read_only = reading and not in_memory and (absent or not os.access(target, os.W_OK))
+        return open_memory(
+            ":memory:" if in_memory else target,
+            namespace=settings.namespace,
+            embedder=embedder or settings.embedder,
+            profile=settings.profile,
+            read_only=read_only,
+            busy_timeout=settings.busy_timeout,
+            synchronous=settings.synchronous,
+            threads=settings.threads,
+        )
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--db", "database", metavar="TARGET", help="The database file (default: your own).")
+@click.option("--namespace", metavar="NAME", help="A wall between memories: nothing crosses it.")
+@click.version_option(package_name="recollect")
+@click.pass_context
+def app(context: click.Context, database: str | None, namespace: str | None) -> None:
+    """
+    Recollect: the memory an AI agent can trust. One file on your machine, found by word and by meaning.
+
+    \b
+    Example:
+        recollect add "We deploy with `make ship` from the release branch" --project api
+        recollect search "how do we ship code?"
+    """
+    context.obj = Session({"database": database, "namespace": namespace})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; whatever goes wrong ends as one line on stderr and an exit code."""
+    _utf8()
+    try:
+        outcome = app.main(arguments, prog_name="recollect", standalone_mode=False)
+        sys.exit(outcome if isinstance(outcome, int) else 0)
+    except click.ClickException as exc:
+        exc.show()
+        sys.exit(exc.exit_code)
+    except RecollectError as exc:
+        click.echo(f"Error: {_one_line(str(exc))}", err=True)
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does; Python must not complain while it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _utf8() -> None:
+    """Any text can be printed, whatever the terminal's encoding says."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            reconfigure(encoding="utf-8", errors="replace")

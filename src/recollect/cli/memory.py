@@ -1,0 +1,270 @@
+"""Memories in, one by one or many; shown, changed, forgotten and brought back."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from recollect.cli.app import Session
+from recollect.cli.options import Bar, filters, json_option, print_json, style
+from recollect.errors import InvalidInput
+from recollect.present.render import memory_json, memory_line, memory_text, timestamp, version_json
+
+_details = (
+    click.option("--project", help="The project it belongs to."),
+    click.option("--sector", help="reflective, semantic, procedural, emotional or episodic."),
+    click.option("--tier", help="session, project or global."),
+    click.option("--kind", help="What it is, in a word of your own: decision, bug, preference ..."),
+    click.option("--tag", "tags", multiple=True, help="A tag (repeat for several)."),
+    click.option("--salience", type=float, help="How much it matters (0..1)."),
+    click.option("--source", help="Where it comes from."),
+    click.option("--title", help="A title."),
+    click.option("--summary", help="A summary."),
+)
+
+
+def details(command: Any) -> Any:
+    for option in reversed(_details):
+        command = option(command)
+    return command
+
+
+@click.command("add")
+@click.argument("text", required=False)
+@click.option("--file", "file", type=click.Path(dir_okay=False), help="Remember the text of this file.")
+@click.option("--jsonl", "jsonl", metavar="FILE", help="Remember many: one JSON object or text a line (- reads stdin).")
+@details
+@click.option("--metadata", help="A JSON object to keep with it.")
+@click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
+@click.option("--id", "id", help="An id of your own.")
+@json_option
+@click.pass_obj
+def add_command(
+    session: Session, /, text: str | None, file: str | None, jsonl: str | None, as_json: bool, **fields: Any
+) -> None:
+    """
+    Remember something. TEXT may be - to read it from standard input.
+
+    \b
+    Example:
+        recollect add "Retries are capped at 5, see ADR-016" --project api --tag decision
+        git log -1 --format=%B | recollect add - --kind commit
+        recollect add --jsonl notes.jsonl
+    """
+    given = [source for source in (text, file, jsonl) if source is not None]
+    if len(given) != 1:
+        raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
+    defaults = _fields(fields)
+    if jsonl is not None:
+        _add_many(session, jsonl, defaults, as_json)
+        return
+    content = _content(text, file)
+    with session.open() as memory:
+        added = memory.add(content, **{"project": session.loaded.settings.project} | defaults)
+    if as_json:
+        print_json(memory_json(added))
+    else:
+        click.echo(f"Remembered {memory_line(added, style())}")
+
+
+def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: bool) -> None:
+    defaults = {"project": session.loaded.settings.project} | defaults
+    with _stream(source) as stream, session.open() as memory, Bar("Adding", _lines(source)) as bar:
+        ids = memory.add_many(({**defaults, **item} for item in _items(stream)), progress=bar)
+    if as_json:
+        print_json({"added": len(ids), "ids": ids})
+    else:
+        click.echo(f"Remembered {len(ids)} memories.")
+
+
+@click.command("get")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--history", is_flag=True, help="Show what each said before its updates, too.")
+@json_option
+@click.pass_obj
+def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_json: bool) -> int:
+    """
+    Show memories by id; a unique beginning or ending of 6 characters or more will do.
+
+    \b
+    Example:
+        recollect get 4f2a91bc
+    """
+    with session.open(reading=True, embedder="none") as memory:
+        found = memory.get(list(ids))
+        versions = {one.id: memory.history(one.id) for one in found} if history else {}
+    if as_json:
+        memories = [
+            memory_json(one) | ({"history": [version_json(old) for old in versions[one.id]]} if history else {})
+            for one in found
+        ]
+        print_json({"memories": memories, "missing": list(found.missing)})
+    else:
+        for one in found:
+            click.echo(memory_text(one, style()))
+            for old in versions.get(one.id, ()):
+                click.echo(style()(f"  until {timestamp(old.replaced_at)}: {old.content}", dim=True))
+    if found.missing:
+        click.echo(f"Error: no memory has the id {', '.join(found.missing)}; `recollect list` shows ids", err=True)
+    return 1 if found.missing else 0
+
+
+@click.command("list")
+@click.option("--limit", default=20, show_default=True, help="How many.")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--deleted", is_flag=True, help="List the forgotten ones instead.")
+@filters
+@json_option
+@click.pass_obj
+def list_command(
+    session: Session, /, limit: int, cursor: str | None, deleted: bool, as_json: bool, **given: Any
+) -> None:
+    """
+    List memories, newest first.
+
+    \b
+    Example:
+        recollect list --project api --tag decision --since 2026-01-01
+    """
+    with session.open(reading=True, embedder="none") as memory:
+        page = memory.list(limit=limit, cursor=cursor, deleted=deleted, **_fields(given))
+    if as_json:
+        print_json({"memories": [memory_json(one) for one in page], "cursor": page.cursor})
+        return
+    for one in page:
+        click.echo(memory_line(one, style()))
+    if not page:
+        click.echo("Nothing here yet.", err=True)
+    if page.cursor:
+        click.echo(f"More: recollect list --cursor {page.cursor}", err=True)
+
+
+@click.command("update")
+@click.argument("id")
+@click.argument("text", required=False)
+@details
+@click.option("--metadata", help="A JSON object in place of the old one.")
+@json_option
+@click.pass_obj
+def update_command(session: Session, /, id: str, text: str | None, as_json: bool, **fields: Any) -> None:
+    """
+    Change a memory; what it said before is kept (`recollect get ID --history`).
+
+    \b
+    Example:
+        recollect update 4f2a91bc "Retries are capped at 3 now" --tag decision
+    """
+    changes = _fields(fields) | ({} if text is None else {"content": _content(text, None)})
+    with session.open() as memory:
+        updated = memory.update(id, **changes)
+    if as_json:
+        print_json(memory_json(updated))
+    else:
+        click.echo(f"Updated {memory_line(updated, style())}")
+
+
+@click.command("forget")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--hard", is_flag=True, help="Erase at once; it cannot be restored.")
+@click.pass_obj
+def forget_command(session: Session, /, ids: tuple[str, ...], hard: bool) -> None:
+    """
+    Take memories out of every search. They can be restored until `recollect purge`.
+
+    \b
+    Example:
+        recollect forget 4f2a91bc
+    """
+    with session.open(embedder="none") as memory:
+        for id in ids:
+            memory.forget(id, hard=hard)
+            click.echo(f"Erased {id}" if hard else f"Forgot {id}; `recollect restore {id}` brings it back")
+
+
+@click.command("restore")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.pass_obj
+def restore_command(session: Session, /, ids: tuple[str, ...]) -> None:
+    """
+    Bring forgotten memories back.
+
+    \b
+    Example:
+        recollect restore 4f2a91bc
+    """
+    with session.open(embedder="none") as memory:
+        for id in ids:
+            click.echo(f"Restored {memory_line(memory.restore(id), style())}")
+
+
+@click.command("purge")
+@click.option("--before", metavar="TIME", help="Only what was forgotten before this time.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@click.pass_obj
+def purge_command(session: Session, /, before: str | None, yes: bool, as_json: bool) -> None:
+    """
+    Erase forgotten memories for good, and rewrite the file so that nothing of them is left in it.
+
+    \b
+    Example:
+        recollect purge --before 2026-01-01 --yes
+    """
+    if not yes and sys.stdin.isatty():
+        click.confirm("Erase what was forgotten? It cannot be brought back.", abort=True)
+    with session.open(embedder="none") as memory:
+        gone = memory.purge(before=before)
+    if as_json:
+        print_json({"purged": gone})
+    else:
+        click.echo(f"Erased {gone} forgotten memories.")
+
+
+def _fields(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the command line, without what was not."""
+    fields = {name: value for name, value in given.items() if value is not None and value != ()}
+    if "metadata" in fields:
+        try:
+            fields["metadata"] = json.loads(fields["metadata"])
+        except ValueError as exc:
+            raise InvalidInput(f"--metadata is not JSON: {exc}") from exc
+    return fields
+
+
+def _content(text: str | None, file: str | None) -> str:
+    if text is not None and text != "-":
+        return text
+    with _stream(file if file is not None else "-") as stream:
+        return stream.read().strip("\n")
+
+
+def _stream(source: str) -> IO[str]:
+    try:
+        return click.open_file(source, encoding="utf-8", errors="surrogateescape")
+    except OSError as exc:
+        raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc
+
+
+def _lines(source: str) -> int | None:
+    """How many lines a file has, for the progress bar; unknown for standard input."""
+    if source == "-" or not Path(source).is_file():
+        return None
+    with Path(source).open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _items(stream: IO[str]) -> Iterator[dict[str, Any]]:
+    """One memory a line: a JSON object with the fields of `add`, or a JSON text."""
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+        except ValueError as exc:
+            raise InvalidInput(f"line {number} is not JSON: {exc}. The lines before it were kept") from exc
+        if not isinstance(item, str | dict):
+            raise InvalidInput(f"line {number} is neither an object nor a text. The lines before it were kept")
+        yield {"content": item} if isinstance(item, str) else item

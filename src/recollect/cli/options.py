@@ -1,0 +1,59 @@
+"""Options that several commands take, and how they answer."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def filters(command: F) -> F:
+    """The filters of search and list."""
+    for option in reversed(
+        (
+            click.option("--project", multiple=True, help="Only this project (repeat for any of several)."),
+            click.option("--sector", multiple=True, help="Only this sector."),
+            click.option("--tier", multiple=True, help="Only this tier."),
+            click.option("--kind", multiple=True, help="Only this kind."),
+            click.option("--tag", "tags", multiple=True, help="Only with this tag (repeat for all of several)."),
+            click.option("--source", multiple=True, help="Only from this source."),
+            click.option("--since", metavar="TIME", help="Only from this time on."),
+            click.option("--until", metavar="TIME", help="Only before this time."),
+            click.option("--min-salience", type=float, help="Only at least this salient (0..1)."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def style() -> Callable[..., str]:
+    """Colour on a terminal, plain text elsewhere."""
+    return click.style if sys.stdout.isatty() else lambda text, **_: text
+
+
+class Bar:
+    """A progress bar on a terminal's stderr; silent elsewhere. `length` may be unknown."""
+
+    def __init__(self, label: str, length: int | None = None) -> None:
+        self._bar: Any = click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
+        self._done = 0
+
+    def __enter__(self) -> "Bar":
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._bar.__exit__(*details)
+
+    def __call__(self, done: int) -> None:
+        self._bar.update(done - self._done)
+        self._done = done

@@ -1,0 +1,158 @@
+"""
+Settings: defaults < the user's config.toml < the project's recollect.toml < RECOLLECT_... < arguments.
+
+Only surfaces read them; `recollect.open` never does.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import ConfigError
+
+PROJECT_FILE = "recollect.toml"
+USER_FILE = "config.toml"
+# A project's file comes with the project, so it may not decide where the user's memories are sent.
+PROJECT_EMBEDDERS = ("local", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be set. `database` None is the user's own one."""
+
+    database: str | None = None
+    namespace: str = "default"
+    project: str | None = None
+    embedder: str = "local"
+    profile: str = "balanced"
+    threads: int | None = None
+    busy_timeout: float = 30.0
+    synchronous: str = "full"
+
+
+_TYPES: Mapping[str, type] = {
+    "database": str,
+    "namespace": str,
+    "project": str,
+    "embedder": str,
+    "profile": str,
+    "threads": int,
+    "busy_timeout": float,
+    "synchronous": str,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and for each that is not a default, where it came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any]) -> Loaded:
+    """Put the settings together, each from the place that counts most."""
+    user = user_file(environ)
+    project = project_file(folder)
+    layers: list[tuple[str, Mapping[str, Any]]] = [(str(user), _read(user))]
+    if project:
+        layers.append((str(project), _of_project(project)))
+    layers.append(("environment", _of_environment(environ)))
+    layers.append(("argument", {name: value for name, value in arguments.items() if value is not None}))
+    settings = Settings()
+    origins: dict[str, str] = {}
+    for origin, values in layers:
+        settings = replace(settings, **values)
+        origins |= dict.fromkeys(values, origin)
+    return Loaded(settings, origins)
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The user's own config file; RECOLLECT_CONFIG names another."""
+    if named := environ.get("RECOLLECT_CONFIG"):
+        return Path(named)
+    from platformdirs import user_config_path
+
+    return user_config_path("recollect", appauthor=False) / USER_FILE
+
+
+def project_file(folder: Path) -> Path | None:
+    """The nearest recollect.toml in this folder or one above it."""
+    return next((file for place in (folder, *folder.parents) if (file := place / PROJECT_FILE).is_file()), None)
+
+
+def write(file: Path, name: str, text: str) -> None:
+    """Set one value in a config file, leaving every other line as it is."""
+    value = _converted(name, text, str(file))
+    line = f"{name} = {_toml(value)}"
+    old = file.read_text("utf-8") if file.exists() else ""
+    pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
+    new = pattern.sub(lambda _: line, old, count=1) if pattern.search(old) else f"{line}\n{old}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(file.name + ".part")
+    part.write_text(new, "utf-8")
+    part.replace(file)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        values = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"{file} cannot be read: {exc}") from exc
+    return {name: _typed(name, value, str(file)) for name, value in values.items()}
+
+
+def _of_project(file: Path) -> dict[str, Any]:
+    values = _read(file)
+    if values.get("embedder", "none") not in PROJECT_EMBEDDERS:
+        raise ConfigError(
+            f"{file} sets embedder = {values['embedder']!r}; a project's file can choose only "
+            f"{' or '.join(PROJECT_EMBEDDERS)}: set it in your own config (`recollect config set embedder ...`)"
+        )
+    if "database" in values:
+        values["database"] = str(file.parent / Path(values["database"]).expanduser())
+    return values
+
+
+def _of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    names = {"RECOLLECT_DB": "database"} | {f"RECOLLECT_{name.upper()}": name for name in _TYPES if name != "database"}
+    return {
+        name: _converted(name, environ[variable], variable) for variable, name in names.items() if environ.get(variable)
+    }
+
+
+def _converted(name: str, text: str, origin: str) -> Any:
+    """A value that came as text."""
+    kind = _TYPES.get(name)
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise ConfigError(f"{name} = {text!r} in {origin} is not a number") from None
+    return _typed(name, text, origin)
+
+
+def _typed(name: str, value: Any, origin: str) -> Any:
+    if name not in _TYPES:
+        raise ConfigError(f"{origin} sets {name!r}, which is no setting; there are: {', '.join(_TYPES)}")
+    kind = _TYPES[name]
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ConfigError(f"{name} = {value!r} in {origin} must be {'text' if kind is str else 'a number'}")
+    return value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value)
+
+
+assert {field.name for field in fields(Settings)} == set(_TYPES)

@@ -1,0 +1,345 @@
+"""Recollect itself: every stage composed into the calls that users and surfaces make."""
+
+import builtins
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, overload
+
+from recollect import inputs
+from recollect.embed import resolve
+from recollect.embed.base import Embedder
+from recollect.errors import InvalidInput, NotFound
+from recollect.ingest.vectorize import BATCH, Vectorizer
+from recollect.present.hits import page
+from recollect.rank.fuse import Candidate, rank
+from recollect.records import Filter, Memories, Memory, Page, Query, Report, Results, Stats, Version
+from recollect.retrieve import options
+from recollect.retrieve.legs import Found, Legs
+from recollect.retrieve.query import parse
+from recollect.store.base import Store, Unembedded
+from recollect.store.sqlite import SqliteStore
+
+REINFORCEMENT = 0.1
+
+
+class Recollect:
+    """
+    A memory: text in, found again by word and by meaning.
+
+    Made by `recollect.open`. One object serves any number of threads; close it, or use it in a `with` block.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder | None, *, profile: str = "balanced") -> None:
+        self._store = store
+        self._profile = options.profile(profile)
+        self._vectorizer = Vectorizer(store, embedder)
+        self._legs = Legs(store, self._vectorizer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file and of every thread. Closing twice is fine."""
+        self._legs.close()
+        self._store.close()
+
+    # Writing
+
+    def add(
+        self,
+        content: str,
+        *,
+        project: str | None = None,
+        sector: str | None = None,
+        tier: str | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        salience: float | None = None,
+        source: str | None = None,
+        title: str | None = None,
+        summary: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | str | float | None = None,
+        id: str | None = None,
+    ) -> Memory:
+        """
+        Remember something. It is safe on disk and found by its words when this returns, and by its meaning too
+        unless the model failed. The same text again in the same project reinforces the memory that is there.
+        """
+        fields = dict(
+            content=content, project=project, sector=sector, tier=tier, kind=kind, tags=tags, salience=salience,
+            source=source, title=title, summary=summary, metadata=metadata, created_at=created_at, id=id,
+        )  # fmt: skip
+        (kept,) = self._store.add([inputs.draft(fields, datetime.now(UTC))], REINFORCEMENT)
+        self._give_vectors([kept.pending] if kept.pending else [])
+        return kept.memory
+
+    def add_many(
+        self, items: Iterable[str | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
+    ) -> builtins.list[str]:
+        """
+        Remember many things, each a text or a mapping with the fields of `add`; gives their ids in order.
+
+        They are committed in batches. An item that cannot be used stops it with an error that names the item; the
+        items before it are kept, and adding them again does no harm.
+        """
+        ids: list[str] = []
+        remaining = iter(items)
+        error: InvalidInput | None = None
+        while error is None and (batch := list(islice(remaining, BATCH))):
+            drafts = []
+            for offset, item in enumerate(batch):
+                try:
+                    fields = {"content": item} if isinstance(item, str) else dict(item)
+                    drafts.append(inputs.draft(fields, datetime.now(UTC)))
+                except (InvalidInput, TypeError, ValueError) as exc:
+                    number = len(ids) + offset + 1
+                    error = InvalidInput(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
+                    break
+            kept = self._store.add(drafts, REINFORCEMENT)
+            self._give_vectors([one.pending for one in kept if one.pending])
+            ids += [one.memory.id for one in kept]
+            if progress:
+                progress(len(ids))
+        if error:
+            raise error
+        return ids
+
+    def update(self, id: str, **changes: Any) -> Memory:
+        """Change fields of a memory; what it said before is kept in its history. None empties a field."""
+        memory, pending = self._store.update(_id(id), inputs.changes(changes), datetime.now(UTC))
+        if pending:
+            self._give_vectors([pending])
+        return memory
+
+    def forget(self, id: str, *, hard: bool = False) -> None:
+        """Take a memory out of every search. It can be restored until it is purged; `hard` erases it at once."""
+        if hard:
+            self._store.erase([_id(id)])
+        else:
+            self._store.forget(_id(id), datetime.now(UTC))
+
+    def restore(self, id: str) -> Memory:
+        """Bring a forgotten memory back."""
+        return self._store.restore(_id(id))
+
+    def purge(self, *, before: datetime | str | float | None = None) -> int:
+        """Erase forgotten memories for good, and rewrite the file so that nothing of them is left in it."""
+        return self._store.purge(None if before is None else inputs.moment(before, "before"))
+
+    # Reading
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        mode: str = "hybrid",
+        profile: str | None = None,
+        project: str | Sequence[str] | None = None,
+        sector: str | Sequence[str] | None = None,
+        tier: str | Sequence[str] | None = None,
+        kind: str | Sequence[str] | None = None,
+        tags: str | Sequence[str] | None = None,
+        source: str | Sequence[str] | None = None,
+        since: datetime | str | float | None = None,
+        until: datetime | str | float | None = None,
+        min_salience: float | None = None,
+        explain: bool = False,
+        **replaced: Any,
+    ) -> Results:
+        """
+        Find memories by word and by meaning, best first.
+
+        Filters hold within both legs, so a page is full whenever enough memories pass them. Every option of the
+        profile can be replaced by name: `grammar`, `fusion`, `alpha`, `weights`, `min_relevance` ... (see
+        `recollect.profiles.Profile`).
+        """
+        started = time.perf_counter()
+        base = self._profile if profile is None else options.profile(profile)
+        settled = options.settle(base, {**replaced, "limit": limit, "min_salience": min_salience})
+        way = options.mode(mode, settled)
+        filter = inputs.search_filter(
+            project=project, sector=sector, tier=tier, kind=kind, tags=tags, source=source, since=since, until=until,
+            min_salience=settled.min_salience,
+        )  # fmt: skip
+        question = parse(inputs.query_text(query), settled.grammar)
+        found = self._legs.run(question, filter, way, settled) if question else Found()
+        legs_done = time.perf_counter()
+        candidates, memories = self._candidates(found)
+        answer = page(rank(candidates, settled, time.time()), memories, question, settled)
+        ended = time.perf_counter()
+        return Results(
+            hits=answer.hits,
+            query=query,
+            mode=way,
+            profile=settled.name,
+            took_ms=(ended - started) * 1000,
+            degraded=found.degraded,
+            hidden=answer.hidden,
+            plan=_plan(question, found, legs_done - started, ended - legs_done) if explain else None,
+        )
+
+    def _candidates(self, found: Found) -> tuple[list[Candidate], dict[int, Memory]]:
+        """Everything a leg found, with the numbers ranking looks at."""
+        by_word = {match.key: (place, match.score) for place, match in enumerate(found.keyword, 1)}
+        by_meaning = {match.key: place for place, match in enumerate(found.vector, 1)}
+        keys = list(by_word | by_meaning)
+        rows = self._store.rows(keys, found.model, found.question) if keys else []
+        candidates = []
+        for row in rows:
+            keyword_rank, bm25 = by_word.get(row.key, (None, None))
+            candidates.append(
+                Candidate(
+                    key=row.key,
+                    bm25=bm25,
+                    keyword_rank=keyword_rank,
+                    similarity=row.similarity,
+                    vector_rank=by_meaning.get(row.key),
+                    created_at=row.memory.created_at.timestamp(),
+                    salience=row.memory.salience,
+                    sector=row.memory.sector,
+                )
+            )
+        return candidates, {row.key: row.memory for row in rows}
+
+    @overload
+    def get(self, ids: str) -> Memory: ...
+    @overload
+    def get(self, ids: builtins.list[str] | tuple[str, ...]) -> Memories: ...
+    def get(self, ids: str | builtins.list[str] | tuple[str, ...]) -> Memory | Memories:
+        """One memory by its id, or several in the order asked, naming those not found."""
+        if isinstance(ids, str):
+            (memory,) = self._store.find([_id(ids)])
+            if memory is None:
+                raise NotFound(f"no memory has the id {ids!r}; `recollect list` shows ids")
+            return memory
+        found = self._store.find([_id(id) for id in ids])
+        return Memories(
+            tuple(memory for memory in found if memory),
+            tuple(id for id, memory in zip(ids, found, strict=True) if not memory),
+        )
+
+    def history(self, id: str) -> builtins.list[Version]:
+        """What a memory said before its updates, latest first."""
+        return self._store.history(_id(id))
+
+    def list(self, *, limit: int = 50, cursor: str | None = None, deleted: bool = False, **filters: Any) -> Page:
+        """Memories newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidInput(f"limit must be a whole number of at least 1, not {limit!r}")
+        unknown = set(filters) - set(Filter.__slots__)
+        if unknown:
+            raise InvalidInput(f"{', '.join(sorted(unknown))}: no such filter; there are {', '.join(Filter.__slots__)}")
+        return self._store.page(inputs.search_filter(**filters), limit=limit, cursor=cursor, deleted=deleted)
+
+    # Looking after it
+
+    def stats(self) -> Stats:
+        """How much there is, of what, and which model's vectors are compared."""
+        return self._store.stats(self._vectorizer.model())
+
+    def check(self, *, repair: bool = False) -> Report:
+        """Compare every index and vector with the text; with `repair`, make anew what does not agree."""
+        report = self._store.check(repair=repair)
+        if repair and self._vectorizer.embedder is not None:
+            self._vectorizer.give([])
+        return report
+
+    def reembed(
+        self,
+        embedder: str | Embedder | None = None,
+        *,
+        prune: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """
+        Make the missing vectors of the active model, or of another one, which is then the active one.
+
+        Stopped at any point, it goes on from there the next time. Vectors of other models stay, and serve whoever
+        still uses those models, unless `prune` removes them at the end.
+        """
+        if embedder is not None:
+            self._vectorizer = Vectorizer(self._store, resolve(embedder))
+            self._legs = Legs(self._store, self._vectorizer)
+        done = self._vectorizer.give_all(progress)
+        model = self._vectorizer.model()
+        if prune and model:
+            self._store.drop_other_vectors(model)
+        return done
+
+    def _give_vectors(self, texts: builtins.list[Unembedded]) -> None:
+        if self._vectorizer.embedder is not None:
+            self._vectorizer.give(texts)
+
+
+def open_memory(
+    target: str | Path | None = None,
+    *,
+    namespace: str = "default",
+    embedder: str | Embedder | None = None,
+    profile: str = "balanced",
+    read_only: bool = False,
+    busy_timeout: float = 30.0,
+    synchronous: str = "full",
+    threads: int | None = None,
+) -> Recollect:
+    """
+    Open a memory, creating it where there is none.
+
+    `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model,
+    "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`, `dimensions` and
+    `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key.
+    `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut.
+    """
+    options.profile(profile)
+    inputs.choice(synchronous, ("full", "normal"), "synchronous")
+    inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
+    model = resolve(embedder, threads=threads)
+    path = str(default_path() if target is None else target)
+    if not path:
+        raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
+    if read_only and path != ":memory:" and not Path(path).exists():
+        path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
+    store = SqliteStore(
+        path,
+        namespace=inputs.required_name(namespace, "namespace"),
+        read_only=read_only,
+        busy_timeout=busy_timeout,
+        synchronous=synchronous,
+    )
+    return Recollect(store, model, profile=profile)
+
+
+def default_path() -> Path:
+    """The user's own database, where their system keeps such things."""
+    from platformdirs import user_data_path
+
+    return user_data_path("recollect", appauthor=False) / "memory.db"
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"an id must be text, not {value!r}")
+    return inputs.clean(value)
+
+
+def _plan(query: Query, found: Found, legs_seconds: float, rank_seconds: float) -> dict[str, Any]:
+    return {
+        "terms": [term.text + "*" * term.prefix for term in query.terms],
+        "left_out": [term.text for term in query.spare],
+        "keyword_candidates": len(found.keyword),
+        "vector_candidates": len(found.vector),
+        "below_min_similarity": found.too_far,
+        "legs_ms": round(legs_seconds * 1000, 3),
+        "ranking_ms": round(rank_seconds * 1000, 3),
+    }

@@ -1,0 +1,61 @@
+"""
+Everything Recollect raises on purpose, as one tree.
+
+* RecollectError
+  + NotFound               no memory answers to that id
+  + Ambiguous              several memories answer to that part of an id
+  + InvalidInput           an argument cannot be used; nothing was written
+  + StoreError             the database refused an operation
+    - StoreBusy            another process held the write lock for too long
+    - StoreCorrupt         the file is not a sound Recollect database
+  + EmbedderError          a model failed to turn text into vectors
+    - EmbedderUnavailable  the model is not there, or cannot be reached
+  + MissingExtra           an optional dependency is not installed
+  + ConfigError            a setting cannot be used
+
+Every message is fit for a user: what happened, why, and what to do.
+"""
+
+
+class RecollectError(Exception):
+    """Base of all we raise on purpose; its message is fit for a user."""
+
+
+class NotFound(RecollectError):
+    """No memory answers to that id."""
+
+
+class Ambiguous(RecollectError):
+    """Several memories answer to that part of an id."""
+
+
+class InvalidInput(RecollectError):
+    """An argument cannot be used; nothing was written."""
+
+
+class StoreError(RecollectError):
+    """The database refused an operation."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the write lock for longer than the configured wait."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is not a sound Recollect database."""
+
+
+class EmbedderError(RecollectError):
+    """A model failed to turn text into vectors."""
+
+
+class EmbedderUnavailable(EmbedderError):
+    """The model is not there, or cannot be reached."""
+
+
+class MissingExtra(RecollectError):
+    """An optional dependency is not installed."""
+
+
+class ConfigError(RecollectError):
+    """A setting cannot be used."""

@@ -1,0 +1,147 @@
+"""The passage of a memory that shows why it was found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.records import Query
+from recollect.store.words import Word, split_unspaced, stemmed
+
+MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
+LOOKED_AT = 20_000  # characters of a memory that are searched for the best passage
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A cut of the content with its matches marked, and where the matches are in the content."""
+
+    text: str
+    highlights: tuple[tuple[int, int], ...]
+    matched: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Needles:
+    """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
+
+    stems: frozenset[str]
+    beginnings: tuple[str, ...]
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Query) -> "Needles":
+        stems: set[str] = set()
+        beginnings, runs = [], []
+        for term in query.terms:
+            for stretch, unspaced in split_unspaced(term.text):
+                if unspaced:
+                    runs.append(stretch)
+                elif term.prefix:
+                    beginnings.append(stretch.lower())
+                else:
+                    stems.update(word.stem for word in stemmed(stretch))
+        return cls(frozenset(stems), tuple(beginnings), tuple(runs))
+
+    def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
+        """Where they occur: start, end, and which one it was."""
+        found = [(word.start, word.end, word.stem) for word in words if word.stem in self.stems]
+        for beginning in self.beginnings:
+            found += [
+                (word.start, word.end, beginning)
+                for word in words
+                if text[word.start : word.end].lower().startswith(beginning)
+            ]
+        for run in self.runs:
+            pieces = [run] if run in text else [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+            for piece in dict.fromkeys(pieces):
+                start = text.find(piece)
+                while start >= 0:
+                    found.append((start, start + len(piece), piece))
+                    start = text.find(piece, start + len(piece))
+        return sorted(set(found))
+
+    def coverage(self, matched: frozenset[str], elsewhere: str) -> float:
+        """The share of them that was matched in the content or stands elsewhere, such as in title and tags."""
+        wanted = set(self.stems) | set(self.beginnings) | set(self.runs)
+        if not wanted:
+            return 0.0
+        found = wanted & matched
+        if len(found) < len(wanted) and elsewhere:
+            found |= {which for _, _, which in self.find(elsewhere, stemmed(elsewhere))} & wanted
+        pairs = sum(
+            1 for run in self.runs if run not in found and any(run[i : i + 2] in matched for i in range(len(run)))
+        )
+        return (len(found) + pairs / 2) / len(wanted)
+
+
+def passage(content: str, needles: Needles, width: int) -> Passage:
+    """
+    The stretch of about `width` words with the most different matches, whole words only.
+
+    Without a match, as for a memory that only its meaning found, it is the beginning.
+    """
+    text = content[:LOOKED_AT]
+    words = stemmed(text)
+    found = needles.find(text, words)
+    highlights = _merged([(start, end) for start, end, _ in found])
+    start, end = _best_window(text, words, found, width)
+    return Passage(_marked(content, start, end, highlights), highlights, frozenset(which for _, _, which in found))
+
+
+def preview(content: str, length: int) -> str:
+    """The beginning of a text on one line, cut at a word where that is possible."""
+    line = " ".join(content[: length * 4].split())
+    if len(line) <= length and len(content) <= length * 4:
+        return line
+    cut = line[:length]
+    return (cut[: cut.rindex(" ")] if " " in cut[length // 2 :] else cut).rstrip() + ELLIPSIS
+
+
+def _best_window(
+    text: str, words: Sequence[Word], found: Sequence[tuple[int, int, str]], width: int
+) -> tuple[int, int]:
+    # Unspaced script has words the tokenizer does not see; four characters stand for one of them.
+    length = max(width * 4, words[min(width, len(words)) - 1].end if words else 0)
+    if len(words) > width or len(text) > length * 2:
+        average = (words[-1].end - words[0].start) // len(words) + 1 if words else 4
+        length = max(width * 4, min(width * average, width * 12))
+    else:
+        return 0, len(text)
+    best, best_worth = 0, (0, 0)
+    for index, (start, _, _) in enumerate(found):
+        inside = [which for at, end, which in found[index : index + width] if end <= start + length]
+        worth = (len(set(inside)), len(inside))
+        if worth > best_worth:
+            best, best_worth = start, worth
+    if best_worth == (0, 0):
+        return _on_word_edges(text, words, 0, length)
+    # The match stands a little in from the left, so that what leads up to it is seen.
+    return _on_word_edges(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
+
+
+def _on_word_edges(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
+    for word in words:
+        if word.start < start < word.end and word.end - word.start < 60:
+            start = word.start
+        if word.start < end < word.end and word.end - word.start < 60:
+            end = word.end
+    return start, min(end, len(text))
+
+
+def _marked(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:
+    parts, at = [ELLIPSIS if start > 0 else ""], start
+    for left, right in highlights:
+        if left >= start and right <= end:
+            parts += [content[at:left], MARK, content[left:right], UNMARK]
+            at = right
+    parts += [content[at:end], ELLIPSIS if end < len(content) else ""]
+    return "".join(parts).strip()
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)

@@ -1,0 +1,145 @@
+"""Ranking profiles: named sets of options. Data, no code; every option can be replaced per call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+# How near a question must be to count as found by meaning at all, by model: below it MiniLM's neighbours are noise.
+# A model that is not listed has no such floor.
+NOISE_FLOOR: Mapping[str, float] = MappingProxyType({"local:all-MiniLM-L6-v2-int8": 0.15})
+
+# ccmemory's design: insights count for more than events.
+SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
+    {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}
+)
+CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
+    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "segments": 1.0}
+)
+ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
+    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "segments": 1.0}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recency:
+    """
+    How age counts. `add`: weight * exp(-rate * days) is added. `multiply`: the score is multiplied by
+    1 + weight / (1 + days). `none`: not at all.
+    """
+
+    form: str = "none"
+    weight: float = 0.0
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The parts of a `linear` score."""
+
+    semantic: float = 0.4
+    keyword: float = 0.25
+    salience: float = 0.2
+    recency: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class MatchWords:
+    """What a profile calls a hit of one leg, of the other, and of both. None: the list of the legs' own names."""
+
+    keyword: str
+    vector: str
+    both: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """
+    Every option of a search. `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); in `rrf`,
+    None means that both legs count as one each. A threshold of None asks for nothing; 0 is a value. `noise_floor`
+    takes the active model's own floor where no `min_similarity` is given.
+    """
+
+    name: str
+    grammar: str = "auto"
+    fusion: str = "convex"
+    alpha: float | None = 0.4
+    k: int = 60
+    missing: str = "zero"
+    bm25_norm: str = "max"
+    columns: Mapping[str, float] = field(default_factory=lambda: ALL_COLUMNS)
+    weights: Weights = Weights()
+    sector_boosts: Mapping[str, float] = field(default_factory=dict)
+    recency: Recency = Recency()
+    superseded_factor: float = 0.5
+    strict_fallback: bool = False
+    noise_floor: bool = False
+    min_similarity: float | None = None
+    min_score: float | None = None
+    min_salience: float | None = None
+    min_confidence: float | None = None
+    min_relevance: float | None = None
+    limit: int = 10
+    overfetch: int = 3
+    least_candidates: int = 50
+    snippet_words: int = 32
+    match_words: MatchWords | None = None
+    unknown_mode: str | None = None
+    on_no_vector: str | None = None
+
+
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {
+        profile.name: profile
+        for profile in (
+            # Fusion and its weight were chosen by measurement: max-scaled BM25 and cosine, 0.6 to 0.4.
+            Profile("balanced", noise_floor=True),
+            # mcb: reciprocal rank fusion, nothing to tune.
+            Profile("rank", fusion="rrf", alpha=None, columns=CONTENT_ONLY, least_candidates=0),
+            # ccmemory: a weighted sum with salience, recency and sectors.
+            Profile(
+                "salience",
+                grammar="or_prefix",
+                fusion="linear",
+                bm25_norm="abs10",
+                columns=CONTENT_ONLY,
+                sector_boosts=SECTOR_BOOSTS,
+                recency=Recency("add", 0.15, 0.05),
+                overfetch=2,
+                least_candidates=20,
+                match_words=MatchWords("keyword", "semantic", "both"),
+            ),
+            # AgentStack: vectors first, words where they end.
+            Profile(
+                "semantic-first",
+                fusion="vector_first",
+                bm25_norm="abs10",
+                columns=CONTENT_ONLY,
+                min_similarity=0.7,
+                overfetch=1,
+                least_candidates=20,
+                snippet_words=64,
+                match_words=MatchWords("fts", "vector", "vector"),
+            ),
+            # Cortex: weighted rank fusion, recency and confidence; an unknown mode is hybrid.
+            Profile(
+                "confidence",
+                grammar="fts5",
+                fusion="rrf",
+                alpha=0.5,
+                columns=CONTENT_ONLY,
+                recency=Recency("multiply", 0.1),
+                min_similarity=0.3,
+                min_confidence=0.1,
+                limit=20,
+                overfetch=2,
+                least_candidates=20,
+                match_words=MatchWords("bm25", "semantic", "hybrid"),
+                unknown_mode="hybrid",
+            ),
+            # tars: every word quoted, rank fusion on a scale of 0 to 1.
+            Profile(
+                "notes", grammar="and", fusion="rrf", alpha=None, columns=CONTENT_ONLY, overfetch=2, least_candidates=20
+            ),
+        )
+    }
+)

@@ -1,0 +1,190 @@
+"""Fusion: two ranked legs in, one ranked list out. Pure functions; every score keeps the trace of how it came about."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from recollect.profiles import Profile
+from recollect.rank.signals import recency_bonus, recency_factor
+
+ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory some leg found, with what ranking may look at. A leg that did not find it has no rank."""
+
+    key: int
+    bm25: float | None = None
+    keyword_rank: int | None = None
+    similarity: float | None = None
+    vector_rank: int | None = None
+    created_at: float = 0.0
+    salience: float = 0.5
+    sector: str = "semantic"
+    superseded: bool = False
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate's score, 0..1. The values of `trace` add up to it; `raw` has the numbers before scaling."""
+
+    candidate: Candidate
+    score: float
+    trace: Mapping[str, float]
+    raw: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """A score under construction."""
+
+    candidate: Candidate
+    trace: dict[str, float]
+    raw: dict[str, float]
+    group: int = 0
+
+    @property
+    def sum(self) -> float:
+        return math.fsum(self.trace.values())
+
+    @property
+    def score(self) -> float:
+        """The sum, without what rounding may leave beyond its bounds."""
+        return min(1.0, max(0.0, self.sum))
+
+    def multiply(self, step: str, factor: float) -> None:
+        if factor != 1.0:
+            self.trace[step] = self.sum * (factor - 1.0)
+
+    def clamp(self) -> None:
+        if self.score != self.sum:
+            self.trace["clamp"] = self.score - self.sum
+
+
+def rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[Ranked]:
+    """All candidates worth anything, best first. The order is total: score, then newer, then lower key."""
+    tallies = _FUSIONS[profile.fusion](candidates, profile, now)
+    for tally in tallies:
+        tally.multiply("sector", profile.sector_boosts.get(tally.candidate.sector, 1.0))
+        if tally.candidate.superseded:
+            tally.multiply("superseded", profile.superseded_factor)
+        if profile.recency.form == "multiply":
+            # Divided by the most it can be, so that the score stays within 0..1.
+            factor = recency_factor(profile.recency, tally.candidate.created_at, now)
+            tally.multiply("recency", factor / (1.0 + profile.recency.weight))
+        tally.multiply("confidence", tally.candidate.confidence)
+        tally.clamp()
+    tallies.sort(key=lambda t: (t.group, -t.score, -t.candidate.created_at, t.candidate.key))
+    return [Ranked(tally.candidate, tally.score, tally.trace, tally.raw) for tally in tallies]
+
+
+def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+    """(1 - alpha) * scaled BM25 + alpha * cosine."""
+    alpha = 0.5 if profile.alpha is None else profile.alpha
+    scaled = _scaled_bm25(candidates, profile.bm25_norm)
+    tallies = []
+    for candidate in candidates:
+        keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0)
+        vector = alpha * _cosine(candidate) if candidate.vector_rank or alpha < 1.0 else 0.0
+        if keyword or vector:
+            tallies.append(_Tally(candidate, {"keyword": keyword, "vector": vector}, _raw(candidate)))
+    return tallies
+
+
+def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+    """
+    Reciprocal rank fusion: the sum of weight / (k + rank), divided by the most it can be.
+
+    k = 60: Cormack, Clarke & Buettcher, SIGIR 2009. With `missing = "penalty"` a leg that ran but did not find a
+    candidate counts it one place behind its last.
+    """
+    weights = (1.0, 1.0) if profile.alpha is None else (1.0 - profile.alpha, profile.alpha)
+    behind = (
+        _last(candidate.keyword_rank for candidate in candidates) + 1,
+        _last(candidate.vector_rank for candidate in candidates) + 1,
+    )
+    most = sum(weight for weight, last in zip(weights, behind, strict=True) if last > 1) / (profile.k + 1)
+    tallies = []
+    for candidate in candidates:
+        ranks = (candidate.keyword_rank, candidate.vector_rank)
+        parts = [weight / (profile.k + place) if place else 0.0 for weight, place in zip(weights, ranks, strict=True)]
+        if not any(parts):
+            continue
+        if profile.missing == "penalty":
+            parts = [
+                part or (weight / (profile.k + last) if last > 1 else 0.0)
+                for part, weight, last in zip(parts, weights, behind, strict=True)
+            ]
+        trace = {"keyword": parts[0] / most, "vector": parts[1] / most}
+        tallies.append(_Tally(candidate, trace, _raw(candidate) | {"rrf": math.fsum(parts)}))
+    return tallies
+
+
+def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+    """A weighted sum of what the legs say, salience and recency."""
+    weights = profile.weights
+    scaled = _scaled_bm25(candidates, profile.bm25_norm)
+    tallies = []
+    for candidate in candidates:
+        trace = {
+            "vector": weights.semantic * _cosine(candidate),
+            "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
+            "salience": weights.salience * candidate.salience,
+        }
+        if profile.recency.form == "add":
+            trace["recency"] = weights.recency * recency_bonus(profile.recency, candidate.created_at, now)
+        tallies.append(_Tally(candidate, trace, _raw(candidate) | {"sum": math.fsum(trace.values())}))
+    return tallies
+
+
+def _vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+    """
+    What the vector leg found by similarity, then what only the keyword leg found.
+
+    The tail's scores are scaled below the lowest of the head, so that the order is also the order of the scores.
+    With `strict_fallback` there is a tail only where there is no head.
+    """
+    head = [candidate for candidate in candidates if candidate.vector_rank]
+    tail = [candidate for candidate in candidates if not candidate.vector_rank and candidate.keyword_rank]
+    if head and profile.strict_fallback:
+        tail = []
+    ceiling = min((_cosine(candidate) for candidate in head), default=1.0)
+    scaled = _scaled_bm25(tail, profile.bm25_norm)
+    return [
+        *(_Tally(candidate, {"vector": _cosine(candidate)}, _raw(candidate)) for candidate in head),
+        *(_Tally(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw(candidate), 1) for candidate in tail),
+    ]
+
+
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_Tally]]] = {
+    "convex": _convex,
+    "rrf": _rrf,
+    "linear": _linear,
+    "vector_first": _vector_first,
+}
+
+
+def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
+    """BM25 on a scale of 0..1, never falling where BM25 rises."""
+    found = {candidate.key: candidate.bm25 for candidate in candidates if candidate.bm25 is not None}
+    most = max(found.values(), default=0.0)
+    if norm == "abs10":
+        return {key: min(1.0, score / ABS10) for key, score in found.items()}
+    if norm == "tanh10":
+        return {key: math.tanh(score / ABS10) for key, score in found.items()}
+    return {key: score / most if most > 0 else 1.0 for key, score in found.items()}
+
+
+def _cosine(candidate: Candidate) -> float:
+    return min(1.0, max(0.0, candidate.similarity or 0.0))
+
+
+def _raw(candidate: Candidate) -> dict[str, float]:
+    raw = {"bm25": candidate.bm25, "cosine": candidate.similarity}
+    return {name: value for name, value in raw.items() if value is not None}
+
+
+def _last(ranks: Iterable[int | None]) -> int:
+    return max((rank for rank in ranks if rank), default=0)

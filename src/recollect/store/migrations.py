@@ -1,0 +1,60 @@
+"""Brings a database to the present schema: numbered files, applied in order, each in one transaction."""
+
+import hashlib
+from contextlib import AbstractContextManager
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol
+
+from recollect.errors import StoreError
+
+Migrations = dict[str, str]
+
+
+class Database(Protocol):
+    """What a backend offers to be migrated; `transaction` holds the write lock."""
+
+    def applied(self) -> dict[str, str]: ...
+    def transaction(self) -> AbstractContextManager[None]: ...
+    def apply(self, name: str, sql: str, digest: str) -> None: ...
+    def keep_copy(self, before: str) -> None: ...
+
+
+def bundled(backend: str) -> Migrations:
+    """The migrations of this version: file name -> SQL, in order."""
+    folder = files("recollect.store") / "sql" / backend
+    found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+    return {Path(entry.name).stem: entry.read_text("utf-8") for entry in found}
+
+
+def migrate(database: Database, migrations: Migrations) -> None:
+    """Apply what is pending; refuse a database whose history is not the beginning of ours."""
+    before = database.applied()
+    pending = _pending(before, migrations)
+    if before and pending:
+        database.keep_copy(pending[0])
+    for name in pending:
+        with database.transaction():
+            # Asked again under the lock: another process may have migrated while we waited for it.
+            if name not in database.applied():
+                database.apply(name, migrations[name], digest(migrations[name]))
+
+
+def digest(sql: str) -> str:
+    return hashlib.sha256(sql.encode()).hexdigest()
+
+
+def _pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
+    newer = sorted(set(applied) - set(migrations))
+    if newer:
+        raise StoreError(
+            f"this database was made by a newer version of Recollect (it has {newer[-1]}, "
+            f"this version ends with {max(migrations)}): upgrade Recollect to open it"
+        )
+    for name, recorded in applied.items():
+        if recorded != digest(migrations[name]):
+            raise StoreError(
+                f"migration {name} of this database is not the one this version of Recollect knows; "
+                "install the version that made the database"
+            )
+    return [name for name in migrations if name not in applied]

@@ -1,0 +1,218 @@
+"""Connections to one SQLite file: opened as needed, used by one thread at a time, all closed together."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import apsw
+
+from recollect.errors import StoreBusy, StoreCorrupt, StoreError
+
+APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Recollect database
+PAGE_CACHE_KIB = 32_768
+_FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.05
+
+# Connections inherited through a fork. SQLite forbids using and even closing them in the child, so they are kept.
+_inherited: list[apsw.Connection] = []
+
+
+class Pool:
+    """
+    A stack of idle connections.
+
+    A thread borrows one for a single verb and gives it back, so threads that end leave nothing behind and there are
+    never more connections than verbs at work.
+    """
+
+    def __init__(self, path: str, *, read_only: bool, busy_timeout: float, synchronous: str) -> None:
+        self.path = path
+        self.in_memory = path == ":memory:"
+        self.read_only = read_only
+        self.busy_timeout = busy_timeout
+        self._synchronous = synchronous
+        self._lock = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._pid = os.getpid()
+        self._closed = False
+        self._name, self._flags = self._target()
+        # A database in memory lives as long as a connection to it.
+        self._anchor = self._open() if self.in_memory else None
+
+    def _target(self) -> tuple[str, int]:
+        flags = apsw.SQLITE_OPEN_URI
+        if self.in_memory:
+            # The memdb VFS shares a named database between connections without shared-cache's table locks.
+            flags |= apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            return f"file:/recollect-{uuid4()}?vfs=memdb", flags
+        file = Path(self.path)
+        if file.is_dir():
+            raise StoreError(f"{self.path} is a directory; name a file in it, such as {file / 'memory.db'}")
+        name = "file:" + quote(str(file.absolute()))
+        if not self.read_only:
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as exc:
+                raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
+            return name, flags | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        if not file.exists():
+            raise StoreError(f"{self.path} does not exist, and read-only it cannot be created")
+        if not os.access(file.parent, os.W_OK) and not Path(f"{self.path}-wal").exists():
+            name += "?immutable=1"  # the usual way needs a -shm file, which cannot be made here
+        return name, flags | apsw.SQLITE_OPEN_READONLY
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        """A connection for this thread; SQLite's errors come out as ours."""
+        connection = self._borrow()
+        try:
+            with self.translated():
+                yield connection
+        finally:
+            self._give_back(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """A connection that sees one moment of the database for several statements."""
+        with self.reading() as connection, self.transaction(connection, "begin"):
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[apsw.Connection]:
+        """A connection that holds the write lock: all of the block is kept, or nothing."""
+        if self.read_only:
+            raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
+        with self.reading() as connection, self.transaction(connection, "begin immediate"):
+            yield connection
+
+    @contextmanager
+    def transaction(self, connection: apsw.Connection, begin: str) -> Iterator[None]:
+        self.patiently(lambda: connection.execute(begin))
+        try:
+            yield
+            self.patiently(lambda: connection.execute("commit"))
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
+
+    def patiently(self, work: Callable[[], object]) -> None:
+        """Run it again while the database is locked, also where SQLite gives up without asking the busy handler."""
+        deadline, wait = time.monotonic() + self.busy_timeout, _FIRST_WAIT
+        while True:
+            try:
+                work()
+                return
+            except (apsw.BusyError, apsw.LockedError):
+                if time.monotonic() + wait > deadline:
+                    raise
+            time.sleep(wait * random.uniform(0.5, 1))
+            wait = min(wait * 2, _LONGEST_WAIT)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.BusyError, apsw.LockedError) as exc:
+            raise StoreBusy(
+                f"{self.path} stayed locked by another process for {self.busy_timeout:g} s; "
+                "try again, or allow a longer wait with busy_timeout"
+            ) from exc
+        except (apsw.CorruptError, apsw.NotADBError) as exc:
+            raise StoreCorrupt(
+                f"{self.path} is damaged or not a database ({exc}); nothing was changed. "
+                "`recollect check --repair` mends indexes; for the rest restore a backup"
+            ) from exc
+        except apsw.FullError as exc:
+            raise StoreError(
+                f"the disk of {self.path} is full; nothing of this write was kept: free some space"
+            ) from exc
+        except (apsw.ReadOnlyError, apsw.PermissionsError) as exc:
+            raise StoreError(
+                f"{self.path} cannot be written: check the permissions of the file and its folder"
+            ) from exc
+        except apsw.CantOpenError as exc:
+            raise StoreError(f"{self.path} cannot be opened: check the path and its permissions") from exc
+        except apsw.Error as exc:
+            raise StoreError(f"the database refused: {exc}") from exc
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        if self._anchor:
+            self._anchor.close()
+
+    def _borrow(self) -> apsw.Connection:
+        with self._lock:
+            if self._closed:
+                raise StoreError("this memory has been closed; open it again")
+            if self._pid != os.getpid():
+                _inherited.extend(self._idle)
+                self._idle, self._pid = [], os.getpid()
+            if self._idle:
+                return self._idle.pop()
+        return self._open()
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _open(self) -> apsw.Connection:
+        with self.translated():
+            connection = apsw.Connection(self._name, flags=self._flags)
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _prepare(self, connection: apsw.Connection) -> None:
+        connection.set_busy_handler(self._busy_handler())
+        owner = connection.pragma("application_id")
+        if owner != APPLICATION_ID and connection.execute("select 1 from sqlite_master").get:
+            raise StoreCorrupt(f"{self.path} is a database of another program; choose another file for Recollect")
+        if not self.read_only and not self.in_memory:
+            # Not every step of the change to WAL asks the busy handler.
+            self.patiently(lambda: connection.pragma("journal_mode", "wal"))
+        connection.pragma("synchronous", self._synchronous)
+        connection.pragma("foreign_keys", True)
+        connection.pragma("cache_size", -PAGE_CACHE_KIB)
+        connection.pragma("temp_store", "memory")
+
+    def _busy_handler(self) -> Callable[[int], bool]:
+        deadline = 0.0
+
+        def wait(attempt: int) -> bool:
+            nonlocal deadline
+            now = time.monotonic()
+            if attempt == 0:
+                deadline = now + self.busy_timeout
+            if now >= deadline:
+                return False
+            time.sleep(min(_FIRST_WAIT * 2 ** min(attempt, 10), _LONGEST_WAIT) * random.uniform(0.5, 1))
+            return True
+
+        return wait
+
+
+def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    return list(connection.execute(sql, values))
+
+
+def value(connection: apsw.Connection, sql: str, values: Any = None) -> Any:
+    """The one value of a query, a tuple where it has several columns, None where it has no row."""
+    return connection.execute(sql, values).get

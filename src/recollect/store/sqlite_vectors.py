@@ -1,0 +1,272 @@
+"""Vectors in SQLite, and the scan in memory that follows them."""
+
+import json
+import threading
+from collections.abc import Sequence
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import EmbedderError
+from recollect.records import EVERYTHING, Filter, Match
+from recollect.store import sqlite_match
+from recollect.store.base import Model, Nearest, Unembedded
+from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.vectors import VectorScan, encode, pack, unpack
+
+BLOCK = 1024  # rids to a packed block; the triggers' `rid >> 10`
+LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
+FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
+
+_SELECT_UNEMBEDDED = (
+    "m.rid, case when m.title is null then m.content else m.title || char(10) || m.content end, m.updated_at"
+)
+
+
+class Vectors:
+    """The vectors of one namespace."""
+
+    def __init__(self, pool: Pool, namespace: str) -> None:
+        self._pool = pool
+        self._namespace = namespace
+        self._lock = threading.Lock()
+        self._mirror: _Mirror | None = None
+
+    def pending(self, limit: int) -> list[Unembedded]:
+        sql = f"""
+            select {_SELECT_UNEMBEDDED}
+            from unembedded u
+            join memories m on m.rid = u.rid
+            where m.namespace = ? and m.deleted_at is null
+            order by m.rid
+            limit ?
+        """
+        with self._pool.reading() as connection:
+            return [Unembedded(*row) for row in fetch(connection, sql, (self._namespace, limit))]
+
+    def without_vector(self, model: Model, after: int, limit: int) -> list[Unembedded]:
+        sql = f"""
+            select {_SELECT_UNEMBEDDED}
+            from memories m
+            where m.rid > :after and m.namespace = :namespace and m.deleted_at is null
+              and not exists (
+                select 1 from vectors v
+                where v.rid = m.rid and v.model = (select model from models where name = :model))
+            order by m.rid
+            limit :limit
+        """
+        values = {"after": after, "namespace": self._namespace, "model": model.name, "limit": limit}
+        with self._pool.reading() as connection:
+            return [Unembedded(*row) for row in fetch(connection, sql, values)]
+
+    def put(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None:
+        """Store vectors for texts that still say what they said when they were embedded."""
+        halves = vectors.astype(np.float16)
+        with self._pool.writing() as connection:
+            number = _register(connection, model)
+            connection.executemany(
+                """
+                insert into vectors(rid, model, vector)
+                select rid, ?2, ?3 from memories where rid = ?1 and updated_at = ?4
+                on conflict (rid, model) do update set vector = excluded.vector
+                """,
+                [(text.key, number, half.tobytes(), text.stamp) for text, half in zip(texts, halves, strict=True)],
+            )
+            connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
+            self._pack_full_blocks(connection, number, model.dimensions)
+
+    def _pack_full_blocks(self, connection: apsw.Connection, number: int, dimensions: int) -> None:
+        """Pack the blocks no new memory will join any more."""
+        open_blocks = fetch(
+            connection,
+            """
+            select block from vector_blocks
+            where model = ? and namespace = ? and data is null and block < (select max(rid) from memories) >> 10
+            """,
+            (number, self._namespace),
+        )
+        for (block,) in open_blocks:
+            keys, halves = _read_rows(connection, self._namespace, number, dimensions, [block])
+            connection.execute(
+                "update vector_blocks set data = ? where model = ? and namespace = ? and block = ?",
+                (pack(keys, encode(halves)), number, self._namespace, block),
+            )
+
+    def drop_others(self, model: Model) -> int:
+        with self._pool.writing() as connection:
+            number = _register(connection, model)
+            connection.execute("delete from vectors where model <> ?", (number,))
+            dropped = connection.changes()
+            connection.execute("delete from vector_blocks where model <> ?", (number,))
+            connection.execute("delete from models where model <> ?", (number,))
+            return dropped
+
+    def coverage(self, model: Model) -> tuple[int, int]:
+        mirror = self._current(model)
+        with self._pool.reading() as connection:
+            return (len(mirror.scan) if mirror else 0), _live(connection, self._namespace)
+
+    def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, limit: int) -> Nearest:
+        mirror = self._current(model)
+        if mirror is None:
+            return Nearest([], complete=False)
+        return Nearest(self._nearest(mirror.scan, vector, filter, limit), mirror.complete)
+
+    def _nearest(self, scan: VectorScan, vector: NDArray[np.float32], filter: Filter, limit: int) -> list[Match]:
+        if filter == EVERYTHING:
+            return _matches(*scan.nearest(vector, limit))
+        # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
+        # that pass is read and only those are compared. Either way the answer is exact.
+        first = min(limit * FILTER_FIRST_LOOK, len(scan))
+        keys, similarities = scan.nearest(vector, first)
+        passing = self._passing(filter, keys)
+        kept = np.isin(keys, passing)
+        if kept.sum() < limit and first < len(scan):
+            return _matches(*scan.nearest(vector, limit, self._passing(filter, None)))
+        return _matches(keys[kept][:limit], similarities[kept][:limit])
+
+    def _passing(self, filter: Filter, keys: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        conditions, values = sqlite_match.conditions(filter)
+        values |= {"namespace": self._namespace}
+        if keys is not None:
+            conditions += " and m.rid in (select value from json_each(:keys))"
+            values["keys"] = json.dumps(keys.tolist())
+        sql = f"""
+            select m.rid
+            from memories m
+            where m.namespace = :namespace and m.deleted_at is null {conditions}
+            order by m.rid
+        """
+        with self._pool.reading() as connection:
+            return np.array([rid for (rid,) in fetch(connection, sql, values)], np.int64)
+
+    def _current(self, model: Model) -> "_Mirror | None":
+        """The scan, brought up to what is committed now; None where the model has no vectors yet."""
+        with self._lock, self._pool.reading() as connection:
+            mirror = self._mirror
+            if mirror is not None and mirror.model == model and mirror.follow(connection):
+                return mirror
+        with self._lock, self._pool.snapshot() as connection:
+            self._mirror = _Mirror.load(connection, self._namespace, model)
+            return self._mirror
+
+
+class _Mirror:
+    """All live vectors of one model in memory, as of one place in the log."""
+
+    def __init__(self, namespace: str, model: Model, number: int, position: int) -> None:
+        self.model = model
+        self.scan = VectorScan(model.dimensions)
+        self.complete = True
+        self._all_embedded_at_load = True
+        self._namespace = namespace
+        self._number = number
+        self._position = position
+
+    @classmethod
+    def load(cls, connection: apsw.Connection, namespace: str, model: Model) -> "_Mirror | None":
+        known = value(connection, "select model, dimensions from models where name = ?", (model.name,))
+        if known is None:
+            return None
+        _same_dimensions(model, known[1])
+        position = value(connection, "select coalesce(max(seq), 0) from vector_log")
+        mirror = cls(namespace, model, known[0], position)
+        blocks = fetch(
+            connection,
+            "select block, data from vector_blocks where model = ? and namespace = ? order by block",
+            (known[0], namespace),
+        )
+        packed = [unpack(data, model.dimensions) for _, data in blocks if data is not None]
+        if packed:
+            mirror.scan.load(
+                np.concatenate([keys for keys, _ in packed]), np.concatenate([codes for _, codes in packed])
+            )
+        loose = [block for block, data in blocks if data is None]
+        if loose:
+            mirror.scan.put(*_read_rows(connection, namespace, known[0], model.dimensions, loose))
+        mirror.complete = mirror._all_embedded_at_load = len(mirror.scan) == _live(connection, namespace)
+        return mirror
+
+    def follow(self, connection: apsw.Connection) -> bool:
+        """Take in what was logged since; False where the log no longer reaches back far enough."""
+        (_, waiting, _), *news = fetch(
+            connection,
+            """
+            select 0, exists (
+                select 1 from unembedded u join memories m on m.rid = u.rid
+                where m.namespace = :namespace and m.deleted_at is null), null
+            union all
+            select l.seq, l.rid, case when m.deleted_at is null then v.vector end
+            from vector_log l
+            left join memories m on m.rid = l.rid and m.namespace = :namespace
+            left join vectors v on v.rid = m.rid and v.model = :model
+            where l.seq > :position
+            order by 1
+            """,
+            {"namespace": self._namespace, "model": self._number, "position": self._position},
+        )
+        if news and news[0][0] != self._position + 1:
+            return False
+        latest = {rid: vector for _, rid, vector in news}
+        gone = [rid for rid, vector in latest.items() if vector is None]
+        come = [rid for rid, vector in latest.items() if vector is not None]
+        if gone:
+            self.scan.remove(np.array(gone, np.int64))
+        if come:
+            self.scan.put(np.array(come, np.int64), _halves([latest[rid] for rid in come], self.model.dimensions))
+        self._position = news[-1][0] if news else self._position
+        if not self._all_embedded_at_load:
+            self._all_embedded_at_load = len(self.scan) == _live(connection, self._namespace)
+        self.complete = self._all_embedded_at_load and not waiting
+        return True
+
+
+def _live(connection: apsw.Connection, namespace: str) -> int:
+    """How many memories there are to have a vector."""
+    count = value(connection, "select count(*) from memories where namespace = ? and deleted_at is null", (namespace,))
+    return int(count)
+
+
+def _register(connection: apsw.Connection, model: Model) -> int:
+    connection.execute(
+        "insert into models(name, dimensions) values (?, ?) on conflict do nothing", (model.name, model.dimensions)
+    )
+    number, dimensions = value(connection, "select model, dimensions from models where name = ?", (model.name,))
+    _same_dimensions(model, dimensions)
+    return int(number)
+
+
+def _same_dimensions(model: Model, recorded: int) -> None:
+    if recorded != model.dimensions:
+        raise EmbedderError(
+            f"{model.name} now gives {model.dimensions} dimensions, but the vectors stored under that name have "
+            f"{recorded}: it is another model, so give it another name and run `recollect reembed`"
+        )
+
+
+def _read_rows(
+    connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    """The live vectors of some blocks, row by row, in the order of their keys."""
+    rows = fetch(
+        connection,
+        """
+        select v.rid, v.vector
+        from json_each(:blocks) b
+        join vectors v on v.rid between b.value << 10 and (b.value << 10) + 1023
+        join memories m on m.rid = v.rid
+        where v.model = :model and m.namespace = :namespace and m.deleted_at is null
+        order by v.rid
+        """,
+        {"blocks": json.dumps(list(blocks)), "model": number, "namespace": namespace},
+    )
+    return np.array([rid for rid, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
+
+
+def _halves(blobs: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
+    return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), dimensions)
+
+
+def _matches(keys: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[Match]:
+    return [Match(key, score) for key, score in zip(keys.tolist(), similarities.tolist(), strict=True)]

@@ -1,0 +1,77 @@
+"""What several test files need: a memory in a file, the real model loaded once, and a small deterministic one."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect import Recollect
+from recollect.embed.local import LocalEmbedder
+
+
+class HashingEmbedder:
+    """Words as directions: deterministic and instant, for tests that need vectors but no understanding."""
+
+    def __init__(self, model_id: str = "hashing-64", dimensions: int = 64) -> None:
+        self.model_id = model_id
+        self.dimensions = dimensions
+        self.calls = 0
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.calls += 1
+        return [self._one(text) for text in texts]
+
+    def _one(self, text: str) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for word in text.lower().split() or [""]:
+            vector[int.from_bytes(hashlib.blake2b(word.encode()).digest()[:4]) % self.dimensions] += 1.0
+        return vector
+
+
+class FailingEmbedder(HashingEmbedder):
+    """A model that can be switched off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = True
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.broken:
+            raise ConnectionError("the model is away")
+        return super().embed(texts)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Iterator[LocalEmbedder]:
+    """The bundled model, loaded once for all tests."""
+    embedder = LocalEmbedder(threads=2)
+    yield embedder
+    embedder.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def memory(path: Path) -> Iterator[Recollect]:
+    """Keyword search only: instant, for everything that is not about vectors."""
+    with recollect.open(path, embedder="none") as opened:
+        yield opened
+
+
+@pytest.fixture
+def hashed(path: Path) -> Iterator[Recollect]:
+    """With vectors that know words but no meaning."""
+    with recollect.open(path, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def understanding(path: Path, minilm: LocalEmbedder) -> Iterator[Recollect]:
+    """With the bundled model."""
+    with recollect.open(path, embedder=minilm) as opened:
+        yield opened

@@ -1,0 +1,64 @@
+"""The shape of the house: who may import whom, and how big a room may be."""
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "recollect"
+LAYERS = (
+    "errors records config profiles inputs store embed rank ingest retrieve present engine cli"
+).split()  # low to high
+MODULE_LIMIT, FUNCTION_LIMIT = 500, 60
+
+
+def modules() -> list[tuple[str, Path, ast.Module]]:
+    return [
+        (path.relative_to(SOURCE).with_suffix("").parts[0], path, ast.parse(path.read_text("utf-8")))
+        for path in sorted(SOURCE.rglob("*.py"))
+    ]
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom) and (node.module or "") == "recollect":
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recollect."):
+        return [(node.module or "").split(".")[1]]
+    return []
+
+
+def test_no_room_imports_from_a_room_above_it() -> None:
+    upward = [
+        f"{path.name}: {here} -> {there}"
+        for here, path, tree in modules()
+        if here in LAYERS
+        for node in ast.walk(tree)
+        for there in imported(node)
+        if LAYERS.index(there) > LAYERS.index(here)
+    ]
+
+    assert upward == []
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    assert {here for here, _, _ in modules()} - {"__init__"} == set(LAYERS)
+
+
+def test_no_module_or_function_is_too_long_to_hold_in_mind() -> None:
+    too_long = [path.name for _, path, _ in modules() if path.read_text("utf-8").count("\n") > MODULE_LIMIT]
+    too_long += [
+        f"{path.name}:{node.name}"
+        for _, path, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= FUNCTION_LIMIT
+    ]
+
+    assert too_long == []
+
+
+def test_only_the_store_speaks_sql() -> None:
+    speaking = [
+        path.name
+        for here, path, _ in modules()
+        if here != "store" and ("select " in (text := path.read_text("utf-8")) and " from memories" in text)
+    ]
+
+    assert speaking == []
