@@ -16,7 +16,7 @@ from recollect.errors import InvalidInput, NotFound
 from recollect.ingest.vectorize import BATCH, Vectorizer
 from recollect.present.hits import page
 from recollect.rank.fuse import Candidate, rank
-from recollect.records import Filter, Memories, Memory, Page, Query, Report, Results, Stats, Version
+from recollect.records import Filter, Memories, Memory, Page, Query, Report, Results, Row, Stats, Version
 from recollect.retrieve import options
 from recollect.retrieve.legs import Found, Legs
 from recollect.retrieve.query import parse
@@ -174,9 +174,10 @@ class Recollect:
         )  # fmt: skip
         question = parse(inputs.query_text(query), settled.grammar)
         found = self._legs.run(question, filter, way, settled) if question else Found()
+        settled = options.for_legs(settled, way, degraded=found.model is None)
         legs_done = time.perf_counter()
-        candidates, memories = self._candidates(found)
-        answer = page(rank(candidates, settled, time.time()), memories, question, settled)
+        candidates, rows = self._candidates(found)
+        answer = page(rank(candidates, settled, time.time()), rows, question, settled)
         ended = time.perf_counter()
         return Results(
             hits=answer.hits,
@@ -189,28 +190,30 @@ class Recollect:
             plan=_plan(question, found, legs_done - started, ended - legs_done) if explain else None,
         )
 
-    def _candidates(self, found: Found) -> tuple[list[Candidate], dict[int, Memory]]:
+    def _candidates(self, found: Found) -> tuple[builtins.list[Candidate], dict[int, Row]]:
         """Everything a leg found, with the numbers ranking looks at."""
-        by_word = {match.key: (place, match.score) for place, match in enumerate(found.keyword, 1)}
+        by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
         by_meaning = {match.key: place for place, match in enumerate(found.vector, 1)}
         keys = list(by_word | by_meaning)
         rows = self._store.rows(keys, found.model, found.question) if keys else []
         candidates = []
         for row in rows:
-            keyword_rank, bm25 = by_word.get(row.key, (None, None))
+            keyword_rank, match = by_word.get(row.key, (None, None))
             candidates.append(
                 Candidate(
                     key=row.key,
-                    bm25=bm25,
+                    bm25=match.score if match else None,
                     keyword_rank=keyword_rank,
+                    whole=match.whole if match else False,
+                    coverage=match.coverage if match else 0.0,
                     similarity=row.similarity,
                     vector_rank=by_meaning.get(row.key),
-                    created_at=row.memory.created_at.timestamp(),
-                    salience=row.memory.salience,
-                    sector=row.memory.sector,
+                    created_at=row.created_at,
+                    salience=row.salience,
+                    sector=row.sector,
                 )
             )
-        return candidates, {row.key: row.memory for row in rows}
+        return candidates, {row.key: row for row in rows}
 
     @overload
     def get(self, ids: str) -> Memory: ...

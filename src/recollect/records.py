@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar, overload
@@ -147,20 +147,33 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a leg found: a row of the store and how well it fits, higher being better. `whole`: it has all words."""
+    """
+    What a leg found: a row of the store and how well it fits, higher being better.
+
+    The keyword leg adds whether the row has all words of the query (`whole`), and which share of them it has, rare
+    words counting for more (`coverage`).
+    """
 
     key: int
     score: float
     whole: bool = False
+    coverage: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stored memory with its key and, where it has one for the active model, its exact similarity."""
+    """
+    What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model.
+
+    Ranking sees many rows and a page shows few, so the memory itself is made when it is asked for.
+    """
 
     key: int
-    memory: Memory
-    similarity: float | None = None
+    similarity: float | None
+    created_at: float
+    salience: float
+    sector: str
+    memory: Callable[[], Memory]
 
 
 class _SequenceOf(Sequence[T]):

@@ -119,7 +119,7 @@ class TestLinear:
         assert old.score == pytest.approx(new.score / 2)
 
     def test_the_score_is_clamped_to_one(self) -> None:
-        best = Candidate(1, 50.0, 1, 1.0, 1, NOW, salience=1.0, sector="reflective")
+        best = Candidate(1, 50.0, 1, similarity=1.0, vector_rank=1, created_at=NOW, salience=1.0, sector="reflective")
 
         (only,) = fused([best], "salience")
 
@@ -132,7 +132,8 @@ class TestLinear:
             PROFILES["salience"].weights, semantic=0.0, keyword=1.0, salience=0.0, recency=0.0
         )
 
-        (only,) = fused([Candidate(1, 5.0, 1, 0.9, 1, NOW, sector="procedural")], "salience", weights=weights)
+        candidate = Candidate(1, 5.0, 1, similarity=0.9, vector_rank=1, created_at=NOW, sector="procedural")
+        (only,) = fused([candidate], "salience", weights=weights)
 
         assert only.score == pytest.approx(0.5)
 
@@ -161,6 +162,15 @@ class TestConvex:
 
         assert (first.candidate.key, first.score) == (2, pytest.approx(0.6))
         assert second.score == pytest.approx(0.6 * 0.5 + 0.4 * 0.5)
+
+    def test_memories_with_all_words_come_before_those_with_some(self) -> None:
+        ranked = fused(
+            [Candidate(1, bm25=9.0, keyword_rank=2), Candidate(2, bm25=1.0, keyword_rank=1, whole=True)],
+            "balanced",
+            alpha=0.0,
+        )
+
+        assert keys(ranked) == [2, 1]
 
     def test_alpha_at_its_ends_is_one_leg_alone(self) -> None:
         assert keys(fused(legs([1, 2], [3, 2]), "balanced", alpha=0.0)) == [1, 2]

@@ -27,7 +27,7 @@ MEMORIES = (
 )  # fmt: skip
 
 QUESTIONS = (
-    ("how does new code reach our customers?", "No word of it is in the memory that answers: only meaning finds it."),
+    ("pictures look outdated on phones", "No word of it stands in the memory that answers: only meaning finds it."),
     ("E4031", "A code no language model knows: only the exact word finds it."),
     ("why did we limit the retries?", "Words and meaning agree, and the score says how much each gave."),
 )

@@ -8,7 +8,7 @@ from recollect.present.snippet import Needles, passage
 from recollect.profiles import MatchWords, Profile
 from recollect.rank.fuse import Ranked
 from recollect.rank.signals import relevance
-from recollect.records import Hit, Memory, Query
+from recollect.records import Hit, Memory, Query, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class PageOfHits:
     hidden: Mapping[str, int]
 
 
-def page(ranked: Sequence[Ranked], memories: Mapping[int, Memory], query: Query, profile: Profile) -> PageOfHits:
+def page(ranked: Sequence[Ranked], rows: Mapping[int, Row], query: Query, profile: Profile) -> PageOfHits:
     """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
     needles = Needles.of(query)
     hidden: Counter[str] = Counter()
@@ -27,7 +27,7 @@ def page(ranked: Sequence[Ranked], memories: Mapping[int, Memory], query: Query,
             break
         failed = _below(entry, profile)
         if failed is None:
-            hit = _hit(entry, memories[entry.candidate.key], needles, profile)
+            hit = _hit(entry, rows[entry.candidate.key].memory(), needles, profile)
             if profile.min_relevance is None or hit.relevance >= profile.min_relevance:
                 hits.append(hit)
                 continue
@@ -49,11 +49,10 @@ def _hit(entry: Ranked, memory: Memory, needles: Needles, profile: Profile) -> H
     candidate = entry.candidate
     shown = passage(memory.content, needles, profile.snippet_words)
     by_keyword = candidate.keyword_rank is not None
-    elsewhere = " ".join(filter(None, (memory.title, *memory.tags, memory.source)))
     return Hit(
         memory=memory,
         score=entry.score,
-        relevance=relevance(candidate.similarity, needles.coverage(shown.matched, elsewhere) if by_keyword else 0.0),
+        relevance=relevance(candidate.similarity, candidate.coverage if by_keyword else 0.0),
         match=_match(by_keyword, candidate.vector_rank is not None, profile.match_words),
         snippet=shown.text,
         highlights=shown.highlights if by_keyword else (),

@@ -16,7 +16,6 @@ class Passage:
 
     text: str
     highlights: tuple[tuple[int, int], ...]
-    matched: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +58,6 @@ class Needles:
                     start = text.find(piece, start + len(piece))
         return sorted(set(found))
 
-    def coverage(self, matched: frozenset[str], elsewhere: str) -> float:
-        """The share of them that was matched in the content or stands elsewhere, such as in title and tags."""
-        wanted = set(self.stems) | set(self.beginnings) | set(self.runs)
-        if not wanted:
-            return 0.0
-        found = wanted & matched
-        if len(found) < len(wanted) and elsewhere:
-            found |= {which for _, _, which in self.find(elsewhere, stemmed(elsewhere))} & wanted
-        pairs = sum(
-            1 for run in self.runs if run not in found and any(run[i : i + 2] in matched for i in range(len(run)))
-        )
-        return (len(found) + pairs / 2) / len(wanted)
-
 
 def passage(content: str, needles: Needles, width: int) -> Passage:
     """
@@ -84,7 +70,7 @@ def passage(content: str, needles: Needles, width: int) -> Passage:
     found = needles.find(text, words)
     highlights = _merged([(start, end) for start, end, _ in found])
     start, end = _best_window(text, words, found, width)
-    return Passage(_marked(content, start, end, highlights), highlights, frozenset(which for _, _, which in found))
+    return Passage(_marked(content, start, end, highlights), highlights)
 
 
 def preview(content: str, length: int) -> str:

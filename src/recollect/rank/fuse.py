@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from recollect.profiles import Profile
 from recollect.rank.signals import recency_bonus, recency_factor
 
+# What a memory with all words of the query has ahead of those with some; half puts them first. Measured with alpha.
+WHOLE_SHARE = 0.5
 ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
 
@@ -17,6 +19,8 @@ class Candidate:
     key: int
     bm25: float | None = None
     keyword_rank: int | None = None
+    whole: bool = False  # it has all words of the query
+    coverage: float = 1.0  # which share of them it has, rare ones counting for more
     similarity: float | None = None
     vector_rank: int | None = None
     created_at: float = 0.0
@@ -45,51 +49,52 @@ class _Tally:
     raw: dict[str, float]
     group: int = 0
 
-    @property
-    def sum(self) -> float:
-        return math.fsum(self.trace.values())
-
-    @property
-    def score(self) -> float:
-        """The sum, without what rounding may leave beyond its bounds."""
-        return min(1.0, max(0.0, self.sum))
-
     def multiply(self, step: str, factor: float) -> None:
         if factor != 1.0:
-            self.trace[step] = self.sum * (factor - 1.0)
+            self.trace[step] = math.fsum(self.trace.values()) * (factor - 1.0)
 
-    def clamp(self) -> None:
-        if self.score != self.sum:
-            self.trace["clamp"] = self.score - self.sum
+    def ranked(self) -> Ranked:
+        """The finished score: the sum of the trace, held within 0..1."""
+        total = math.fsum(self.trace.values())
+        score = min(1.0, max(0.0, total))
+        if score != total:
+            self.trace["clamp"] = score - total
+        return Ranked(self.candidate, score, self.trace, self.raw)
 
 
 def rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[Ranked]:
     """All candidates worth anything, best first. The order is total: score, then newer, then lower key."""
-    tallies = _FUSIONS[profile.fusion](candidates, profile, now)
-    for tally in tallies:
-        tally.multiply("sector", profile.sector_boosts.get(tally.candidate.sector, 1.0))
-        if tally.candidate.superseded:
-            tally.multiply("superseded", profile.superseded_factor)
+    order: list[tuple[tuple[float, ...], Ranked]] = []
+    for tally in _FUSIONS[profile.fusion](candidates, profile, now):
+        candidate = tally.candidate
+        tally.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
+        tally.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
         if profile.recency.form == "multiply":
             # Divided by the most it can be, so that the score stays within 0..1.
-            factor = recency_factor(profile.recency, tally.candidate.created_at, now)
+            factor = recency_factor(profile.recency, candidate.created_at, now)
             tally.multiply("recency", factor / (1.0 + profile.recency.weight))
-        tally.multiply("confidence", tally.candidate.confidence)
-        tally.clamp()
-    tallies.sort(key=lambda t: (t.group, -t.score, -t.candidate.created_at, t.candidate.key))
-    return [Ranked(tally.candidate, tally.score, tally.trace, tally.raw) for tally in tallies]
+        tally.multiply("confidence", candidate.confidence)
+        ranked = tally.ranked()
+        order.append(((tally.group, -ranked.score, -candidate.created_at, candidate.key), ranked))
+    order.sort(key=lambda entry: entry[0])
+    return [ranked for _, ranked in order]
 
 
 def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
-    """(1 - alpha) * scaled BM25 + alpha * cosine."""
+    """
+    (1 - alpha) * scaled BM25 * coverage + alpha * cosine.
+
+    Scaled by the best alone, a chance match of one word would count as much as a perfect match when there is no other;
+    coverage tells the two apart, whatever the size of the store.
+    """
     alpha = 0.5 if profile.alpha is None else profile.alpha
     scaled = _scaled_bm25(candidates, profile.bm25_norm)
     tallies = []
     for candidate in candidates:
-        keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0)
-        vector = alpha * _cosine(candidate) if candidate.vector_rank or alpha < 1.0 else 0.0
-        if keyword or vector:
-            tallies.append(_Tally(candidate, {"keyword": keyword, "vector": vector}, _raw(candidate)))
+        if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
+            keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage
+            trace = {"keyword": keyword, "vector": alpha * _cosine(candidate)}
+            tallies.append(_Tally(candidate, trace, _raw(candidate)))
     return tallies
 
 
@@ -174,7 +179,11 @@ def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]
         return {key: min(1.0, score / ABS10) for key, score in found.items()}
     if norm == "tanh10":
         return {key: math.tanh(score / ABS10) for key, score in found.items()}
-    return {key: score / most if most > 0 else 1.0 for key, score in found.items()}
+    scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
+    whole = {candidate.key for candidate in candidates if candidate.whole}
+    if not whole:
+        return scaled
+    return {key: WHOLE_SHARE * (key in whole) + (1 - WHOLE_SHARE) * score for key, score in scaled.items()}
 
 
 def _cosine(candidate: Candidate) -> float:

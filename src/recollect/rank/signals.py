@@ -24,11 +24,21 @@ def relevance(similarity: float | None, coverage: float) -> float:
     """
     How likely a memory is about the question at all, 0..1, comparable between questions and stores.
 
-    `coverage` is the share of the question's telling words that the memory holds. BM25 itself is of no use here: the
-    same perfect match has a score near 0 in a store of two memories and of 10 in one of a thousand.
+    `coverage` is the share of the question's words that the memory holds, rare ones counting for more. BM25 itself is
+    of no use here: the same perfect match has a score near 0 in a store of two memories and of 10 in one of a thousand.
     """
-    return max(_calibrated(similarity), coverage)
+    if similarity is None:
+        return _logistic(WORDS_ALONE[0] + WORDS_ALONE[1] * coverage) if coverage else 0.0
+    bias, by_similarity, by_coverage = MEANING_AND_WORDS
+    return _logistic(bias + by_similarity * similarity + by_coverage * coverage)
 
 
-def _calibrated(similarity: float | None) -> float:
-    return 0.0 if similarity is None else min(1.0, max(0.0, similarity))
+# Logistic regressions on every second conversation of LoCoMo: evidence for a question against what the same question
+# finds in another conversation. So that a paraphrase can be relevant too, the words were hidden from 3 of 10 pairs. On
+# the other conversations: AUC .998 for telling a question's own conversation from another by its best hit.
+MEANING_AND_WORDS = (-7.7, 16.6, 3.7)
+WORDS_ALONE = (-3.6, 9.4)
+
+
+def _logistic(value: float) -> float:
+    return 1.0 / (1.0 + math.exp(-value))

@@ -57,6 +57,13 @@ def mode(value: object, base: Profile) -> str:
     return inputs.choice(name, MODES, "mode")
 
 
+def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
+    """The profile where only one leg ran: that leg has the whole score."""
+    if settled.alpha is None or (mode == "hybrid" and not degraded):
+        return settled
+    return dataclasses.replace(settled, alpha=1.0 if mode == "semantic" and not degraded else 0.0)
+
+
 def _checked(option: str, value: Any, base: Profile) -> Any:
     if option in _CHOICES:
         return inputs.choice(value, _CHOICES[option], option)

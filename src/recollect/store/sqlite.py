@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -257,7 +258,7 @@ class SqliteStore:
 
     def rows(self, keys: Sequence[int], model: Model | None, vector: NDArray[np.float32] | None) -> list[Row]:
         sql = f"""
-            select m.rid, v.vector, {_COLUMNS}
+            select m.rid, v.vector, m.created_at, m.salience, m.sector, {_COLUMNS}
             from memories m
             left join vectors v on v.rid = m.rid and v.model = (select model from models where name = :model)
             where {_AMONG} and m.namespace = :namespace and m.deleted_at is null
@@ -266,7 +267,10 @@ class SqliteStore:
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
         similarities = _similarities([row[1] for row in found], vector)
-        return [Row(row[0], _memory(row[2:]), similarity) for row, similarity in zip(found, similarities, strict=True)]
+        return [
+            Row(row[0], similarity, row[2] / 1e6, row[3], row[4], partial(_memory, row[5:]))
+            for row, similarity in zip(found, similarities, strict=True)
+        ]
 
     # Vectors
 

@@ -9,6 +9,7 @@ memories through, those are the guard.
 """
 
 import json
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,8 @@ from typing import Any
 import apsw
 
 from recollect.records import Filter, Match, Query, Term
+from recollect.store import words
 from recollect.store.sqlite_pool import fetch
-from recollect.store.words import split_unspaced
 
 STEMS, WORDS = "memories_stems", "memories_words"
 INDEXES = (STEMS, WORDS)
@@ -35,6 +36,7 @@ PAIRS_ATTRACT = 1.5  # words of one question stand together this much more often
 ENOUGH = 20  # fewer than this from behind the guard, and the rest is ranked too
 MOST_WORDS_ALL = 8  # more are never all there, and looking for it costs time
 FEW_ROWS = 2000  # up to so many memories, comparing all that pass a filter is cheaper than any guard
+LOOKED_AT = 20_000  # characters of a memory that are looked at for coverage
 SURVEY_KEPT = 20_000
 SURVEY_AGE = 60.0  # seconds; a stale count costs a little time, never a result
 
@@ -78,16 +80,39 @@ def conditions(filter: Filter) -> tuple[str, dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Atom:
+    """The smallest thing looked for: a word, a phrase, a beginning, a pair of characters. In FTS5's syntax."""
+
+    text: str
+    prefix: bool = False
+
+    @property
+    def sql(self) -> str:
+        return '"' + self.text.replace('"', '""') + '"' + "*" * self.prefix
+
+    def stands_in(self, stems: set[str]) -> bool:
+        """Whether a text with these stems has it; for a phrase, whether it has all of its words."""
+        own = words.stems(self.text)
+        if self.prefix and own:
+            # A stem may be shorter than the beginning that was asked for.
+            last = self.text.lower().split()[-1]
+            return stems.issuperset(own[:-1]) and any(
+                stem.startswith(last) or (len(stem) > 2 and last.startswith(stem)) for stem in stems
+            )
+        return stems.issuperset(own)
+
+
+@dataclass(frozen=True, slots=True)
 class Expression:
-    """What to look for in one index, in FTS5's syntax: the atoms one by one, and all of them together."""
+    """What to look for in one index: the atoms one by one, and all of them together."""
 
     index: str
-    atoms: tuple[str, ...]
+    atoms: tuple[Atom, ...]
     all_of: str
 
     @property
     def any_of(self) -> str:
-        return " OR ".join(self.atoms)
+        return " OR ".join(atom.sql for atom in self.atoms)
 
 
 class KeywordLeg:
@@ -104,29 +129,26 @@ class KeywordLeg:
         where, values = conditions(filter)
         values |= {"namespace": self._namespace, "limit": limit, "enough": min(limit, ENOUGH)}
         values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
+        expressions = _expressions(query.terms)
         if query.raw is not None:
             index = WORDS if "*" in query.raw else STEMS
             try:
-                return _run(connection, _Search([Expression(index, (query.raw,), query.raw)], where, values))
+                return _run(connection, _Search([Expression(index, (), query.raw)], where, values, all_needed=True))
             except apsw.SQLError:
                 pass  # not the index's syntax after all: plain words
-        expressions = _expressions(query.terms)
         if not expressions:
             return []
-        if not query.any_of:
-            expressions = [Expression(each.index, (each.all_of,), each.all_of) for each in expressions]
         search = _Search(
             expressions,
             where,
             values,
-            whole=query.every and query.any_of,
             all_needed=not query.any_of,
+            whole=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
             spare=_expressions(query.spare),
             part=query.terms[0].text.lower() if len(query.terms) == 1 else None,
         )
-        if query.any_of and len(expressions) == 1:
-            self._survey.guard(connection, search)
+        self._survey.look(connection, search)
         return _run(connection, search)
 
 
@@ -137,13 +159,14 @@ class _Search:
     expressions: list[Expression]
     where: str
     values: dict[str, Any]
+    all_needed: bool = False  # only rows with all words
     whole: bool = False  # rows with all words first
-    all_needed: bool = False  # rows of several indexes must be in each
     literals: tuple[str, ...] = ()
     spare: list[Expression] = field(default_factory=list)
     part: str | None = None  # to look for inside words, if nothing else is found
     guard: str | None = None
     few: bool = False  # the filter lets so few memories through that they are the guard
+    worth: dict[Atom, float] = field(default_factory=dict)  # how much each atom tells: the rarer, the more
 
 
 class _Survey:
@@ -151,33 +174,37 @@ class _Survey:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[tuple[Any, ...], int] = {}
+        self._counts: dict[Any, int] = {}
         self._expires = 0.0
 
-    def guard(self, connection: apsw.Connection, search: _Search) -> None:
-        """Decide which rows are worth scoring."""
-        (expression,) = search.expressions
-        rows, scope, *counts = self._of(connection, expression, search)
+    def look(self, connection: apsw.Connection, search: _Search) -> None:
+        """Find out how much each atom tells, and which rows are worth scoring."""
+        rows, scope, counts = self._counted(connection, search)
+        search.worth = {atom: _idf(count, rows) for atom, count in counts.items()}
+        if search.all_needed or len(search.expressions) > 1:
+            return
         if search.where and scope <= FEW_ROWS:
             search.few = True
         elif rows > GUARD_ROWS:
-            search.guard = _guard(expression, counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
+            search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
 
-    def _of(self, connection: apsw.Connection, expression: Expression, search: _Search) -> list[int]:
+    def _counted(self, connection: apsw.Connection, search: _Search) -> tuple[int, int, dict[Atom, int]]:
         """All rows, rows that pass the filter (counted no further than needed), and rows of each atom."""
-        index = expression.index
         scope = (search.where, *(search.values[name] for name in sorted(search.values) if f":{name}" in search.where))
-        asked: dict[tuple[Any, ...], str] = {
-            ("rows",): "select max(rid) from memories",
-            ("scope", *scope): f"""
+        asked: dict[Any, str] = {
+            "rows": "select max(rid) from memories",
+            scope: f"""
                 select count(*) from (
                     select 1 from memories m
                     where m.namespace = :namespace and m.deleted_at is null {search.where} limit {FEW_ROWS + 1})
             """,
         }
-        names = {f"atom{number}": atom for number, atom in enumerate(expression.atoms)}
-        for name, atom in names.items():
-            asked[index, atom] = f"select count(*) from {index} where {index} match :{name}"
+        names: dict[str, str] = {}
+        for expression in search.expressions:
+            for atom in expression.atoms:
+                name = f"atom{len(names)}"
+                names[name] = atom.sql
+                asked[atom] = f"select count(*) from {expression.index} where {expression.index} match :{name}"
         with self._lock:
             if time.monotonic() > self._expires or len(self._counts) > SURVEY_KEPT:
                 self._counts, self._expires = {}, time.monotonic() + SURVEY_AGE
@@ -190,52 +217,53 @@ class _Survey:
             known |= new
             with self._lock:
                 self._counts |= new
-        return [known[key] for key in asked]
+        return known["rows"], known[scope], {key: known[key] for key in asked if isinstance(key, Atom)}
+
+
+def _idf(count: int, rows: int) -> float:
+    """Inverse document frequency as FTS5's own bm25() has it."""
+    return max(1e-6, math.log((max(rows, count) - count + 0.5) / (count + 0.5)))
 
 
 def _expressions(terms: Sequence[Term]) -> list[Expression]:
     """The terms by index: beginnings in the unstemmed one, all else in the stemmed one."""
     found = []
     for index, prefix in ((STEMS, False), (WORDS, True)):
-        atoms: dict[str, None] = {}
+        atoms: dict[Atom, None] = {}
         whole = []
         for term in terms:
             if term.prefix == prefix:
                 every, single = _atoms(term)
-                whole.append(every)
+                whole += every
                 atoms |= dict.fromkeys(single)
         if atoms:
-            found.append(Expression(index, tuple(atoms), " AND ".join(whole)))
+            found.append(Expression(index, tuple(atoms), " AND ".join(atom.sql for atom in whole)))
     return found
 
 
-def _atoms(term: Term) -> tuple[str, list[str]]:
-    """A term as one expression that asks for all of it, and as atoms any of which is something."""
+def _atoms(term: Term) -> tuple[list[Atom], list[Atom]]:
+    """A term as atoms that together ask for all of it, and as atoms any of which is something."""
     every, single = [], []
-    for stretch, unspaced in split_unspaced(term.text):
+    for stretch, unspaced in words.split_unspaced(term.text):
         if not unspaced:
             if any(character.isalnum() for character in stretch):
-                single.append(_quoted(stretch) + "*" * term.prefix)
+                single.append(Atom(stretch, term.prefix))
                 every.append(single[-1])
         elif len(stretch) == 1:
-            single.append(_quoted(stretch) + "*")  # every character begins a pair
+            single.append(Atom(stretch, prefix=True))  # every character begins a pair
             every.append(single[-1])
         else:
             pairs = [stretch[at : at + 2] for at in range(len(stretch) - 1)]
-            single += [_quoted(pair) for pair in pairs]
-            every.append(_quoted(" ".join(pairs)))
-    return " AND ".join(every), single
+            single += [Atom(pair) for pair in pairs]
+            every.append(Atom(" ".join(pairs)))
+    return every, single
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _guard(expression: Expression, counts: Sequence[int], rows: int, budget: int) -> str | None:
+def _guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
     """The expression whose rows are worth scoring: rare atoms alone, commoner ones in pairs. None: all are."""
-    if sum(counts) <= 1.5 * budget:
+    if sum(counts.values()) <= 1.5 * budget:
         return None
-    rare_first = sorted(zip(counts, expression.atoms, strict=True))
+    rare_first = sorted((count, atom.sql) for atom, count in counts.items())
     alone, total = 0, 0.0
     while alone < len(rare_first) and total + rare_first[alone][0] <= SHARE_OF_SINGLE_WORDS * budget:
         total += rare_first[alone][0]
@@ -247,10 +275,10 @@ def _guard(expression: Expression, counts: Sequence[int], rows: int, budget: int
         for place, first in enumerate(rest)
         for second in rest[place + 1 :]
     )
-    for expected, first, second in pairs:
+    for expected, first_word, second_word in pairs:
         if parts and total + expected > budget:
             break
-        parts.append(f"({first} AND {second})")
+        parts.append(f"({first_word} AND {second_word})")
         total += expected
     return " OR ".join(parts) or rare_first[0][1]
 
@@ -258,20 +286,36 @@ def _guard(expression: Expression, counts: Sequence[int], rows: int, budget: int
 def _run(connection: apsw.Connection, search: _Search) -> list[Match]:
     """The rows behind the guard; if they are too few, what else there is, in one more statement."""
     for number, expression in enumerate(search.expressions):
-        search.values |= {f"any{number}": expression.any_of, f"all{number}": expression.all_of}
+        wanted = expression.all_of if search.all_needed else expression.any_of
+        search.values |= {f"wanted{number}": wanted, f"all{number}": expression.all_of}
     search.values["guard"] = search.guard
     found: dict[int, Match] = {}
-    _collect(connection, found, [_ranked(search, guarded=True)], search.values)
+    _collect(connection, found, [_ranked(search, guarded=True)], search)
     more = _more(search, len(found)) if len(found) < search.values["enough"] else []
     if more:
-        _collect(connection, found, more, search.values)
+        _collect(connection, found, more, search)
     return list(found.values())[: search.values["limit"]]
 
 
-def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], values: dict[str, Any]) -> None:
-    sql = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
-    for _, rid, score, whole in fetch(connection, f"{sql} order by stage, whole desc, score desc, rid", values):
-        found.setdefault(rid, Match(rid, score, bool(whole)))
+def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: _Search) -> None:
+    union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
+    sql = f"""
+        select u.rid, u.score, u.whole,
+               concat_ws(' ', m.title, m.tags, m.source, m.segments, substr(m.content, 1, {LOOKED_AT}))
+        from ({union}) u cross join memories m on m.rid = u.rid
+        order by u.stage, u.whole desc, u.score desc, u.rid
+    """
+    for rid, score, whole, text in fetch(connection, sql, search.values):
+        if rid not in found:
+            found[rid] = Match(rid, score, bool(whole), _coverage(search.worth, text))
+
+
+def _coverage(worth: Mapping[Atom, float], text: str) -> float:
+    """Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once."""
+    if not worth:
+        return 1.0
+    stems = set(words.stems(text))
+    return math.fsum(value for atom, value in worth.items() if atom.stands_in(stems)) / math.fsum(worth.values())
 
 
 def _more(search: _Search, found: int) -> list[str]:
@@ -315,9 +359,9 @@ def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
             where g.{index} match :guard and {mine}
         """
     else:
-        return f"{score} cross join memories m on m.rid = {index}.rowid where {index} match :any{number} and {mine}"
+        return f"{score} cross join memories m on m.rid = {index}.rowid where {index} match :wanted{number} and {mine}"
     # The plus keeps SQLite from asking the index anew for each row behind the guard: a hundred times slower.
-    return f"{score} where {index} match :any{number} and +{index}.rowid in ({guard})"
+    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard})"
 
 
 def _whole(search: _Search) -> str:
@@ -350,7 +394,7 @@ def _inside_words(search: _Search) -> str:
     """The one thing asked for as a part of a longer word, when no word is it."""
     search.values["part"] = search.part
     return f"""
-        select m.rid, 0.0 as score, 0 as whole
+        select m.rid, 1e-6 as score, 0 as whole
         from memories m
         where m.namespace = :namespace and m.deleted_at is null and instr(lower(m.content), :part) > 0 {search.where}
         order by m.rid desc limit :enough

@@ -42,6 +42,18 @@ def stemmed(text: str) -> list[Word]:
     return words
 
 
+def stems(text: str) -> list[str]:
+    """The stems of a text, without their places: several times faster."""
+    found: Any = _tokenizer()(
+        text.encode("utf-8", "replace"),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
+    )
+    return list(found)
+
+
 def segments(*texts: str | None) -> str | None:
     """
     The runs of unspaced script in the texts as pairs of neighbouring characters; None where there are none.
