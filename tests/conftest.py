@@ -1,7 +1,8 @@
 """What several test files need: a memory in a file, the real model loaded once, and a small deterministic one."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,26 @@ def understanding(path: Path, minilm: LocalEmbedder) -> Iterator[Recollect]:
     """With the bundled model."""
     with recollect.open(path, embedder=minilm) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a database: 2,000 memories with vectors, every second one forgotten. To be copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    with recollect.open(folder / "memory.db", embedder=HashingEmbedder()) as memory:
+        memory.add_many(f"live {number} {'and well ' * 20}" for number in range(1000))
+        for id in memory.add_many(f"forgotten {number} {'and hidden ' * 20}" for number in range(1000)):
+            memory.forget(id)
+    return folder
+
+
+@pytest.fixture
+def copy(filled: Path, tmp_path: Path) -> Callable[[], Path]:
+    """Gives a fresh copy of the filled database, each time at another path."""
+
+    def one() -> Path:
+        folder = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
+        shutil.copytree(filled, folder)
+        return folder / "memory.db"
+
+    return one

@@ -114,7 +114,7 @@ class Recollect:
             raise error
         return ids
 
-    def update(self, id: str, **changes: Any) -> Memory:
+    def update(self, id: str, /, **changes: Any) -> Memory:
         """Change fields of a memory; what it said before is kept in its history. None empties a field."""
         memory, pending = self._store.update(_id(id), inputs.changes(changes), datetime.now(UTC))
         if pending:

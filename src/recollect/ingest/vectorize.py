@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.embed.base import Embedder, embed_documents, embed_question
-from recollect.errors import EmbedderError, EmbedderUnavailable
+from recollect.errors import EmbedderError, EmbedderUnavailable, StoreError
 from recollect.store.base import Model, Store, Unembedded
 
 BATCH = 256
@@ -52,7 +52,7 @@ class Vectorizer:
                 waiting = self._store.pending(BATCH)
                 self._give(waiting)
                 self._backlog = len(waiting) == BATCH
-        except EmbedderError:
+        except (EmbedderError, StoreError):  # the text is kept; an error would ask for it once more
             self._backlog = True
 
     def give_all(self, progress: Progress | None = None) -> int:

@@ -30,14 +30,16 @@ def bundled(backend: str) -> Migrations:
 def migrate(database: Database, migrations: Migrations) -> None:
     """Apply what is pending; refuse a database whose history is not the beginning of ours."""
     before = database.applied()
-    pending = _pending(before, migrations)
-    if before and pending:
-        database.keep_copy(pending[0])
-    for name in pending:
+    copied = not before
+    for name in _pending(before, migrations):
         with database.transaction():
             # Asked again under the lock: another process may have migrated while we waited for it.
-            if name not in database.applied():
-                database.apply(name, migrations[name], digest(migrations[name]))
+            if name in database.applied():
+                continue
+            if not copied:
+                database.keep_copy(name)
+                copied = True
+            database.apply(name, migrations[name], digest(migrations[name]))
 
 
 def digest(sql: str) -> str:

@@ -346,7 +346,8 @@ class _Schema:
         self._pool, self._connection, self._migrations = pool, connection, migrations
 
     def applied(self) -> dict[str, str]:
-        if not self._connection.table_exists(None, "_migrations"):
+        # Asked of the file: `table_exists` answers from the schema this connection read some time before.
+        if not value(self._connection, "select 1 from sqlite_master where name = '_migrations'"):
             return {}
         return dict(fetch(self._connection, "select name, sha256 from _migrations"))
 
@@ -364,7 +365,7 @@ class _Schema:
         self._connection.pragma("application_id", APPLICATION_ID)
 
     def keep_copy(self, before: str) -> None:
-        """The whole database as it was before a migration, in a file beside it."""
+        """The whole database as it was before a migration, in a file beside it. Called with the write lock held."""
         if self._pool.in_memory or self._pool.read_only:
             return
         target = Path(f"{self._pool.path}.before-{before}")
@@ -372,7 +373,8 @@ class _Schema:
         part.unlink(missing_ok=True)
         copy = apsw.Connection(str(part))
         try:
-            with copy.backup("main", self._connection, "main") as backup:
+            # Another connection: one that writes cannot be copied from.
+            with self._pool.reading() as source, copy.backup("main", source, "main") as backup:
                 while not backup.done:
                     backup.step(1000)
         finally:

@@ -4,6 +4,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,9 @@ APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Recollect database
 PAGE_CACHE_KIB = 32_768
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.05
 
-# Connections inherited through a fork. SQLite forbids using and even closing them in the child, so they are kept.
-_inherited: list[apsw.Connection] = []
+# SQLite's locks belong to a process but its bookkeeping of them is copied by a fork: a child that inherits an open
+# connection, used or not, takes a lock for held that it does not hold. So nothing is open while a process forks.
+_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
 
 
 class Pool:
@@ -37,13 +39,15 @@ class Pool:
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self._synchronous = synchronous
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._lent = 0
         self._idle: list[apsw.Connection] = []
-        self._pid = os.getpid()
         self._closed = False
         self._name, self._flags = self._target()
         # A database in memory lives as long as a connection to it.
         self._anchor = self._open() if self.in_memory else None
+        if not self.in_memory:
+            _pools.add(self)
 
     def _target(self) -> tuple[str, int]:
         flags = apsw.SQLITE_OPEN_URI
@@ -133,6 +137,11 @@ class Pool:
             raise StoreError(
                 f"the disk of {self.path} is full; nothing of this write was kept: free some space"
             ) from exc
+        except apsw.IOError as exc:
+            raise StoreError(
+                f"{self.path} could not be read or written ({exc}): its disk may be full or failing, or a limit on the "
+                "size of files reached; nothing of this write was kept"
+            ) from exc
         except (apsw.ReadOnlyError, apsw.PermissionsError) as exc:
             raise StoreError(
                 f"{self.path} cannot be written: check the permissions of the file and its folder"
@@ -155,19 +164,38 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
-            if self._pid != os.getpid():
-                _inherited.extend(self._idle)
-                self._idle, self._pid = [], os.getpid()
+            self._lent += 1
             if self._idle:
                 return self._idle.pop()
-        return self._open()
+        try:
+            return self._open()
+        except BaseException:
+            self._returned()
+            raise
 
     def _give_back(self, connection: apsw.Connection) -> None:
         with self._lock:
-            if not self._closed:
+            keep = not self._closed
+            if keep:
                 self._idle.append(connection)
-                return
-        connection.close()
+        if not keep:
+            connection.close()
+        self._returned()
+
+    def _returned(self) -> None:
+        with self._lock:
+            self._lent -= 1
+            self._lock.notify_all()
+
+    def before_fork(self) -> None:
+        """Close every connection, and let nobody open one until the fork is done."""
+        self._lock.acquire()
+        self._lock.wait_for(lambda: not self._lent, timeout=self.busy_timeout)
+        while self._idle:
+            self._idle.pop().close()
+
+    def after_fork(self) -> None:
+        self._lock.release()
 
     def _open(self) -> apsw.Connection:
         with self.translated():
@@ -181,8 +209,9 @@ class Pool:
 
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_handler(self._busy_handler())
-        owner = connection.pragma("application_id")
-        if owner != APPLICATION_ID and connection.execute("select 1 from sqlite_master").get:
+        # In this order: tables and mark are made in one transaction, so whoever sees a table then sees the mark too.
+        made = connection.execute("select 1 from sqlite_master").get
+        if made and connection.pragma("application_id") != APPLICATION_ID:
             raise StoreCorrupt(f"{self.path} is a database of another program; choose another file for Recollect")
         if not self.read_only and not self.in_memory:
             # Not every step of the change to WAL asks the busy handler.
@@ -206,6 +235,24 @@ class Pool:
             return True
 
         return wait
+
+
+_forking: list[Pool] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = list(_pools)
+    for pool in _forking:
+        pool.before_fork()
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:

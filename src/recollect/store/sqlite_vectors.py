@@ -155,13 +155,12 @@ class Vectors:
 class _Mirror:
     """All live vectors of one model in memory, as of one place in the log."""
 
-    def __init__(self, namespace: str, model: Model, number: int, position: int) -> None:
+    def __init__(self, namespace: str, model: Model, position: int) -> None:
         self.model = model
         self.scan = VectorScan(model.dimensions)
         self.complete = True
         self._all_embedded_at_load = True
         self._namespace = namespace
-        self._number = number
         self._position = position
 
     @classmethod
@@ -171,7 +170,7 @@ class _Mirror:
             return None
         _same_dimensions(model, known[1])
         position = value(connection, "select coalesce(max(seq), 0) from vector_log")
-        mirror = cls(namespace, model, known[0], position)
+        mirror = cls(namespace, model, position)
         blocks = fetch(
             connection,
             "select block, data from vector_blocks where model = ? and namespace = ? order by block",
@@ -190,25 +189,28 @@ class _Mirror:
 
     def follow(self, connection: apsw.Connection) -> bool:
         """Take in what was logged since; False where the log no longer reaches back far enough."""
-        (_, waiting, _), *news = fetch(
+        (_, waiting, _, _), *news = fetch(
             connection,
             """
             select 0, exists (
                 select 1 from unembedded u join memories m on m.rid = u.rid
-                where m.namespace = :namespace and m.deleted_at is null), null
+                where m.namespace = :namespace and m.deleted_at is null), null, null
             union all
-            select l.seq, l.rid, case when m.deleted_at is null then v.vector end
+            select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
+                m.rid is not null and m.deleted_at is null
             from vector_log l
             left join memories m on m.rid = l.rid and m.namespace = :namespace
-            left join vectors v on v.rid = m.rid and v.model = :model
+            left join vectors v on v.rid = m.rid and v.model = (select model from models where name = :model)
             where l.seq > :position
             order by 1
             """,
-            {"namespace": self._namespace, "model": self._number, "position": self._position},
+            {"namespace": self._namespace, "model": self.model.name, "position": self._position},
         )
         if news and news[0][0] != self._position + 1:
             return False
-        latest = {rid: vector for _, rid, vector in news}
+        latest = {rid: vector for _, rid, vector, _ in news}
+        if any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
+            self._all_embedded_at_load = False
         gone = [rid for rid, vector in latest.items() if vector is None]
         come = [rid for rid, vector in latest.items() if vector is not None]
         if gone:

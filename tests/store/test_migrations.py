@@ -1,0 +1,80 @@
+"""Older databases are brought up to date, newer ones refused, and a copy is kept."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import recollect
+from processes import contents, everything
+from recollect import StoreError
+from recollect.store.migrations import bundled
+from recollect.store.sqlite import SqliteStore
+
+SQLITE = bundled("sqlite")  # the migrations of this version
+
+
+def migrated(path: Path, migrations: Mapping[str, str]) -> SqliteStore:
+    return SqliteStore(str(path), migrations=SQLITE | migrations)
+
+
+def test_an_older_database_is_migrated_after_a_copy_of_it_was_kept(path: Path) -> None:
+    with recollect.open(path, embedder="none") as memory:
+        memory.add("from before")
+
+    migrated(path, {"900-one": "create table one(x)", "901-two": "update memories set content = 'changed'"}).close()
+
+    assert contents(path, "select content from memories") == ["changed"]
+    assert contents(path, "select name from _migrations order by name") == [*SQLITE, "900-one", "901-two"]
+    kept = Path(f"{path}.before-900-one")
+    assert contents(kept, "select content from memories") == ["from before"]
+    with recollect.open(kept, embedder="none") as memory:
+        assert everything(memory) == {"from before"}
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, kept.name]
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
+    recollect.open(path, embedder="none").close()
+    migrated(path, {"999-future": "create table future(x)"}).close()
+    before = path.read_bytes()
+
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=r"newer version of Recollect \(it has 999-future.*upgrade Recollect"):
+            recollect.open(path, embedder="none", read_only=read_only)
+
+    assert path.read_bytes() == before
+
+
+def test_a_database_whose_migration_was_another_one_is_refused(path: Path) -> None:
+    migrated(path, {"900-one": "create table one(x)"}).close()
+
+    with pytest.raises(StoreError, match="migration 900-one of this database is not the one"):
+        migrated(path, {"900-one": "create table one(x, y)"})
+
+
+def test_a_database_that_needs_no_migration_is_not_copied(path: Path) -> None:
+    recollect.open(path, embedder="none").close()
+    recollect.open(path, embedder="none").close()
+
+    assert not list(path.parent.glob("*.before-*"))
+
+
+def test_an_older_database_opened_read_only_asks_to_be_opened_for_writing_once(path: Path) -> None:
+    recollect.open(path, embedder="none").close()
+
+    with pytest.raises(StoreError, match="older schema; open it once for writing"):
+        SqliteStore(str(path), read_only=True, migrations=SQLITE | {"900-extra": "create table extra(x)"})
+
+    assert not list(path.parent.glob("*.before-*"))
+
+
+def test_a_migration_that_fails_leaves_the_database_as_it_was(path: Path) -> None:
+    with recollect.open(path, embedder="none") as memory:
+        memory.add("from before")
+
+    with pytest.raises(StoreError, match="no such table"):
+        migrated(path, {"900-bad": "create table half(x); insert into missing values (1)"})
+
+    assert "half" not in contents(path, "select name from sqlite_master")
+    with recollect.open(path, embedder="none") as memory:
+        assert everything(memory) == {"from before"}
