@@ -33,7 +33,7 @@ class Settings:
     synchronous: str = "full"
 
 
-_TYPES: Mapping[str, type] = {
+TYPES: Mapping[str, type] = {
     "database": str,
     "namespace": str,
     "project": str,
@@ -120,7 +120,7 @@ def _of_project(file: Path) -> dict[str, Any]:
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    names = {"RECOLLECT_DB": "database"} | {f"RECOLLECT_{name.upper()}": name for name in _TYPES if name != "database"}
+    names = {"RECOLLECT_DB": "database"} | {f"RECOLLECT_{name.upper()}": name for name in TYPES if name != "database"}
     return {
         name: _converted(name, environ[variable], variable) for variable, name in names.items() if environ.get(variable)
     }
@@ -128,7 +128,7 @@ def _of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _converted(name: str, text: str, origin: str) -> Any:
     """A value that came as text."""
-    kind = _TYPES.get(name)
+    kind = TYPES.get(name)
     if kind in (int, float):
         try:
             return kind(text)
@@ -138,9 +138,9 @@ def _converted(name: str, text: str, origin: str) -> Any:
 
 
 def _typed(name: str, value: Any, origin: str) -> Any:
-    if name not in _TYPES:
-        raise ConfigError(f"{origin} sets {name!r}, which is no setting; there are: {', '.join(_TYPES)}")
-    kind = _TYPES[name]
+    if name not in TYPES:
+        raise ConfigError(f"{origin} sets {name!r}, which is no setting; there are: {', '.join(TYPES)}")
+    kind = TYPES[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or isinstance(value, bool):
@@ -155,4 +155,4 @@ def _toml(value: Any) -> str:
     return str(value)
 
 
-assert {field.name for field in fields(Settings)} == set(_TYPES)
+assert {field.name for field in fields(Settings)} == set(TYPES)

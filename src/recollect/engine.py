@@ -33,11 +33,16 @@ class Recollect:
     Made by `recollect.open`. One object serves any number of threads; close it, or use it in a `with` block.
     """
 
-    def __init__(self, store: Store, embedder: Embedder | None, *, profile: str = "balanced") -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, *, profile: str, own_embedder: bool) -> None:
         self._store = store
         self._profile = options.profile(profile)
-        self._vectorizer = Vectorizer(store, embedder)
-        self._legs = Legs(store, self._vectorizer)
+        self._use(embedder, own=own_embedder)
+
+    def _use(self, embedder: Embedder | None, *, own: bool) -> None:
+        """Take a model into service. One of our own is let go of at the end; a caller's object never is."""
+        self._own_model = embedder if own else None
+        self._vectorizer = Vectorizer(self._store, embedder)
+        self._legs = Legs(self._store, self._vectorizer)
 
     def __enter__(self) -> Self:
         return self
@@ -48,9 +53,15 @@ class Recollect:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file and of every thread. Closing twice is fine."""
-        self._legs.close()
+        """Let go of the file, the model and every thread. Closing twice is fine."""
+        self._let_go_of_the_model()
         self._store.close()
+
+    def _let_go_of_the_model(self) -> None:
+        self._legs.close()
+        close = getattr(self._own_model, "close", None)
+        if close:
+            close()
 
     # Writing
 
@@ -272,8 +283,9 @@ class Recollect:
         still uses those models, unless `prune` removes them at the end.
         """
         if embedder is not None:
-            self._vectorizer = Vectorizer(self._store, resolve(embedder))
-            self._legs = Legs(self._store, self._vectorizer)
+            model = resolve(embedder)
+            self._let_go_of_the_model()
+            self._use(model, own=model is not embedder)
         done = self._vectorizer.give_all(progress)
         model = self._vectorizer.model()
         if prune and model:
@@ -320,7 +332,7 @@ def open_memory(
         busy_timeout=busy_timeout,
         synchronous=synchronous,
     )
-    return Recollect(store, model, profile=profile)
+    return Recollect(store, model, profile=profile, own_embedder=model is not embedder)
 
 
 def default_path() -> Path:

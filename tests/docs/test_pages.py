@@ -1,0 +1,62 @@
+"""Every page of the documentation does what it says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.app import COMMANDS
+from recollect.config import TYPES
+from recollect.profiles import PROFILES
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_print_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    code = "\n".join(blocks)
+    said = [line.strip()[3:] for line in code.splitlines() if line.strip().startswith("#> ")]
+    printed = io.StringIO()
+
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, str(page), "exec"), {})
+
+    assert printed.getvalue().splitlines() == said
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8")):
+        name, _, anchor = target.partition("#")
+        linked = page.parent / name
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", linked.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, target
+
+
+def test_every_command_is_documented() -> None:
+    documented = set(re.findall(r"recollect (\w+)", (ROOT / "docs" / "command-line.md").read_text("utf-8")))
+
+    assert set(COMMANDS) <= documented
+
+
+def test_every_setting_and_profile_is_documented() -> None:
+    settings = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    searching = (ROOT / "docs" / "search.md").read_text("utf-8")
+
+    assert all(f"`{name}`" in settings for name in TYPES)
+    assert all(f"`{name}`" in searching for name in PROFILES)
+
+
+def test_the_readme_names_the_two_commands_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+
+    for script in ("scripts/demo", "scripts/test"):
+        assert script in readme
+        assert (ROOT / script).stat().st_mode & 0o111

@@ -1,0 +1,432 @@
+"""Searching: modes, filters, thresholds, what a hit tells, and what it costs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import recollect
+from conftest import FailingEmbedder, HashingEmbedder
+from recollect import EmbedderUnavailable, InvalidInput, Recollect
+from recollect.profiles import PROFILES
+
+PROJECT = (
+    ("We deploy with `make ship` from the release branch", {"tags": ["deploy"], "sector": "procedural"}),
+    ("ADR-016: retries are capped at 5 with exponential back-off", {"tags": ["decision"], "sector": "reflective"}),
+    ("The mobile app caches images for a week", {"tags": ["mobile"], "kind": "fact"}),
+    ("Login was slow on Mondays because password hashes are checked on two small machines", {"tags": ["auth"]}),
+    ("We chose PostgreSQL over DynamoDB since reporting needs joins", {"tags": ["decision"], "source": "notes.md"}),
+)
+
+
+@pytest.fixture
+def project(understanding: Recollect) -> Recollect:
+    understanding.add_many({"content": content, **fields} for content, fields in PROJECT)
+    return understanding
+
+
+class TestModes:
+    def test_meaning_finds_what_no_word_would(self, project: Recollect) -> None:
+        hit = project.search("pictures look outdated on phones")[0]
+
+        assert hit.memory.content.startswith("The mobile app caches images")
+        assert hit.match == ("vector",)
+        assert hit.keyword_score is None
+
+    def test_an_exact_identifier_is_found_by_its_word(self, project: Recollect) -> None:
+        hit = project.search("ADR-016")[0]
+
+        assert hit.memory.content.startswith("ADR-016")
+        assert "keyword" in hit.match
+
+    def test_both_legs_find_one_memory_once(self, project: Recollect) -> None:
+        hits = project.search("how slow is the login")
+
+        assert hits[0].match == ("keyword", "vector")
+        assert len({hit.memory.id for hit in hits}) == len(hits)
+
+    @pytest.mark.parametrize(
+        ("alias", "mode"), [("fts", "keyword"), ("bm25", "keyword"), ("vec", "semantic"), ("vector", "semantic")]
+    )
+    def test_other_systems_names_for_the_modes_are_understood(self, project: Recollect, alias: str, mode: str) -> None:
+        assert project.search("login", mode=alias).mode == mode
+
+    def test_alpha_0_and_1_are_the_single_modes(self, project: Recollect) -> None:
+        for profile in ("balanced", "confidence"):
+            for alpha, mode in ((0, "keyword"), (1, "semantic")):
+                mixed = [hit.memory.id for hit in project.search("slow login decision", profile=profile, alpha=alpha)]
+                single = [hit.memory.id for hit in project.search("slow login decision", profile=profile, mode=mode)]
+                assert mixed == single
+
+    def test_the_same_question_gives_the_same_answer(self, project: Recollect) -> None:
+        first, second = (project.search("why postgres") for _ in range(2))
+
+        assert [(h.memory.id, h.score) for h in first] == [(h.memory.id, h.score) for h in second]
+
+
+class TestHits:
+    def test_the_trace_adds_up_to_the_score_in_every_profile(self, project: Recollect) -> None:
+        for profile in PROFILES:
+            for hit in project.search("slow login on the release branch", profile=profile):
+                assert 0 <= hit.score <= 1
+                assert 0 <= hit.relevance <= 1
+                assert sum(hit.trace.values()) == pytest.approx(hit.score)
+
+    def test_scores_never_rise_down_the_list(self, project: Recollect) -> None:
+        for profile in PROFILES:
+            scores = [hit.score for hit in project.search("slow login on the release branch", profile=profile)]
+            assert scores == sorted(scores, reverse=True)
+
+    def test_a_near_perfect_match_is_relevant_and_an_unrelated_one_is_not(self, project: Recollect) -> None:
+        related = project.search("We chose PostgreSQL since reporting needs joins")[0]
+        unrelated = project.search("the weather in Lisbon tomorrow")
+
+        assert related.relevance > 0.9
+        assert all(hit.relevance < 0.3 for hit in unrelated)
+
+    def test_a_match_is_as_relevant_in_a_store_of_one_as_in_a_large_one(self, memory: Recollect) -> None:
+        memory.add("the zebra is striped")
+        alone = memory.search("zebra")[0].relevance
+        memory.add_many(f"filler number {number}" for number in range(500))
+
+        assert memory.search("zebra")[0].relevance == pytest.approx(alone)
+
+    def test_highlights_are_the_places_of_the_words_in_the_content(self, memory: Recollect) -> None:
+        memory.add("Über deploying: we deploy daily. " * 3)
+
+        hit = memory.search("deploy")[0]
+
+        assert [hit.memory.content[start:end] for start, end in hit.highlights] == ["deploying", "deploy"] * 3
+        assert hit.snippet.count("<mark>") == 6
+
+    def test_what_only_meaning_found_has_a_snippet_and_no_highlights(self, project: Recollect) -> None:
+        hit = project.search("pictures look outdated on phones")[0]
+
+        assert hit.snippet
+        assert hit.highlights == ()
+
+    def test_explain_tells_how_the_question_was_understood(self, project: Recollect) -> None:
+        plan = project.search("how do we ship code", explain=True).plan
+
+        assert plan is not None
+        assert plan["terms"] == ["ship", "code"]
+        assert plan["left_out"] == ["how", "do", "we"]
+        assert project.search("x").plan is None
+
+
+class TestTies:
+    def test_equal_scores_go_to_the_newer_then_to_the_first_added(self, memory: Recollect) -> None:
+        old = memory.add("fox one", created_at="2020-01-01T00:00Z")
+        same = [memory.add(f"fox {word}", created_at="2026-01-01T00:00Z") for word in ("two", "six", "ten")]
+
+        hits = memory.search("fox", mode="keyword")
+
+        assert [hit.memory.id for hit in hits] == [m.id for m in same] + [old.id]
+
+
+class TestFilters:
+    @pytest.fixture
+    def varied(self, hashed: Recollect) -> Recollect:
+        hashed.add_many(
+            {
+                "content": f"note {number} about foxes",
+                "project": ["api", "web"][number % 2],
+                "sector": ["semantic", "episodic"][number % 3 == 0],
+                "tier": ["project", "global"][number % 5 == 0],
+                "kind": ["fact", "bug"][number % 2],
+                "tags": ["even"] * (number % 2 == 0) + ["three"] * (number % 3 == 0),
+                "source": f"file{number % 4}.md",
+                "salience": number / 100,
+                "created_at": f"2026-01-{number % 28 + 1:02}T12:00Z",
+            }
+            for number in range(60)
+        )
+        return hashed
+
+    @pytest.mark.parametrize(
+        ("filters", "passes"),
+        [
+            ({"project": "api"}, lambda m: m.project == "api"),
+            ({"project": ["api", "web"]}, lambda m: True),
+            ({"sector": "episodic"}, lambda m: m.sector == "episodic"),
+            ({"tier": "global"}, lambda m: m.tier == "global"),
+            ({"kind": "bug"}, lambda m: m.kind == "bug"),
+            ({"tags": "even"}, lambda m: "even" in m.tags),
+            ({"tags": ["even", "three"]}, lambda m: {"even", "three"} <= set(m.tags)),
+            ({"source": ["file1.md", "file2.md"]}, lambda m: m.source in ("file1.md", "file2.md")),
+            ({"min_salience": 0.5}, lambda m: m.salience >= 0.5),
+            ({"since": "2026-01-20T00:00Z"}, lambda m: m.created_at.day >= 20),
+            ({"until": "2026-01-20T00:00Z"}, lambda m: m.created_at.day < 20),
+            (
+                {"project": "web", "sector": "episodic", "min_salience": 0.3},
+                lambda m: (m.project, m.sector) == ("web", "episodic") and m.salience >= 0.3,
+            ),
+            ({"project": "' or 1=1 --"}, lambda m: False),
+            ({"tags": "%"}, lambda m: False),
+        ],
+    )
+    @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
+    def test_a_filter_lets_exactly_its_memories_through(
+        self, varied: Recollect, filters: dict[str, Any], passes: Any, mode: str
+    ) -> None:
+        everything = list(varied.list(limit=100))
+
+        found = varied.search("foxes", mode=mode, limit=100, noise_floor=False, **filters)
+
+        assert {hit.memory.id for hit in found} == {m.id for m in everything if passes(m)}
+
+    @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
+    def test_a_page_is_full_when_enough_memories_pass(self, hashed: Recollect, mode: str) -> None:
+        hashed.add_many({"content": f"fox fox fox number {n}", "project": "loud"} for n in range(500))
+        hashed.add_many({"content": f"once upon a time a fox met animal {n}", "project": "quiet"} for n in range(12))
+
+        hits = hashed.search("fox", project="quiet", mode=mode, limit=10, noise_floor=False)
+
+        assert len(hits) == 10
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            ({"limit": 0}, "limit must be from 1 to 1000"),
+            ({"limit": 1001}, "limit must be from 1 to 1000"),
+            ({"limit": "5"}, "limit must be a whole number"),
+            ({"limit": True}, "limit must be a whole number"),
+            ({"mode": "psychic"}, "mode 'psychic' is unknown"),
+            ({"mode": None}, "mode None is unknown"),
+            ({"profile": "best"}, "profile 'best' is unknown"),
+            ({"grammar": "sql"}, "grammar 'sql' is unknown"),
+            ({"fusion": "cold"}, "fusion 'cold' is unknown"),
+            ({"alpha": 2}, "alpha must be from 0 to 1"),
+            ({"alpha": float("nan")}, "alpha must be from 0 to 1"),
+            ({"weights": {"luck": 1}}, "weights has no part 'luck'"),
+            ({"weights": 3}, "weights must be a mapping"),
+            ({"sector": "dreams"}, "sector 'dreams' is unknown"),
+            ({"since": "soonish"}, "is no time"),
+            ({"min_salience": 7}, "min_salience must be from 0 to 1"),
+            ({"colour": "red"}, "no option 'colour'"),
+            ({"tags": {"a": 1}}, "tags must be text or a list"),
+        ],
+    )
+    def test_arguments_that_cannot_be_used_are_refused(
+        self, memory: Recollect, arguments: dict[str, Any], complaint: str
+    ) -> None:
+        with pytest.raises(InvalidInput, match=complaint):
+            memory.search("x", **arguments)
+
+    def test_a_query_that_is_no_text_is_refused(self, memory: Recollect) -> None:
+        with pytest.raises(InvalidInput, match="a query must be text"):
+            memory.search(None)  # type: ignore[arg-type]
+
+
+class TestThresholds:
+    def test_min_similarity_cuts_what_only_meaning_found(self, project: Recollect) -> None:
+        assert len(project.search("slow login", mode="semantic", min_similarity=0.99)) == 0
+        assert len(project.search("slow login", min_similarity=0.99)) > 0  # the words are still there
+
+    def test_min_score_and_min_relevance_count_what_they_held_back(self, project: Recollect) -> None:
+        everything = project.search("slow login release")
+        some = project.search("slow login release", min_score=0.3)
+
+        assert 0 < len(some) < len(everything)
+        assert some.hidden["min_score"] == len(everything) - len(some)
+        assert project.search("slow login release", min_relevance=1).hidden["min_relevance"] > 0
+
+    def test_min_confidence_is_met_by_memories_without_facts(self, project: Recollect) -> None:
+        assert len(project.search("slow login", min_confidence=1)) > 0
+
+    def test_zero_is_a_value_and_not_unset(self, project: Recollect) -> None:
+        assert len(project.search("slow login", profile="semantic-first", min_similarity=0)) > len(
+            project.search("slow login", profile="semantic-first", mode="semantic")
+        )
+
+    def test_the_defaults_never_empty_a_list_that_has_keyword_hits(self, understanding: Recollect) -> None:
+        understanding.add("zebra")
+        understanding.add("something else")
+
+        assert understanding.search("zebra")[0].memory.content == "zebra"
+
+
+class TestDegradation:
+    def test_without_a_model_words_still_find_and_degraded_says_why(self, memory: Recollect) -> None:
+        memory.add("the zebra is striped")
+
+        results = memory.search("zebra")
+
+        assert len(results) == 1
+        assert "no embedding model" in (results.degraded or "")
+
+    def test_semantic_search_without_a_model_is_an_error_unless_words_are_allowed(self, memory: Recollect) -> None:
+        memory.add("the zebra is striped")
+
+        with pytest.raises(EmbedderUnavailable, match="semantic search"):
+            memory.search("zebra", mode="semantic")
+        assert len(memory.search("zebra", mode="semantic", on_no_vector="keyword")) == 1
+
+    def test_a_memory_is_kept_though_the_model_fails_and_gets_its_vector_later(self, path: Any) -> None:
+        model = FailingEmbedder()
+        with recollect.open(path, embedder=model) as memory:
+            memory.add("the zebra is striped")
+            results = memory.search("zebra")
+            assert len(results) == 1
+            assert "the model is away" in (results.degraded or "")
+            assert memory.stats().pending == 1
+
+            model.broken = False
+            assert "no vector" in (memory.search("zebra").degraded or "")
+            memory.add("another memory")
+            assert memory.stats().pending == 0
+            assert memory.search("zebra").degraded is None
+
+    def test_vectors_missing_since_an_earlier_process_are_made_at_the_next_write(self, path: Any) -> None:
+        with recollect.open(path, embedder="none") as memory:
+            memory.add_many(f"memory {number}" for number in range(20))
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            assert "20 of 20 memories have no vector" in (memory.search("memory").degraded or "")
+            memory.add("one more")
+            assert memory.stats().vectors == 21
+
+    def test_only_vectors_of_the_active_model_are_compared(self, path: Any) -> None:
+        with recollect.open(path, embedder=HashingEmbedder("first", 64)) as memory:
+            memory.add("the zebra is striped")
+        with recollect.open(path, embedder=HashingEmbedder("second", 32)) as memory:
+            assert len(memory.search("zebra is striped", mode="semantic")) == 0
+            assert memory.reembed() == 1
+            assert len(memory.search("zebra is striped", mode="semantic")) == 1
+            assert memory.stats().models == {"first": 1, "second": 1}
+            memory.reembed(prune=True)
+            assert memory.stats().models == {"second": 1}
+
+    def test_a_model_that_changed_its_dimensions_is_refused_with_advice(self, path: Any) -> None:
+        with recollect.open(path, embedder=HashingEmbedder("same", 64)) as memory:
+            memory.add("the zebra")
+        with recollect.open(path, embedder=HashingEmbedder("same", 32)) as memory:
+            memory.add("kept all the same")
+            assert "it is another model" in (memory.search("zebra").degraded or "")
+            assert memory.stats().memories == 2
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            lambda texts: [[float("nan")] * 4 for _ in texts],
+            lambda texts: [[0.0] * 4 for _ in texts],
+            lambda texts: [[1.0] * 5 for _ in texts],
+            lambda texts: [],
+            lambda texts: "vectors",
+            lambda texts: None,
+        ],
+        ids=["nan", "zero", "wrong dimension", "too few", "text", "nothing"],
+    )
+    def test_a_vector_that_makes_no_sense_is_never_stored(self, path: Any, answer: Any) -> None:
+        class Odd:
+            model_id = "odd"
+            dimensions = 4
+            embed = staticmethod(answer)
+
+        with recollect.open(path, embedder=Odd()) as memory:
+            memory.add("kept all the same")
+
+            assert memory.stats().vectors == 0
+            assert len(memory.search("kept")) == 1
+            assert memory.check().ok
+
+    def test_an_object_with_a_way_of_its_own_for_questions_is_asked_that_way(self, path: Any) -> None:
+        class Instructed(HashingEmbedder):
+            def embed_query(self, text: str) -> list[float]:
+                return self.embed([f"striped {text}"])[0]
+
+        with recollect.open(path, embedder=Instructed()) as memory:
+            memory.add("striped")
+            memory.add("plain")
+
+            assert memory.search("unknown", mode="semantic")[0].memory.content == "striped"
+
+
+class TestCost:
+    @pytest.fixture
+    def statements(self) -> Iterator[list[str]]:
+        """Every statement any new connection runs."""
+        seen: list[str] = []
+
+        def hook(connection: apsw.Connection) -> None:
+            def trace(cursor: Any, sql: str, bindings: Any) -> bool:
+                seen.append(sql)
+                return True
+
+            connection.exec_trace = trace
+
+        apsw.connection_hooks.append(hook)
+        yield seen
+        apsw.connection_hooks.remove(hook)
+
+    @pytest.mark.parametrize(
+        "filters", [{}, {"project": "api"}, {"tags": "rare"}, {"project": "api", "min_salience": 0.1}]
+    )
+    def test_a_search_takes_at_most_six_statements_whatever_the_limit(
+        self, statements: list[str], path: Any, filters: dict[str, Any]
+    ) -> None:
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            memory.add_many(
+                {"content": f"note {n} about foxes", "project": ["api", "web"][n % 2], "tags": ["rare"] * (n % 50 == 0)}
+                for n in range(3000)
+            )
+            memory.search("warm up")
+            counts = []
+            for limit in (1, 10, 100, 1000):
+                statements.clear()
+                memory.search("what about the foxes note", limit=limit, **filters)
+                counts.append(len(statements))
+
+        assert max(counts) <= 6
+
+    def test_searching_writes_nothing(self, path: Any) -> None:
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            memory.add("the zebra is striped")
+        before = path.read_bytes()
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            memory.search("zebra")
+
+        assert path.read_bytes() == before
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_indexes_and_vectors_agree_with_the_text_after_any_sequence_of_changes(data: st.DataObject) -> None:
+    words = st.lists(st.sampled_from(["fox", "dog", "red", "部署", "C++", "deploying", "ünï"]), min_size=1, max_size=4)
+    with recollect.open(":memory:", embedder=HashingEmbedder()) as memory:
+        known: dict[str, str] = {}
+        forgotten: dict[str, str] = {}
+        for step in range(data.draw(st.integers(1, 12))):
+            action = data.draw(st.sampled_from(["add", "update", "retag", "forget", "restore", "erase", "purge"]))
+            if action == "add":
+                text = f"{step} {' '.join(data.draw(words))}"
+                known[memory.add(text).id] = text
+            elif action in ("update", "retag", "forget", "erase") and known:
+                id = data.draw(st.sampled_from(sorted(known)))
+                if action == "update":
+                    known[id] = f"{step} {' '.join(data.draw(words))}"
+                    memory.update(id, content=known[id])
+                elif action == "retag":
+                    memory.update(id, tags=data.draw(words))
+                elif action == "forget":
+                    memory.forget(id)
+                    forgotten[id] = known.pop(id)
+                else:
+                    memory.forget(id, hard=True)
+                    del known[id]
+            elif action == "restore" and forgotten:
+                id = data.draw(st.sampled_from(sorted(forgotten)))
+                memory.restore(id)
+                known[id] = forgotten.pop(id)
+            elif action == "purge":
+                memory.purge()
+                forgotten.clear()
+        assert memory.check().problems == ()
+        assert {m.id: m.content for m in memory.list(limit=100)} == known
+        for word in ("fox", "部署", "deploying"):
+            found = {hit.memory.id for hit in memory.search(word, mode="keyword", limit=100, columns={"tags": 0})}
+            assert {id for id, text in known.items() if word in text} <= found
+            semantic = memory.search(word, mode="semantic", limit=100, noise_floor=False)
+            assert {hit.memory.id for hit in semantic} == set(known)
