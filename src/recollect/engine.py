@@ -283,9 +283,9 @@ class Recollect:
         still uses those models, unless `prune` removes them at the end.
         """
         if embedder is not None:
-            model = resolve(embedder)
+            new = resolve(embedder)
             self._let_go_of_the_model()
-            self._use(model, own=model is not embedder)
+            self._use(new, own=new is not embedder)
         done = self._vectorizer.give_all(progress)
         model = self._vectorizer.model()
         if prune and model:

@@ -67,6 +67,7 @@ class SqliteStore:
         self._migrations = bundled("sqlite") if migrations is None else migrations
         self._keyword = sqlite_match.KeywordLeg(namespace)
         self._vectors = Vectors(self._pool, namespace)
+        self._unmerged = 0
         try:
             with self._pool.reading() as connection:
                 migrate(_Schema(self._pool, connection, self._migrations), self._migrations)
@@ -81,7 +82,12 @@ class SqliteStore:
 
     def add(self, drafts: Sequence[Draft], reinforcement: float) -> list[Kept]:
         with self._pool.writing() as connection:
-            return [self._add(connection, draft, reinforcement) for draft in drafts]
+            kept = [self._add(connection, draft, reinforcement) for draft in drafts]
+            self._unmerged += len(kept)
+            if self._unmerged >= sqlite_match.MERGE_EVERY:
+                sqlite_match.merge(connection)
+                self._unmerged = 0
+            return kept
 
     def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: float) -> Kept:
         now = to_micros(datetime.now(UTC))
@@ -261,7 +267,7 @@ class SqliteStore:
             select m.rid, v.vector, m.created_at, m.salience, m.sector, {_COLUMNS}
             from memories m
             left join vectors v on v.rid = m.rid and v.model = (select model from models where name = :model)
-            where {_AMONG} and m.namespace = :namespace and m.deleted_at is null
+            where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
         values = {"keys": _json(list(keys)), "namespace": self.namespace, "model": model.name if model else None}
         with self._pool.reading() as connection:

@@ -37,6 +37,7 @@ ENOUGH = 20  # fewer than this from behind the guard, and the rest is ranked too
 MOST_WORDS_ALL = 8  # more are never all there, and looking for it costs time
 FEW_ROWS = 2000  # up to so many memories, comparing all that pass a filter is cheaper than any guard
 LOOKED_AT = 20_000  # characters of a memory that are looked at for coverage
+MERGE_EVERY, MERGE_PAGES = 4096, 2000  # rows added before the indexes are tidied, and how much at a time
 SURVEY_KEPT = 20_000
 SURVEY_AGE = 60.0  # seconds; a stale count costs a little time, never a result
 
@@ -77,6 +78,12 @@ def conditions(filter: Filter) -> tuple[str, dict[str, Any]]:
         clauses.append("m.salience >= :min_salience")
         values["min_salience"] = filter.min_salience
     return "".join(f" and {clause}" for clause in clauses), values
+
+
+def merge(connection: apsw.Connection) -> None:
+    """Join segments that many small writes left behind: every search has to look into each of them."""
+    for index in INDEXES:
+        connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (MERGE_PAGES,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +173,7 @@ class _Search:
     part: str | None = None  # to look for inside words, if nothing else is found
     guard: str | None = None
     few: bool = False  # the filter lets so few memories through that they are the guard
+    alone: bool = False  # no filter, and no other namespace: every row of the index may be found
     worth: dict[Atom, float] = field(default_factory=dict)  # how much each atom tells: the rarer, the more
 
 
@@ -179,7 +187,8 @@ class _Survey:
 
     def look(self, connection: apsw.Connection, search: _Search) -> None:
         """Find out how much each atom tells, and which rows are worth scoring."""
-        rows, scope, counts = self._counted(connection, search)
+        rows, others, scope, counts = self._counted(connection, search)
+        search.alone = not others and not search.where
         search.worth = {atom: _idf(count, rows) for atom, count in counts.items()}
         if search.all_needed or len(search.expressions) > 1:
             return
@@ -188,11 +197,15 @@ class _Survey:
         elif rows > GUARD_ROWS:
             search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
 
-    def _counted(self, connection: apsw.Connection, search: _Search) -> tuple[int, int, dict[Atom, int]]:
-        """All rows, rows that pass the filter (counted no further than needed), and rows of each atom."""
+    def _counted(self, connection: apsw.Connection, search: _Search) -> tuple[int, int, int, dict[Atom, int]]:
+        """All rows, other namespaces, rows that pass the filter (counted up to a few), and rows of each atom."""
         scope = (search.where, *(search.values[name] for name in sorted(search.values) if f":{name}" in search.where))
         asked: dict[Any, str] = {
             "rows": "select max(rid) from memories",
+            "others": """
+                select exists (select 1 from memories where namespace < :namespace)
+                     + exists (select 1 from memories where namespace > :namespace)
+            """,
             scope: f"""
                 select count(*) from (
                     select 1 from memories m
@@ -217,7 +230,7 @@ class _Survey:
             known |= new
             with self._lock:
                 self._counts |= new
-        return known["rows"], known[scope], {key: known[key] for key in asked if isinstance(key, Atom)}
+        return known["rows"], known["others"], known[scope], {key: known[key] for key in asked if isinstance(key, Atom)}
 
 
 def _idf(count: int, rows: int) -> float:
@@ -302,7 +315,7 @@ def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[
     sql = f"""
         select u.rid, u.score, u.whole,
                concat_ws(' ', m.title, m.tags, m.source, m.segments, substr(m.content, 1, {LOOKED_AT}))
-        from ({union}) u cross join memories m on m.rid = u.rid
+        from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         order by u.stage, u.whole desc, u.score desc, u.rid
     """
     for rid, score, whole, text in fetch(connection, sql, search.values):
@@ -350,16 +363,18 @@ def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
         select {index}.rowid as rid, -bm25({index}, :weight0, :weight1, :weight2, :weight3, :weight4) as score
         from {index}
     """
-    mine = f"m.namespace = :namespace {search.where}"
+    joined = f"cross join memories m on m.rid = {index}.rowid"
+    mine = f"and m.namespace = :namespace {search.where}"
     if guarded and search.few:
-        guard = f"select m.rid from memories m where {mine} and m.deleted_at is null"
+        guard = f"select m.rid from memories m where m.deleted_at is null {mine}"
+    elif guarded and search.guard is not None and search.alone:
+        guard = f"select rowid from {index} where {index} match :guard"
     elif guarded and search.guard is not None:
-        guard = f"""
-            select g.rowid from {index} g cross join memories m on m.rid = g.rowid
-            where g.{index} match :guard and {mine}
-        """
+        guard = f"select {index}.rowid from {index} {joined} where {index} match :guard {mine}"
+    elif search.alone:
+        return f"{score} where {index} match :wanted{number}"
     else:
-        return f"{score} cross join memories m on m.rid = {index}.rowid where {index} match :wanted{number} and {mine}"
+        return f"{score} {joined} where {index} match :wanted{number} {mine}"
     # The plus keeps SQLite from asking the index anew for each row behind the guard: a hundred times slower.
     return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard})"
 

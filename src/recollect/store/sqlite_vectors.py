@@ -1,4 +1,9 @@
-"""Vectors in SQLite, and the scan in memory that follows them."""
+"""
+Vectors in SQLite, and the scan in memory that follows them.
+
+`cross join` and `+column` tell SQLite which table to begin with: left to itself it walks through every memory of the
+namespace, in each of these statements.
+"""
 
 import json
 import threading
@@ -37,7 +42,7 @@ class Vectors:
         sql = f"""
             select {_SELECT_UNEMBEDDED}
             from unembedded u
-            join memories m on m.rid = u.rid
+            cross join memories m on m.rid = u.rid
             where m.namespace = ? and m.deleted_at is null
             order by m.rid
             limit ?
@@ -49,7 +54,7 @@ class Vectors:
         sql = f"""
             select {_SELECT_UNEMBEDDED}
             from memories m
-            where m.rid > :after and m.namespace = :namespace and m.deleted_at is null
+            where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null
               and not exists (
                 select 1 from vectors v
                 where v.rid = m.rid and v.model = (select model from models where name = :model))
@@ -135,7 +140,7 @@ class Vectors:
         sql = f"""
             select m.rid
             from memories m
-            where m.namespace = :namespace and m.deleted_at is null {conditions}
+            where {"+" if keys is not None else ""}m.namespace = :namespace and m.deleted_at is null {conditions}
             order by m.rid
         """
         with self._pool.reading() as connection:
@@ -176,14 +181,17 @@ class _Mirror:
             "select block, data from vector_blocks where model = ? and namespace = ? order by block",
             (known[0], namespace),
         )
-        packed = [unpack(data, model.dimensions) for _, data in blocks if data is not None]
-        if packed:
-            mirror.scan.load(
-                np.concatenate([keys for keys, _ in packed]), np.concatenate([codes for _, codes in packed])
-            )
         loose = [block for block, data in blocks if data is None]
-        if loose:
-            mirror.scan.put(*_read_rows(connection, namespace, known[0], model.dimensions, loose))
+        keys, halves = _read_rows(connection, namespace, known[0], model.dimensions, loose)
+        codes, edges = encode(halves), np.searchsorted(keys, [block << 10 for block, _ in blocks] + [2**62])
+        mirror.scan.load(
+            [
+                unpack(data, model.dimensions)
+                if data is not None
+                else (keys[edges[place] : edges[place + 1]], codes[edges[place] : edges[place + 1]])
+                for place, (_, data) in enumerate(blocks)
+            ]
+        )
         mirror.complete = mirror._all_embedded_at_load = len(mirror.scan) == _live(connection, namespace)
         return mirror
 
@@ -193,7 +201,7 @@ class _Mirror:
             connection,
             """
             select 0, exists (
-                select 1 from unembedded u join memories m on m.rid = u.rid
+                select 1 from unembedded u cross join memories m on m.rid = u.rid
                 where m.namespace = :namespace and m.deleted_at is null), null, null
             union all
             select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
@@ -225,9 +233,9 @@ class _Mirror:
 
 
 def _live(connection: apsw.Connection, namespace: str) -> int:
-    """How many memories there are to have a vector."""
-    count = value(connection, "select count(*) from memories where namespace = ? and deleted_at is null", (namespace,))
-    return int(count)
+    """How many memories there are to have a vector, counted in the smallest index that knows."""
+    sql = "select count(*) from memories indexed by memories_scope where namespace = ? and deleted_at is null"
+    return int(value(connection, sql, (namespace,)))
 
 
 def _register(connection: apsw.Connection, model: Model) -> int:
@@ -256,8 +264,8 @@ def _read_rows(
         """
         select v.rid, v.vector
         from json_each(:blocks) b
-        join vectors v on v.rid between b.value << 10 and (b.value << 10) + 1023
-        join memories m on m.rid = v.rid
+        cross join vectors v on v.rid between b.value << 10 and (b.value << 10) + 1023
+        cross join memories m on m.rid = v.rid
         where v.model = :model and m.namespace = :namespace and m.deleted_at is null
         order by v.rid
         """,

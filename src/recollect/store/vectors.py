@@ -7,7 +7,7 @@ each row uses the whole range of an int8.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,18 +60,24 @@ class VectorScan:
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self._write = threading.Lock()
-        self._state = _State.sorted(np.empty(0, np.int64), np.empty((0, dimensions), np.int8))
+        self._state = _State.sorted(np.empty(0, np.int64), np.empty((0, dimensions), np.int8), 0)
 
     def __len__(self) -> int:
         return self._state.live
 
-    def load(self, keys: Keys, codes: Codes) -> None:
-        """Replace everything. Keys ascend; both arrays are kept, not copied, so leave them alone afterwards."""
-        if codes.shape != (len(keys), self.dimensions):
-            raise ValueError(f"{len(keys)} keys of {self.dimensions} dimensions do not fit codes {codes.shape}")
-        if not _ascend(keys):
+    def load(self, parts: Sequence[tuple[Keys, Codes]]) -> None:
+        """Replace everything with these parts, copied into one. Keys ascend through all of them."""
+        count = sum(len(keys) for keys, _ in parts)
+        keys, codes = np.empty(count + BLOCK, np.int64), np.empty((count + BLOCK, self.dimensions), np.int8)
+        end = 0
+        for some_keys, some_codes in parts:
+            start, end = end, end + len(some_keys)
+            if some_codes.shape != (len(some_keys), self.dimensions):
+                raise ValueError(f"{len(some_keys)} keys of {self.dimensions} dimensions do not fit {some_codes.shape}")
+            keys[start:end], codes[start:end] = some_keys, some_codes
+        if not _ascend(keys[:count]):
             raise ValueError("keys have to ascend, each there once")
-        state = _State.sorted(keys, codes)
+        state = _State.sorted(keys, codes, count)
         with self._write:
             self._state = state
 
@@ -136,8 +142,11 @@ class _State:
     order: Rows | None  # the live rows by ascending key; None while that is simply every row
 
     @classmethod
-    def sorted(cls, keys: Keys, codes: Codes) -> "_State":
-        return cls(keys, codes, _weights(codes), len(keys), np.empty(0, np.intp), keys, None)
+    def sorted(cls, keys: Keys, codes: Codes, count: int) -> "_State":
+        """A state of arrays whose first `count` rows ascend by key; the rest is room."""
+        weights = np.empty(len(keys), np.float32)
+        weights[:count] = _weights(codes[:count])
+        return cls(keys, codes, weights, count, np.empty(0, np.intp), keys[:count], None)
 
     @property
     def live(self) -> int:

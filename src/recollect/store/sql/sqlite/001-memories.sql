@@ -76,6 +76,10 @@ create virtual table memories_words using fts5(
   tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3'
 );
 
+-- A merge that is asked for joins segments from two on, not from four.
+insert into memories_stems(memories_stems, rank) values ('usermerge', 2);
+insert into memories_words(memories_words, rank) values ('usermerge', 2);
+
 create trigger memories_text_insert after insert on memories when new.deleted_at is null begin
   insert into memories_stems(rowid, title, content, tags, source, segments)
     values (new.rid, new.title, new.content, new.tags, new.source, new.segments);

@@ -1,0 +1,146 @@
+"""The figures of one process: the vector scan, the legs of a search, and writing."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import recollect
+from corpus import Corpus, Vectors, derived
+from figures import Figure, Spread, interleave
+from recollect.embed.local import LocalEmbedder
+from recollect.ingest.vectorize import BATCH
+from recollect.store.vectors import VectorScan, encode
+
+CANDIDATES = 50  # what a search of ten hits asks of a leg
+RECALL_AT = 20
+FILTERED = 0.01
+TARGET_SIZE = 100_000
+
+Keys = NDArray[np.int64]
+
+
+class Uncached(LocalEmbedder):
+    """The bundled model without its cache of questions, so that the same question may be timed again."""
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.embed([text])[0]
+        return vector
+
+
+def at_target(size: int, target: float) -> float | None:
+    """Targets are set for one size; the others are there to compare."""
+    return target if size == TARGET_SIZE else None
+
+
+def vector_leg(corpus: Corpus, size: int, queries: int, passes: int) -> list[Figure]:
+    """The scan against plain numpy over the same vectors in float32, all cores, and its recall against that."""
+    matrix, scan = _scan(corpus, size)
+    questions = corpus.question_vectors[:queries]
+    draw = np.random.default_rng(size)
+    rows = np.sort(draw.choice(size, max(CANDIDATES, round(size * FILTERED)), replace=False))
+    keys = rows + 1
+    tasks: dict[str, Callable[[int], object]] = {
+        "numpy": lambda n: _exact(matrix, questions[n], CANDIDATES),
+        "scan": lambda n: scan.nearest(questions[n], CANDIDATES),
+        "filtered": lambda n: scan.nearest(questions[n], CANDIDATES, keys),
+        "numpy filtered": lambda n: _exact(matrix[rows], questions[n], CANDIDATES),
+    }
+    for task in tasks.values():
+        task(0)
+    took = interleave(tasks, len(questions), passes)
+    section, base = "Vector leg: VectorScan.nearest, k=50", "float32 matrix @ query"
+    recall = [_recall(scan.nearest(q, CANDIDATES)[0], _exact(matrix, q, RECALL_AT) + 1) for q in questions]
+    within = [
+        _recall(scan.nearest(q, CANDIDATES, keys)[0], keys[_exact(matrix[rows], q, RECALL_AT)]) for q in questions
+    ]
+    return [
+        Figure(section, size, "scan", took["scan"], base, took["numpy"], target=at_target(size, 0.35)),
+        _recall_figure(section, size, "recall@20", recall),
+        Figure(section, size, "filtered to 1 %", took["filtered"], base, took["numpy"], target=at_target(size, 0.2)),
+        Figure(section, size, "filtered to 1 %", took["filtered"], "matrix[rows] @ query", took["numpy filtered"]),
+        _recall_figure(section, size, "recall@20, filtered", within),
+    ]
+
+
+def search_legs(corpus: Corpus, database: Path, size: int, queries: int, passes: int) -> list[Figure]:
+    """Whole searches with LoCoMo's questions against embedding the same questions."""
+    bare, embedder = LocalEmbedder(), Uncached()
+    questions, warming = corpus.questions[:queries], corpus.questions[queries:][:20]
+    with recollect.open(database, embedder=embedder) as memory:
+        tasks: dict[str, Callable[[int], object]] = {
+            "embedding": lambda n: bare.embed([questions[n]]),
+            "keyword": lambda n: memory.search(questions[n], mode="keyword"),
+            "hybrid": lambda n: memory.search(questions[n]),
+            "semantic": lambda n: memory.search(questions[n], mode="semantic"),
+            "filtered": lambda n: memory.search(questions[n], project=f"p{n % 100}"),
+        }
+        for question in warming:
+            bare.embed([question])
+            answer = memory.search(question)
+            if answer.degraded or not answer:
+                raise SystemExit(f"Error: {database} cannot be measured: {answer.degraded or 'nothing found'}")
+        took = interleave(tasks, len(questions), passes)
+    section, base = "Search: Recollect.search, ten hits, LoCoMo's questions", "embedding the question"
+    hybrid = Figure(
+        section, size, "hybrid", took["hybrid"], base, took["embedding"],
+        target=at_target(size, 4), target_p95=at_target(size, 6),
+    )  # fmt: skip
+    others = {"keyword": "keyword", "semantic": "semantic", "filtered": "hybrid, filtered to 1 %"}
+    return [hybrid, *(Figure(section, size, what, took[t], base, took["embedding"]) for t, what in others.items())]
+
+
+def writing(corpus: Corpus, texts: int, cache: Path) -> list[Figure]:
+    """add_many into a fresh file with default settings, in turns with the bare embedding of the same texts."""
+    embedder = LocalEmbedder()
+    wanted, _ = corpus.texts(texts)
+    batches = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
+    embedder.embed(batches[0])
+    with (
+        tempfile.TemporaryDirectory(dir=cache) as folder,
+        recollect.open(Path(folder, "fresh.db"), embedder=embedder) as memory,
+    ):
+        tasks: dict[str, Callable[[int], object]] = {
+            "embedding": lambda n: embedder.embed(batches[n]),
+            "add_many": lambda n: memory.add_many(batches[n]),
+        }
+        took = interleave(tasks, len(batches))
+        if memory.stats().pending or memory.stats().memories != len(wanted):
+            raise SystemExit("Error: add_many left texts behind; its time cannot be compared")
+    what = f"add_many, {BATCH} at a time"
+    base = "embedding the same texts"
+    return [Figure("Writing", len(wanted), what, took["add_many"], base, took["embedding"], target=1.15)]
+
+
+def _scan(corpus: Corpus, size: int) -> tuple[Vectors, VectorScan]:
+    matrix = np.empty((size, corpus.head_vectors.shape[1]), np.float32)
+    codes = np.empty(matrix.shape, np.int8)
+    filled = 0
+    for vectors in derived(corpus.head_vectors, corpus.tail_vectors, size):
+        part = slice(filled, filled + len(vectors))
+        matrix[part], codes[part] = vectors, encode(vectors.astype(np.float16))  # as a database keeps them
+        filled += len(vectors)
+    scan = VectorScan(matrix.shape[1])
+    scan.load([(np.arange(1, size + 1), codes)])
+    return matrix, scan
+
+
+def _exact(matrix: Vectors, query: Vectors, k: int) -> Keys:
+    scores = matrix @ query
+    best = np.argpartition(scores, len(scores) - k)[len(scores) - k :]
+    ordered: Keys = best[np.argsort(-scores[best])]
+    return ordered
+
+
+def _recall(found: Keys, exact: Keys) -> float:
+    return float(np.isin(exact, found[:RECALL_AT]).mean())
+
+
+def _recall_figure(section: str, size: int, what: str, shares: list[float]) -> Figure:
+    mean = float(np.mean(shares))
+    return Figure(
+        section, size, what, Spread(mean, mean), "exact", Spread(1.0, 1.0), "share",
+        target=at_target(size, 0.99), more=True,
+    )  # fmt: skip
