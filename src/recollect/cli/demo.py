@@ -11,8 +11,8 @@ MEMORIES = (
     ("The staging cluster is rebuilt every night at 02:00 UTC, so never keep data there", "semantic", ["ops"]),
     ("ADR-016: retries are capped at 5 with exponential back-off, because the billing API bans noisy clients",
      "reflective", ["decision"]),
-    ("Invoices are rounded per line, not per total; accounting insisted after the March audit", "reflective",
-     ["decision", "billing"]),
+    ("Invoices are rounded per line, not per total, since commit 9f3c2ab: accounting insisted after the March audit",
+     "reflective", ["decision", "billing"]),
     ("user_id is a UUID everywhere except in the legacy export, where it is a number", "semantic", ["schema"]),
     ("Anna prefers short pull requests and reviews them before lunch", "episodic", ["people"]),
     ("The flaky test test_checkout_timeout fails when the CI machine has one core; it is a race in the fake clock",
@@ -28,8 +28,8 @@ MEMORIES = (
 
 QUESTIONS = (
     ("pictures look outdated on phones", "No word of it stands in the memory that answers: only meaning finds it."),
-    ("E4031", "A code no language model knows: only the exact word finds it."),
-    ("why did we limit the retries?", "Words and meaning agree, and the score says how much each gave."),
+    ("9f3c2ab", "It means nothing to a language model: only the exact word finds it."),
+    ("why are retries capped?", "Words and meaning agree, and the score says how much each gave."),
 )
 
 

@@ -30,7 +30,8 @@ def relevance(similarity: float | None, coverage: float) -> float:
     if similarity is None:
         return _logistic(WORDS_ALONE[0] + WORDS_ALONE[1] * coverage) if coverage else 0.0
     bias, by_similarity, by_coverage = MEANING_AND_WORDS
-    return _logistic(bias + by_similarity * similarity + by_coverage * coverage)
+    told = _logistic(bias + by_similarity * similarity + by_coverage * coverage)
+    return max(told, ALL_WORDS * coverage**4)
 
 
 # Logistic regressions on every second conversation of LoCoMo: evidence for a question against what the same question
@@ -38,6 +39,9 @@ def relevance(similarity: float | None, coverage: float) -> float:
 # the other conversations: AUC .998 for telling a question's own conversation from another by its best hit.
 MEANING_AND_WORDS = (-7.7, 16.6, 3.7)
 WORDS_ALONE = (-3.6, 9.4)
+# A memory with every word of the question, such as the one commit hash that was asked for, is about it whatever a
+# language model makes of that word; with half of the words this says next to nothing.
+ALL_WORDS = 0.8
 
 
 def _logistic(value: float) -> float:

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +19,6 @@ from recollect.store.base import Model, Store
 T = TypeVar("T")
 
 KEYWORD_THREADS = 4
-TOO_MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,14 @@ class Legs:
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile) -> Found:
         limit = max(profile.limit * profile.overfetch, profile.least_candidates)
 
-        def keyword() -> list[Match]:
-            return self._store.match(query, filter, limit=min(limit, TOO_MANY), weights=profile.columns)
+        def keyword(asked: Query = query) -> list[Match]:
+            match = partial(self._store.match, asked, filter, limit=limit, weights=profile.columns)
+            return _named("keyword", match)
 
         if mode == "keyword":
-            return Found(keyword=_named("keyword", keyword))
-        beside = self._beside(lambda: _named("keyword", keyword)) if mode == "hybrid" else None
+            return Found(keyword=keyword())
+        # With meaning to go by, words that say nothing are not needed to fill a page.
+        beside = self._beside(partial(keyword, replace(query, spare=()))) if mode == "hybrid" else None
         try:
             found = _named("semantic", lambda: self._vector(query.text, filter, limit, profile))
         except EmbedderError as exc:
@@ -58,8 +60,9 @@ class Legs:
                 raise EmbedderUnavailable(
                     f"semantic search has no vectors to go by: {exc}. Use mode hybrid or keyword"
                 ) from exc
-            matches = beside.result() if beside else _named("keyword", keyword)
-            return Found(keyword=matches, degraded=f"keyword search only: {exc}")
+            if beside:
+                beside.result()
+            return Found(keyword=keyword(), degraded=f"keyword search only: {exc}")
         if beside is None:
             return found
         return Found(beside.result(), found.vector, found.model, found.question, found.too_far, found.degraded)
