@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "recollect"
 LAYERS = (
-    "errors records config profiles inputs store embed rank ingest retrieve present engine cli"
+    "errors records profiles inputs config store embed rank ingest retrieve present engine cli"
 ).split()  # low to high
 MODULE_LIMIT, FUNCTION_LIMIT = 500, 60
 
@@ -19,7 +19,7 @@ def modules() -> list[tuple[str, Path, ast.Module]]:
 
 def imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ImportFrom) and (node.module or "") == "recollect":
-        return [alias.name for alias in node.names]
+        return [alias.name for alias in node.names if not alias.name.startswith("__")]
     if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recollect."):
         return [(node.module or "").split(".")[1]]
     return []

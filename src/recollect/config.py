@@ -6,17 +6,20 @@ Only surfaces read them; `recollect.open` never does.
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import ConfigError
+from recollect import inputs
+from recollect.errors import ConfigError, InvalidInput
+from recollect.profiles import PROFILES
 
 PROJECT_FILE = "recollect.toml"
 USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
 PROJECT_EMBEDDERS = ("local", "none")
+SYNCHRONOUS = ("full", "normal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,16 @@ def write(file: Path, name: str, text: str) -> None:
     """Set one value in a config file, leaving every other line as it is."""
     value = _converted(name, text, str(file))
     line = f"{name} = {_toml(value)}"
-    old = file.read_text("utf-8") if file.exists() else ""
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
-    new = pattern.sub(lambda _: line, old, count=1) if pattern.search(old) else f"{line}\n{old}"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(file.name + ".part")
-    part.write_text(new, "utf-8")
-    part.replace(file)
+    try:
+        old = file.read_text("utf-8") if file.exists() else ""
+        new = pattern.sub(lambda _: line, old, count=1) if pattern.search(old) else f"{line}\n{old}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(file.name + ".part")
+        part.write_text(new, "utf-8")
+        part.replace(file)
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -131,10 +137,21 @@ def _converted(name: str, text: str, origin: str) -> Any:
     kind = TYPES.get(name)
     if kind in (int, float):
         try:
-            return kind(text)
+            return _typed(name, kind(text), origin)
         except ValueError:
             raise ConfigError(f"{name} = {text!r} in {origin} is not a number") from None
     return _typed(name, text, origin)
+
+
+_CHECKS: Mapping[str, Callable[[Any], object]] = {
+    "namespace": lambda value: inputs.required_name(value, "namespace"),
+    "project": lambda value: inputs.required_name(value, "project"),
+    "embedder": lambda value: inputs.required_name(value, "embedder"),
+    "profile": lambda value: inputs.choice(value, PROFILES, "profile"),
+    "threads": lambda value: inputs.number(value, "threads", 1, 256),
+    "busy_timeout": lambda value: inputs.number(value, "busy_timeout", 0, 86_400),
+    "synchronous": lambda value: inputs.choice(value, SYNCHRONOUS, "synchronous"),
+}
 
 
 def _typed(name: str, value: Any, origin: str) -> Any:
@@ -142,9 +159,13 @@ def _typed(name: str, value: Any, origin: str) -> Any:
         raise ConfigError(f"{origin} sets {name!r}, which is no setting; there are: {', '.join(TYPES)}")
     kind = TYPES[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ConfigError(f"{name} = {value!r} in {origin} must be {'text' if kind is str else 'a number'}")
+    try:
+        _CHECKS.get(name, lambda _: None)(value)
+    except InvalidInput as exc:
+        raise ConfigError(f"{origin}: {exc}") from exc
     return value
 
 

@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from recollect import inputs
+from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.errors import InvalidInput, NotFound
 from recollect.ingest.vectorize import BATCH, Vectorizer
 from recollect.present.hits import page
 from recollect.rank.fuse import Candidate, rank
-from recollect.records import Filter, Memories, Memory, Page, Query, Report, Results, Row, Stats, Version
+from recollect.records import Draft, Filter, Memories, Memory, Page, Query, Report, Results, Row, Stats, Version
 from recollect.retrieve import options
 from recollect.retrieve.legs import Found, Legs
 from recollect.retrieve.query import parse
@@ -100,30 +101,28 @@ class Recollect:
         """
         Remember many things, each a text or a mapping with the fields of `add`; gives their ids in order.
 
-        They are committed in batches. An item that cannot be used stops it with an error that names the item; the
-        items before it are kept, and adding them again does no harm.
+        They are committed in batches. An item that cannot be used, or an error while the items are read, stops it; the
+        items before are kept, and adding them again does no harm.
         """
-        ids: list[str] = []
+        ids: builtins.list[str] = []
         remaining = iter(items)
-        error: InvalidInput | None = None
-        while error is None and (batch := list(islice(remaining, BATCH))):
-            drafts = []
-            for offset, item in enumerate(batch):
-                try:
-                    fields = {"content": item} if isinstance(item, str) else dict(item)
-                    drafts.append(inputs.draft(fields, datetime.now(UTC)))
-                except (InvalidInput, TypeError, ValueError) as exc:
-                    number = len(ids) + offset + 1
-                    error = InvalidInput(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
-                    break
-            kept = self._store.add(drafts, REINFORCEMENT)
-            self._give_vectors([one.pending for one in kept if one.pending])
-            ids += [one.memory.id for one in kept]
-            if progress:
-                progress(len(ids))
-        if error:
-            raise error
-        return ids
+        stopped: Exception | None = None
+        while stopped is None:
+            drafts: builtins.list[Draft] = []
+            try:
+                for item in islice(remaining, BATCH):
+                    drafts.append(_draft(item, len(ids) + len(drafts) + 1))
+            except Exception as exc:  # the caller's own too, if reading the items raises it
+                stopped = exc
+            if drafts:
+                kept = self._store.add(drafts, REINFORCEMENT)
+                self._give_vectors([one.pending for one in kept if one.pending])
+                ids += [one.memory.id for one in kept]
+                if progress:
+                    progress(len(ids))
+            elif stopped is None:
+                return ids
+        raise stopped
 
     def update(self, id: str, /, **changes: Any) -> Memory:
         """Change fields of a memory; what it said before is kept in its history. None empties a field."""
@@ -204,9 +203,10 @@ class Recollect:
     def _candidates(self, found: Found) -> tuple[builtins.list[Candidate], dict[int, Row]]:
         """Everything a leg found, with the numbers ranking looks at."""
         by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
-        by_meaning = {match.key: place for place, match in enumerate(found.vector, 1)}
-        keys = list(by_word | by_meaning)
+        keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
         rows = self._store.rows(keys, found.model, found.question) if keys else []
+        by_meaning = _ranks_by_meaning(found, rows)
+        rows = [row for row in rows if row.key in by_word or row.key in by_meaning]
         candidates = []
         for row in rows:
             keyword_rank, match = by_word.get(row.key, (None, None))
@@ -317,13 +317,17 @@ def open_memory(
     `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut.
     """
     options.profile(profile)
-    inputs.choice(synchronous, ("full", "normal"), "synchronous")
+    inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
     inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
     model = resolve(embedder, threads=threads)
     path = str(default_path() if target is None else target)
     if not path:
         raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
-    if read_only and path != ":memory:" and not Path(path).exists():
+    if (
+        read_only
+        and path != ":memory:"
+        and not (Path(path).exists() and (Path(path).is_dir() or Path(path).stat().st_size))
+    ):
         path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
     store = SqliteStore(
         path,
@@ -342,6 +346,25 @@ def default_path() -> Path:
     return user_data_path("recollect", appauthor=False) / "memory.db"
 
 
+def _ranks_by_meaning(found: Found, rows: Sequence[Row]) -> dict[int, int]:
+    """The places of what the vector leg found, by exact similarity: the leg itself estimates."""
+    near = {match.key for match in found.vector}
+    exact = [(row.similarity, row.key) for row in rows if row.key in near and row.similarity is not None]
+    exact.sort(key=lambda entry: (-entry[0], entry[1]))
+    return {
+        key: place
+        for place, (similarity, key) in enumerate(exact, 1)
+        if found.floor is None or similarity >= found.floor
+    }
+
+
+def _draft(item: object, number: int) -> Draft:
+    try:
+        return inputs.draft({"content": item} if isinstance(item, str) else inputs.mapping(item), datetime.now(UTC))
+    except InvalidInput as exc:
+        raise InvalidInput(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept") from exc
+
+
 def _id(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"an id must be text, not {value!r}")
@@ -354,7 +377,6 @@ def _plan(query: Query, found: Found, legs_seconds: float, rank_seconds: float) 
         "left_out": [term.text for term in query.spare],
         "keyword_candidates": len(found.keyword),
         "vector_candidates": len(found.vector),
-        "below_min_similarity": found.too_far,
         "legs_ms": round(legs_seconds * 1000, 3),
         "ranking_ms": round(rank_seconds * 1000, 3),
     }

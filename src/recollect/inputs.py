@@ -115,6 +115,13 @@ def metadata(value: object) -> Mapping[str, Any]:
     return copied
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    """The fields of a memory."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"it must be a text or a mapping with the fields of a memory, not {_type(value)}")
+    return value
+
+
 def moment(value: object, what: str) -> datetime:
     """A point in time, in UTC, from an ISO 8601 text, a datetime or epoch seconds; no zone means the local one."""
     try:

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from recollect import __version__
 from recollect.config import Loaded, load
-from recollect.errors import RecollectError
+from recollect.errors import ConfigError, RecollectError
 
 COMMANDS = {
     "add": "memory",
@@ -77,6 +78,8 @@ class Session:
         from recollect.engine import default_path, open_memory
 
         settings = self.loaded.settings
+        if settings.database is not None and not settings.database.strip():
+            raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
         target = Path(settings.database).expanduser() if settings.database else default_path()
         in_memory = settings.database == ":memory:"
         absent = reading and not in_memory and not target.exists()
@@ -96,7 +99,7 @@ class Session:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--db", "database", metavar="TARGET", help="The database file (default: your own).")
 @click.option("--namespace", metavar="NAME", help="A wall between memories: nothing crosses it.")
-@click.version_option(package_name="recollect")
+@click.version_option(__version__, prog_name="recollect")
 @click.pass_context
 def app(context: click.Context, database: str | None, namespace: str | None) -> None:
     """
@@ -114,8 +117,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; whatever goes wrong ends as one line on stderr and an exit code."""
     _utf8()
     try:
-        outcome = app.main(arguments, prog_name="recollect", standalone_mode=False)
+        # Not app.main(): that would end a broken pipe with an error before we see it.
+        with app.make_context("recollect", sys.argv[1:] if arguments is None else arguments) as context:
+            outcome = app.invoke(context)
+        sys.stdout.flush()
         sys.exit(outcome if isinstance(outcome, int) else 0)
+    except click.exceptions.Exit as exc:
+        sys.exit(exc.exit_code)
     except click.ClickException as exc:
         exc.show()
         sys.exit(exc.exit_code)

@@ -3,15 +3,17 @@
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
+from recollect import inputs
 from recollect.cli.app import Session
 from recollect.cli.options import Bar, filters, json_option, print_json, style
 from recollect.errors import InvalidInput
-from recollect.present.render import memory_json, memory_line, memory_text, timestamp, version_json
+from recollect.present.render import memory_json, memory_line, memory_text, printable, timestamp, version_json
 
 _details = (
     click.option("--project", help="The project it belongs to."),
@@ -73,7 +75,7 @@ def add_command(
 def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: bool) -> None:
     defaults = {"project": session.loaded.settings.project} | defaults
     with _stream(source) as stream, session.open() as memory, Bar("Adding", _lines(source)) as bar:
-        ids = memory.add_many(({**defaults, **item} for item in _items(stream)), progress=bar)
+        ids = memory.add_many(_items(stream, defaults), progress=bar)
     if as_json:
         print_json({"added": len(ids), "ids": ids})
     else:
@@ -106,7 +108,7 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
         for one in found:
             click.echo(memory_text(one, style()))
             for old in versions.get(one.id, ()):
-                click.echo(style()(f"  until {timestamp(old.replaced_at)}: {old.content}", dim=True))
+                click.echo(style()(f"  until {timestamp(old.replaced_at)}: {printable(old.content)}", dim=True))
     if found.missing:
         click.echo(f"Error: no memory has the id {', '.join(found.missing)}; `recollect list` shows ids", err=True)
     return 1 if found.missing else 0
@@ -256,15 +258,16 @@ def _lines(source: str) -> int | None:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _items(stream: IO[str]) -> Iterator[dict[str, Any]]:
-    """One memory a line: a JSON object with the fields of `add`, or a JSON text."""
+def _items(stream: IO[str], defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One memory a line: a JSON object with the fields of `add`, or a JSON text. What is wrong is named by its line."""
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue
         try:
             item = json.loads(line)
-        except ValueError as exc:
-            raise InvalidInput(f"line {number} is not JSON: {exc}. The lines before it were kept") from exc
-        if not isinstance(item, str | dict):
-            raise InvalidInput(f"line {number} is neither an object nor a text. The lines before it were kept")
-        yield {"content": item} if isinstance(item, str) else item
+            fields = defaults | ({"content": item} if isinstance(item, str) else dict(inputs.mapping(item)))
+            inputs.draft(fields, datetime.now(UTC))
+        except (ValueError, InvalidInput) as exc:
+            reason = f"is not JSON: {exc}" if isinstance(exc, ValueError) else f"cannot be added: {exc}"
+            raise InvalidInput(f"line {number} {reason}. The lines before it were kept") from exc
+        yield fields

@@ -44,7 +44,13 @@ class Bar:
     """A progress bar on a terminal's stderr; silent elsewhere. `length` may be unknown."""
 
     def __init__(self, label: str, length: int | None = None) -> None:
-        self._bar: Any = click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
+        self._bar: Any = click.progressbar(
+            None if length is not None else iter(()),
+            length=length,
+            label=label,
+            file=sys.stderr,
+            hidden=not sys.stderr.isatty(),
+        )
         self._done = 0
 
     def __enter__(self) -> "Bar":

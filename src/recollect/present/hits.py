@@ -49,11 +49,13 @@ def _hit(entry: Ranked, memory: Memory, needles: Needles, profile: Profile) -> H
     candidate = entry.candidate
     shown = passage(memory.content, needles, profile.snippet_words)
     by_keyword = candidate.keyword_rank is not None
+    # A neighbour at a right angle or beyond is no find where words already found it.
+    by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)
     return Hit(
         memory=memory,
         score=entry.score,
         relevance=relevance(candidate.similarity, candidate.coverage if by_keyword else 0.0),
-        match=_match(by_keyword, candidate.vector_rank is not None, profile.match_words),
+        match=_match(by_keyword, by_vector, profile.match_words),
         snippet=shown.text,
         highlights=shown.highlights if by_keyword else (),
         keyword_score=candidate.bm25,

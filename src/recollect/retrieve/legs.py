@@ -19,17 +19,18 @@ from recollect.store.base import Model, Store
 T = TypeVar("T")
 
 KEYWORD_THREADS = 4
+ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the legs found, best first, and what was missing while they looked."""
+    """What the legs found, best first, and what was missing while they looked. Below `floor` it counts as not found."""
 
     keyword: Sequence[Match] = ()
     vector: Sequence[Match] = ()
     model: Model | None = None
     question: NDArray[np.float32] | None = field(default=None, compare=False)
-    too_far: int = 0
+    floor: float | None = None
     degraded: str | None = None
 
 
@@ -65,7 +66,7 @@ class Legs:
             return Found(keyword=keyword(), degraded=f"keyword search only: {exc}")
         if beside is None:
             return found
-        return Found(beside.result(), found.vector, found.model, found.question, found.too_far, found.degraded)
+        return replace(found, keyword=beside.result())
 
     def close(self) -> None:
         if self._threads and self._pid == os.getpid():
@@ -80,9 +81,9 @@ class Legs:
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
-        near = [match for match in nearest.matches if floor is None or match.score >= floor]
+        near = [match for match in nearest.matches if floor is None or match.score >= floor - ESTIMATE_ERROR]
         degraded = None if nearest.complete else self._incomplete(model)
-        return Found((), near, model, question, len(nearest.matches) - len(near), degraded)
+        return Found((), near, model, question, floor, degraded)
 
     def _incomplete(self, model: Model) -> str | None:
         have, total = self._store.coverage(model)

@@ -19,7 +19,7 @@ MAX_TERMS = 64  # more say nothing more, and the index's parser has a depth limi
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 _EDGES = ".,;:!?\"'`()[]{}<>«»“”‘’…*"
-_IDENTIFIER = re.compile(r"[^\W_]+(?:[^\w\s]|_)+[^\W_]+")
+_IDENTIFIER = re.compile(r"[^\W_](?:[^\w\s]|_)+[^\W_]")
 _SYMBOL_TAIL = re.compile(r"[^\W_][+#]+$|^[.#@$][^\W_]")
 
 # Function words of English, and what is left of its contractions once a tokenizer cut them at the apostrophe.

@@ -222,7 +222,18 @@ class SqliteStore:
 
     def find(self, ids: Sequence[str], *, deleted: bool = False) -> list[Memory | None]:
         with self._pool.reading() as connection:
-            return [found[1] if (found := self._find(connection, id, deleted=deleted)) else None for id in ids]
+            sql = f"""
+                select {_COLUMNS} from memories m
+                where m.id in (select value from json_each(:ids)) and m.namespace = :namespace
+                  and m.deleted_at is {"not null" if deleted else "null"}
+            """
+            values = {"ids": _json(list(ids)), "namespace": self.namespace}
+            whole = {memory.id: memory for memory in map(_memory, fetch(connection, sql, values))}
+            return [whole.get(id) or self._by_part(connection, id, deleted=deleted) for id in ids]
+
+    def _by_part(self, connection: apsw.Connection, id: str, *, deleted: bool) -> Memory | None:
+        found = self._find(connection, id, deleted=deleted)
+        return found[1] if found else None
 
     def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         conditions, values = sqlite_match.conditions(filter)
@@ -440,8 +451,9 @@ def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | N
     present = [blob for blob in blobs if blob is not None]
     if vector is None or not present:
         return [None] * len(blobs)
-    matrix = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1).astype(np.float32)
-    scores = iter((matrix @ vector).tolist())
+    matrix = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1).astype(np.float64)
+    # Row by row in double: a similarity must not depend on which others are computed beside it.
+    scores = iter(np.einsum("ij,j->i", matrix, vector.astype(np.float64)).tolist())
     return [None if blob is None else next(scores) for blob in blobs]
 
 

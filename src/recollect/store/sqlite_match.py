@@ -97,17 +97,6 @@ class Atom:
     def sql(self) -> str:
         return '"' + self.text.replace('"', '""') + '"' + "*" * self.prefix
 
-    def stands_in(self, stems: set[str]) -> bool:
-        """Whether a text with these stems has it; for a phrase, whether it has all of its words."""
-        own = words.stems(self.text)
-        if self.prefix and own:
-            # A stem may be shorter than the beginning that was asked for.
-            last = self.text.lower().split()[-1]
-            return stems.issuperset(own[:-1]) and any(
-                stem.startswith(last) or (len(stem) > 2 and last.startswith(stem)) for stem in stems
-            )
-        return stems.issuperset(own)
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:
@@ -137,7 +126,8 @@ class KeywordLeg:
         values |= {"namespace": self._namespace, "limit": limit, "enough": min(limit, ENOUGH)}
         values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
         expressions = _expressions(query.terms)
-        if query.raw is not None:
+        # The index holds unspaced script as pairs, which only terms are cut into.
+        if query.raw is not None and not any(len(run) > 2 for run in words.unspaced(query.raw)):
             index = WORDS if "*" in query.raw else STEMS
             try:
                 return _run(connection, _Search([Expression(index, (), query.raw)], where, values, all_needed=True))
@@ -190,6 +180,7 @@ class _Survey:
         rows, others, scope, counts = self._counted(connection, search)
         search.alone = not others and not search.where
         search.worth = {atom: _idf(count, rows) for atom, count in counts.items()}
+        search.whole = search.whole and 1 < len(counts) <= MOST_WORDS_ALL
         if search.all_needed or len(search.expressions) > 1:
             return
         if search.where and scope <= FEW_ROWS:
@@ -318,17 +309,43 @@ def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         order by u.stage, u.whole desc, u.score desc, u.rid
     """
+    asked = [_Asked.of(atom, worth) for atom, worth in search.worth.items()]
     for rid, score, whole, text in fetch(connection, sql, search.values):
         if rid not in found:
-            found[rid] = Match(rid, score, bool(whole), _coverage(search.worth, text))
+            found[rid] = Match(rid, score, bool(whole), _coverage(asked, text))
 
 
-def _coverage(worth: Mapping[Atom, float], text: str) -> float:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An atom as the tokenizer sees it, and how much it tells."""
+
+    stems: tuple[str, ...]
+    beginning: str | None
+    worth: float
+
+    @classmethod
+    def of(cls, atom: Atom, worth: float) -> "_Asked":
+        stems = tuple(words.stems(atom.text))
+        if not atom.prefix or not stems:
+            return cls(stems, None, worth)
+        return cls(stems[:-1], atom.text.lower().split()[-1], worth)
+
+    def stands_in(self, stems: set[str]) -> bool:
+        """Whether a text with these stems has it; for a phrase, whether it has all of its words."""
+        if not stems.issuperset(self.stems):
+            return False
+        # A stem may be shorter than the beginning that was asked for.
+        return self.beginning is None or any(
+            stem.startswith(self.beginning) or (len(stem) > 2 and self.beginning.startswith(stem)) for stem in stems
+        )
+
+
+def _coverage(asked: Sequence[_Asked], text: str) -> float:
     """Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once."""
-    if not worth:
+    if not asked:
         return 1.0
     stems = set(words.stems(text))
-    return math.fsum(value for atom, value in worth.items() if atom.stands_in(stems)) / math.fsum(worth.values())
+    return sum(each.worth for each in asked if each.stands_in(stems)) / sum(each.worth for each in asked)
 
 
 def _more(search: _Search, found: int) -> list[str]:
@@ -382,7 +399,7 @@ def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
 def _whole(search: _Search) -> str:
     """Whether a row has all that was asked for: every word, and symbols such as the ++ of C++ as they were written."""
     tests = []
-    if search.whole and 1 < sum(len(expression.atoms) for expression in search.expressions) <= MOST_WORDS_ALL:
+    if search.whole:
         tests += [
             f"s.rid in (select rowid from {expression.index} where {expression.index} match :all{number})"
             for number, expression in enumerate(search.expressions)

@@ -1,0 +1,97 @@
+"""How the tests of this folder run commands: in this process where that is enough, in one of their own where not."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.app import main
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    def assert_failed(self, code: int, about: str) -> None:
+        """One line on stderr that says what is wrong, and nothing on stdout."""
+        assert (self.code, self.out) == (code, "")
+        assert self.err.splitlines()[-1].startswith("Error: ")
+        assert about in self.err
+        if code == 1:
+            assert self.err.count("\n") == 1
+
+
+class CommandLine:
+    """
+    The command line with a database, a home and a working folder of its own, and keyword search only.
+
+    Called, it runs a command of `recollect` in this process.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home, self.work, self.database = folder / "home", folder / "work", folder / "memory.db"
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+        for place in (self.home, self.work):
+            place.mkdir()
+        for name in os.environ:
+            if name.startswith(("RECOLLECT_", "XDG_")):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("HOME", str(self.home))
+        monkeypatch.setenv("RECOLLECT_EMBEDDER", "none")
+        monkeypatch.setenv("RECOLLECT_DB", str(self.database))
+        monkeypatch.setenv("RECOLLECT_CONFIG", str(self.home / "config.toml"))
+        monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+        monkeypatch.chdir(self.work)
+
+    def __call__(self, *arguments: str, stdin: str | bytes = b"") -> Done:
+        given = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+        self._capsys.readouterr()
+        with self._monkeypatch.context() as patched:
+            patched.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
+            with pytest.raises(SystemExit) as ended:
+                main(list(arguments))
+        printed = self._capsys.readouterr()
+        return Done(int(ended.value.code or 0), printed.out, printed.err)
+
+    def add(self, content: str, *options: str) -> str:
+        """Remember something; its id."""
+        id: str = self("add", content, "--json", *options).json["id"]
+        return id
+
+    def contents(self, *options: str) -> list[str]:
+        """What is listed, newest first."""
+        return [memory["content"] for memory in self("list", "--json", "--limit", "10000", *options).json["memories"]]
+
+    def start(self, *arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
+        """The same in a process of its own, with pipes for all it reads and writes."""
+        pipe = subprocess.PIPE
+        settings: Mapping[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe} | options
+        return subprocess.Popen([sys.executable, "-m", "recollect", *arguments], **settings)
+
+    def spawn(self, *arguments: str | bytes, stdin: bytes = b"", environment: Sequence[tuple[str, str]] = ()) -> Done:
+        """Run it in a process of its own, to its end."""
+        with self.start(*arguments, env=os.environ | dict(environment)) as process:
+            out, err = process.communicate(stdin, timeout=60)
+        return Done(process.returncode, out.decode("utf-8"), err.decode("utf-8"))

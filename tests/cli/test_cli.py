@@ -1,0 +1,286 @@
+"""What holds for every command: help, exit codes, missing databases, and outputs that are no terminal."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine, Done
+
+import recollect
+from recollect.cli.app import COMMANDS, HELP
+
+ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, monkeypatch, capsys)
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    @pytest.mark.parametrize("flag", ["--help", "-h"])
+    def test_every_command_has_help_with_an_example(self, cli: CommandLine, command: str, flag: str) -> None:
+        done = cli(command, flag)
+
+        assert done.code == 0
+        assert "Example:" in done.out
+        assert f"recollect {command}" in done.out.partition("Example:")[2]
+
+    def test_help_lists_every_command_with_a_line_about_it(self, cli: CommandLine) -> None:
+        out = cli("--help").out
+
+        assert set(HELP) == set(COMMANDS)
+        for command, line in HELP.items():
+            assert re.search(rf"^ +{command} +{re.escape(line)}$", out, re.MULTILINE)
+
+    def test_without_a_command_it_shows_help_and_it_is_wrong_usage(self, cli: CommandLine) -> None:
+        done = cli()
+
+        assert done.code == 2
+        assert "Usage: recollect" in done.out + done.err
+
+    @pytest.mark.parametrize(
+        "arguments", [["nonsense"], ["search"], ["get"], ["add", "x", "--nonsense"], ["search", "x", "--limit", "many"]]
+    )
+    def test_wrong_usage_is_exit_code_two(self, cli: CommandLine, arguments: list[str]) -> None:
+        done = cli(*arguments)
+
+        assert (done.code, done.out) == (2, "")
+        assert "Usage: recollect" in done.err
+        assert "Error: " in done.err
+
+
+class TestErrors:
+    @pytest.mark.parametrize("command", [["stats"], ["search", "x"], ["list"], ["add", "x"], ["check"]])
+    def test_a_database_that_is_a_directory(self, cli: CommandLine, command: list[str]) -> None:
+        cli("--db", str(cli.work), *command).assert_failed(1, "is a directory")
+
+    @pytest.mark.parametrize("command", [["stats"], ["search", "x"], ["add", "x"]])
+    def test_a_file_that_is_no_database_is_left_as_it_is(self, cli: CommandLine, command: list[str]) -> None:
+        notes = cli.work / "notes.txt"
+        notes.write_text("these are notes, not a database\n" * 100)
+
+        cli("--db", str(notes), *command).assert_failed(1, "not a database")
+        assert notes.read_text() == "these are notes, not a database\n" * 100
+
+    def test_an_error_in_a_process_of_its_own_is_one_line_and_no_traceback(self, cli: CommandLine) -> None:
+        cli.spawn("search", "x", "--mode", "telepathic").assert_failed(1, "telepathic")
+
+    def test_an_empty_database_path_is_an_error(self, cli: CommandLine) -> None:
+        cli("--db", "", "add", "x").assert_failed(1, "empty")
+
+
+READING: list[list[str]] = [
+    ["search", "anything"], ["search", "anything", "--json"], ["search", "anything", "--mode", "keyword"],
+    ["list"], ["list", "--json"], ["list", "--deleted"], ["stats"], ["stats", "--json"], ["check"], ["check", "--json"],
+    ["config"], ["config", "--json"],
+]  # fmt: skip
+
+
+class TestMissingDatabase:
+    @pytest.mark.parametrize("command", READING, ids=" ".join)
+    def test_a_reading_command_answers_with_nothing_and_creates_nothing(
+        self, cli: CommandLine, tmp_path: Path, command: list[str]
+    ) -> None:
+        before = sorted(tmp_path.rglob("*"))
+
+        done = cli("--db", str(tmp_path / "no" / "such" / "memory.db"), *command)
+
+        assert done.code == 0
+        assert sorted(tmp_path.rglob("*")) == before
+        if "--json" in command:
+            answer = json.loads(done.out)
+            assert answer.get("results", answer.get("memories", [])) in ([], 0)
+
+    def test_getting_from_it_names_what_is_missing(self, cli: CommandLine) -> None:
+        done = cli("get", "0123456789", "--json")
+
+        assert done.code == 1
+        assert json.loads(done.out) == {"memories": [], "missing": ["0123456789"]}
+        assert not cli.database.exists()
+
+    def test_the_users_own_database_is_made_by_the_first_add(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_DB")
+        monkeypatch.setenv("XDG_DATA_HOME", str(cli.home / "data"))
+
+        assert cli.contents() == []
+        assert list(cli.home.iterdir()) == []
+        cli.add("the first one")
+
+        assert cli.contents() == ["the first one"]
+        assert [file.suffix for file in cli.home.rglob("*") if file.is_file()] == [".db"]
+
+
+class TestOutput:
+    @pytest.fixture
+    def hostile(self, cli: CommandLine) -> str:
+        return cli.add(
+            HOSTILE, "--title", HOSTILE, "--project", HOSTILE, "--kind", HOSTILE, "--tag", HOSTILE, "--source", HOSTILE
+        )
+
+    COMMANDS: tuple[Callable[[str], list[str]], ...] = (
+        lambda id: ["list"],
+        lambda id: ["get", id],
+        lambda id: ["search", "csi", "--explain"],
+        lambda id: ["update", id, "--salience", "1"],
+        lambda id: ["forget", id],
+    )
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_control_characters_of_stored_text_are_not_printed(
+        self, cli: CommandLine, hostile: str, command: Callable[[str], list[str]]
+    ) -> None:
+        done = cli(*command(hostile))
+
+        assert done.code == 0
+        assert ESCAPE.search(done.out + done.err) is None
+
+    def test_control_characters_of_former_texts_are_not_printed(self, cli: CommandLine, hostile: str) -> None:
+        cli("update", hostile, "harmless now", "--title", "harmless")
+
+        done = cli("get", hostile, "--history")
+
+        assert "until" in done.out
+        assert ESCAPE.search(done.out) is None
+
+    def test_json_carries_the_stored_text_as_it_is(self, cli: CommandLine, hostile: str) -> None:
+        done = cli("get", hostile, "--json")
+
+        assert done.json["memories"][0]["content"] == HOSTILE
+        assert re.search("[\x00-\x08\x0b-\x1f]", done.out) is None
+
+    @pytest.mark.parametrize("command", [["list"], ["search", "ship", "--explain"], ["stats"], ["check"], ["config"]])
+    def test_without_a_terminal_there_are_no_escape_codes_and_no_progress_bar(
+        self, cli: CommandLine, command: list[str]
+    ) -> None:
+        cli.add("we ship on Fridays", "--project", "api", "--tag", "deploy")
+
+        done = cli.spawn(*command, environment=[("TERM", "xterm-256color")])
+
+        assert done.code == 0
+        assert done.out
+        assert "\x1b" not in done.out + done.err
+
+    def test_any_text_can_be_printed_whatever_the_terminal_speaks(self, cli: CommandLine) -> None:
+        cli.add("部署 naïve 🚀")
+
+        done = cli.spawn("list", environment=[("LC_ALL", "C"), ("PYTHONIOENCODING", "ascii"), ("PYTHONUTF8", "0")])
+
+        assert "部署 naïve 🚀" in done.out
+
+    def test_help_opens_no_database_even_if_settings_are_broken(self, cli: CommandLine) -> None:
+        (cli.home / "config.toml").write_text("this is = = no toml")
+
+        assert cli("search", "--help").code == 0
+
+
+class TestStrangeInput:
+    def test_bytes_that_are_no_text_in_an_argument_are_replaced(self, cli: CommandLine) -> None:
+        added = cli.spawn("add", b"caf\xff\xfe latte", "--json")
+        found = cli.spawn("search", b"latte \xff", "--json")
+
+        assert added.json["content"] == "caf\ufffd\ufffd latte"
+        assert [hit["id"] for hit in found.json["results"]] == [added.json["id"]]
+
+    def test_bytes_that_are_no_text_on_standard_input_are_replaced(self, cli: CommandLine) -> None:
+        done = cli("add", "-", "--json", stdin=b"caf\xff latte\n")
+
+        assert done.json["content"] == "caf\ufffd latte"
+
+    def test_half_a_surrogate_pair_in_json_is_replaced(self, cli: CommandLine) -> None:
+        lines = cli.work / "lines.jsonl"
+        lines.write_bytes(b'"half \\ud83d pair"\n{"content": "raw \xed\xa0\xbd bytes"}\n')
+
+        assert cli("add", "--jsonl", str(lines)).code == 0
+        assert sorted(cli.contents()) == ["half \ufffd pair", "raw \ufffd\ufffd\ufffd bytes"]
+
+    def test_a_query_of_operators_and_quotes_is_only_text(self, cli: CommandLine) -> None:
+        cli.add("nothing to see")
+
+        for query in (
+            '"',
+            "AND OR NOT",
+            "(((",
+            "a:b",
+            "'; drop table memories; --",
+            "\x00",
+            "\ud800",
+            "*",
+            "x y " * 25_000,
+        ):
+            assert cli("search", query, "--json").json["results"] == []
+
+    def test_a_word_of_100_kb_is_answered_at_once(self, cli: CommandLine) -> None:
+        cli.add("nothing to see")
+        with cli.start("search", "x" * 100_000, "--json") as process:
+            try:
+                process.communicate(timeout=4)
+            finally:
+                process.kill()
+
+        assert process.returncode == 0
+
+    def test_a_query_that_begins_with_a_dash_follows_two_dashes(self, cli: CommandLine) -> None:
+        cli.add("the flag is --force")
+
+        assert len(cli("search", "--json", "--", "--force").json["results"]) == 1
+
+
+class TestInterruptions:
+    def test_a_reader_that_goes_away_is_no_error_worth_a_word(self, cli: CommandLine) -> None:
+        assert self._half_read(cli).err == ""
+
+    def test_a_reader_that_goes_away_leaves_exit_code_zero(self, cli: CommandLine) -> None:
+        assert self._half_read(cli).code == 0
+
+    @staticmethod
+    def _half_read(cli: CommandLine) -> Done:
+        """`recollect list | head -1`, with more to list than a pipe holds."""
+        with recollect.open(cli.database, embedder="none") as memory:
+            memory.add_many(f"memory {number} {'text ' * 20}" for number in range(3000))
+        with cli.start("list", "--limit", "3000") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            first = process.stdout.readline().decode()
+            process.stdout.close()
+            err = process.stderr.read().decode()
+        assert "memory 2999" in first
+        return Done(process.returncode, first, err)
+
+    def test_ctrl_c_while_adding_stops_with_130_and_keeps_what_was_committed(self, cli: CommandLine) -> None:
+        lines = cli.work / "many.jsonl"
+        lines.write_text("".join(f'"line {number}"\n' for number in range(60_000)))
+        with cli.start("add", "--jsonl", str(lines)) as process:
+            self._wait_for_the_first_batch(cli.database, process)
+            os.kill(process.pid, signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+
+        kept = cli.contents("--limit", "60000")
+        assert (process.returncode, out) == (130, b"")
+        assert err.decode().strip() == "Stopped."
+        assert 0 < len(kept) < 60_000
+        assert kept[::-1] == [f"line {number}" for number in range(len(kept))]
+        assert cli("check", "--json").json["ok"]
+
+    @staticmethod
+    def _wait_for_the_first_batch(database: Path, process: subprocess.Popen[bytes]) -> None:
+        for _ in range(3000):
+            if database.exists():
+                with recollect.open(database, embedder="none") as memory:
+                    if memory.list(limit=1):
+                        return
+            try:
+                process.wait(0.01)
+            except subprocess.TimeoutExpired:
+                continue
+            pytest.fail("the command ended before anything was kept")
+        pytest.fail("nothing was kept within 30 seconds")

@@ -1,0 +1,410 @@
+"""Memories on the command line: add, get, list, update, forget, restore, purge."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, monkeypatch, capsys)
+
+
+class TestAdd:
+    def test_text_is_remembered_and_shown_with_its_short_id(self, cli: CommandLine) -> None:
+        done = cli("add", "We deploy with `make ship`")
+
+        assert done.code == 0
+        assert re.match(r"Remembered \S{8}  We deploy with `make ship`", done.out)
+        assert cli.contents() == ["We deploy with `make ship`"]
+
+    def test_all_details_are_kept(self, cli: CommandLine) -> None:
+        memory = cli(
+            "add", "Retries are capped at 5", "--project", "api", "--sector", "reflective", "--tier", "global",
+            "--kind", "decision", "--tag", "retry", "--tag", "adr", "--salience", "0.9", "--source", "ADR-016",
+            "--title", "Retries", "--summary", "five", "--metadata", '{"by": "anna", "votes": [1, 2]}',
+            "--created-at", "2026-03-31T18:00:00Z", "--id", "adr-016-retries", "--json",
+        ).json  # fmt: skip
+
+        assert memory == memory | {
+            "id": "adr-016-retries",
+            "content": "Retries are capped at 5",
+            "project": "api",
+            "sector": "reflective",
+            "tier": "global",
+            "kind": "decision",
+            "tags": ["retry", "adr"],
+            "salience": 0.9,
+            "source": "ADR-016",
+            "title": "Retries",
+            "summary": "five",
+            "metadata": {"by": "anna", "votes": [1, 2]},
+            "created_at": "2026-03-31T18:00:00Z",
+        }
+        assert cli("get", "adr-016-retries", "--json").json["memories"] == [memory]
+
+    def test_a_dash_reads_standard_input(self, cli: CommandLine) -> None:
+        cli("add", "-", stdin="first line\nsecond line\n")
+
+        assert cli.contents() == ["first line\nsecond line"]
+
+    def test_a_file_is_remembered_whole(self, cli: CommandLine) -> None:
+        (cli.work / "note.md").write_text("# Title\n\nText with ümlauts\n", "utf-8")
+        cli("add", "--file", "note.md")
+
+        assert cli.contents() == ["# Title\n\nText with ümlauts"]
+
+    def test_the_same_text_again_is_the_same_memory_reinforced(self, cli: CommandLine) -> None:
+        first = cli("add", "once", "--json").json
+        second = cli("add", "once", "--json").json
+
+        assert second["id"] == first["id"]
+        assert second["salience"] > first["salience"]
+        assert cli.contents() == ["once"]
+
+    @pytest.mark.parametrize(
+        "arguments", [[], ["text", "--file", "note.md"], ["text", "--jsonl", "-"], ["--file", "a", "--jsonl", "b"]]
+    )
+    def test_exactly_one_source_is_needed(self, cli: CommandLine, arguments: list[str]) -> None:
+        cli("add", *arguments).assert_failed(2, "give one of")
+
+    @pytest.mark.parametrize(
+        ("arguments", "about"),
+        [
+            ([""], "empty"),
+            (["  \n "], "empty"),
+            (["-"], "empty"),
+            (["x", "--sector", "cosmic"], "cosmic"),
+            (["x", "--tier", "basement"], "basement"),
+            (["x", "--salience", "1.5"], "salience"),
+            (["x", "--salience", "nan"], "salience"),
+            (["x", "--metadata", "{bad"], "--metadata is not JSON"),
+            (["x", "--metadata", "[1]"], "mapping"),
+            (["x", "--created-at", "someday"], "someday"),
+            (["x", "--id", "no"], "'no'"),
+            (["x", "--tag", ""], "tag"),
+            (["--file", "nowhere.md"], "nowhere.md"),
+            (["--jsonl", "nowhere.jsonl"], "nowhere.jsonl"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused_and_nothing_is_written(
+        self, cli: CommandLine, arguments: list[str], about: str
+    ) -> None:
+        cli("add", *arguments).assert_failed(1, about)
+        assert cli.contents() == []
+
+    def test_an_id_that_is_taken_is_refused(self, cli: CommandLine) -> None:
+        cli.add("the first", "--id", "my-own-id")
+
+        cli("add", "the second", "--id", "my-own-id").assert_failed(1, "my-own-id")
+        assert cli.contents() == ["the first"]
+
+
+class TestAddJsonl:
+    LINES = '"a text"\n\n{"content": "an object", "tags": ["x"], "project": "web", "id": "own-id-1"}\n'
+
+    def test_many_from_a_file_each_an_object_or_a_text(self, cli: CommandLine) -> None:
+        (cli.work / "notes.jsonl").write_text(self.LINES)
+
+        added = cli("add", "--jsonl", "notes.jsonl", "--json").json
+
+        assert added["added"] == 2
+        assert added["ids"][1] == "own-id-1"
+        (memory,) = cli("get", "own-id-1", "--json").json["memories"]
+        assert (memory["content"], memory["tags"], memory["project"]) == ("an object", ["x"], "web")
+
+    def test_options_are_defaults_for_what_a_line_leaves_out(self, cli: CommandLine) -> None:
+        (cli.work / "notes.jsonl").write_text(self.LINES)
+        done = cli("add", "--jsonl", "notes.jsonl", "--project", "api", "--kind", "note")
+
+        assert done.out == "Remembered 2 memories.\n"
+        memories = cli("list", "--json").json["memories"]
+        assert {one["content"]: (one["project"], one["kind"]) for one in memories} == {
+            "a text": ("api", "note"),
+            "an object": ("web", "note"),
+        }
+
+    def test_many_from_standard_input(self, cli: CommandLine) -> None:
+        done = cli("add", "--jsonl", "-", stdin=self.LINES)
+
+        assert (done.code, done.err) == (0, "")
+        assert sorted(cli.contents()) == ["a text", "an object"]
+
+    def test_an_empty_file_adds_nothing(self, cli: CommandLine) -> None:
+        (cli.work / "notes.jsonl").write_text("\n\n")
+
+        assert cli("add", "--jsonl", "notes.jsonl", "--json").json == {"added": 0, "ids": []}
+
+    @pytest.mark.parametrize("bad", ["not json", "[1, 2]", "17", "null", '{"content": "cut'])
+    def test_a_line_that_cannot_be_read_is_named(self, cli: CommandLine, bad: str) -> None:
+        (cli.work / "notes.jsonl").write_text(f'"one"\n"two"\n{bad}\n"four"\n')
+
+        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, "line 3 ")
+        assert "four" not in cli.contents()
+
+    def test_the_lines_before_a_line_that_cannot_be_read_are_kept(self, cli: CommandLine) -> None:
+        (cli.work / "notes.jsonl").write_text('"one"\n"two"\nnot json\n"four"\n')
+        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, "The lines before it were kept")
+
+        assert sorted(cli.contents()) == ["one", "two"]
+
+    def test_whole_batches_before_a_line_that_cannot_be_read_are_kept(self, cli: CommandLine) -> None:
+        good = "".join(f'"line {number}"\n' for number in range(512))
+        (cli.work / "notes.jsonl").write_text(good + "not json\n")
+        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, "line 513 ")
+
+        assert len(cli.contents()) == 512
+
+    @pytest.mark.parametrize(
+        "bad",
+        ['{"content": "x", "nonsense": 1}', '{"content": ""}', '{"content": 7}', '{"content": "x", "tags": 5}'],
+    )
+    def test_the_memories_before_one_that_cannot_be_used_are_kept(self, cli: CommandLine, bad: str) -> None:
+        (cli.work / "notes.jsonl").write_text(f'"one"\n"two"\n{bad}\n"four"\n')
+
+        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, " 3 cannot be added")
+        assert sorted(cli.contents()) == ["one", "two"]
+
+    def test_a_memory_that_cannot_be_used_is_named_by_its_line(self, cli: CommandLine) -> None:
+        (cli.work / "notes.jsonl").write_text('"one"\n\n\n{"content": "x", "nonsense": 1}\n')
+
+        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, "line 4 ")
+
+
+class TestGet:
+    def test_many_come_in_the_order_asked(self, cli: CommandLine) -> None:
+        ids = [cli.add(f"memory {number}") for number in range(4)]
+        asked = [ids[2], ids[0], ids[3]]
+
+        assert [one["id"] for one in cli("get", *asked, "--json").json["memories"]] == asked
+        shown = cli("get", *asked).out
+        assert [shown.index(id) for id in asked] == sorted(shown.index(id) for id in asked)
+
+    def test_a_short_id_is_enough(self, cli: CommandLine) -> None:
+        id = cli.add("only one")
+
+        for part in (id[-8:], id[-6:], id[:20]):
+            assert cli("get", part, "--json").json["memories"][0]["id"] == id
+
+    def test_a_part_that_is_too_short_finds_nothing(self, cli: CommandLine) -> None:
+        id = cli.add("only one")
+
+        assert cli("get", id[-5:]).code == 1
+
+    def test_a_part_that_several_have_is_refused_naming_them(self, cli: CommandLine) -> None:
+        cli.add("one", "--id", "project-one")
+        cli.add("two", "--id", "project-two")
+
+        done = cli("get", "project")
+
+        done.assert_failed(1, "project-one")
+        assert "project-two" in done.err
+
+    def test_what_is_missing_is_named_and_the_rest_is_shown(self, cli: CommandLine) -> None:
+        id = cli.add("here")
+
+        done = cli("get", "not-here-1", id, "not-here-2", "--json")
+        shown = cli("get", "not-here-1", id)
+
+        assert done.code == shown.code == 1
+        answer = json.loads(done.out)
+        assert [one["id"] for one in answer["memories"]] == [id]
+        assert answer["missing"] == ["not-here-1", "not-here-2"]
+        assert done.err.startswith("Error: no memory has the id not-here-1, not-here-2")
+        assert "here" in shown.out
+
+    def test_json_has_every_field_of_a_memory(self, cli: CommandLine) -> None:
+        (memory,) = cli("get", cli.add("all of it"), "--json").json["memories"]
+
+        assert set(memory) >= {
+            "id", "content", "created_at", "updated_at", "deleted_at", "namespace", "project", "session", "sector",
+            "tier", "pinned", "kind", "tags", "salience", "source", "title", "summary", "metadata", "superseded_by",
+            "facts",
+        }  # fmt: skip
+
+    def test_history_shows_what_it_said_before(self, cli: CommandLine) -> None:
+        id = cli.add("version one")
+        cli("update", id, "version two")
+        cli("update", id, "version three")
+
+        (memory,) = cli("get", id, "--history", "--json").json["memories"]
+
+        assert memory["content"] == "version three"
+        assert [version["content"] for version in memory["history"]] == ["version two", "version one"]
+        assert "version one" in cli("get", id, "--history").out
+
+
+class TestList:
+    @pytest.fixture(autouse=True)
+    def _five(self, cli: CommandLine) -> None:
+        for number in range(1, 6):
+            cli.add(
+                f"memory {number}", "--created-at", f"2026-01-0{number}T00:00:00Z", "--project", f"p{number % 2}",
+                "--tag", "all", "--tag", f"t{number}", "--salience", f"0.{number}", "--kind", f"k{number}",
+            )  # fmt: skip
+
+    def test_newest_first(self, cli: CommandLine) -> None:
+        assert cli.contents() == [f"memory {number}" for number in (5, 4, 3, 2, 1)]
+        assert [line.split("  ")[1] for line in cli("list").lines] == [f"memory {n}" for n in (5, 4, 3, 2, 1)]
+
+    def test_pages_follow_each_other_by_cursor_until_there_is_none(self, cli: CommandLine) -> None:
+        pages, cursor = [], ()
+        for _ in range(3):
+            page = cli("list", "--limit", "2", *cursor, "--json").json
+            pages.append([one["content"] for one in page["memories"]])
+            cursor = ("--cursor", page["cursor"]) if page["cursor"] else ()
+
+        assert pages == [["memory 5", "memory 4"], ["memory 3", "memory 2"], ["memory 1"]]
+        assert cursor == ()
+
+    def test_a_page_that_is_not_the_last_tells_how_to_go_on(self, cli: CommandLine) -> None:
+        done = cli("list", "--limit", "2")
+        more = re.search(r"More: recollect (list --cursor \S+)", done.err)
+
+        assert more is not None
+        assert "memory 3" in cli(*more[1].split()).lines[0]
+
+    @pytest.mark.parametrize(
+        ("filters", "numbers"),
+        [
+            (["--project", "p1"], [5, 3, 1]),
+            (["--project", "p1", "--project", "p0"], [5, 4, 3, 2, 1]),
+            (["--tag", "all", "--tag", "t2"], [2]),
+            (["--since", "2026-01-04T00:00:00Z"], [5, 4]),
+            (["--until", "2026-01-02T00:00:00Z"], [1]),
+            (["--min-salience", "0.4"], [5, 4]),
+            (["--kind", "k3"], [3]),
+            (["--sector", "episodic"], []),
+            (["--tier", "project", "--kind", "k1"], [1]),
+            (["--source", "nowhere"], []),
+            (["--project", "p1' or 1=1 --"], []),
+        ],
+    )
+    def test_filters(self, cli: CommandLine, filters: list[str], numbers: list[int]) -> None:
+        assert cli.contents(*filters) == [f"memory {number}" for number in numbers]
+
+    @pytest.mark.parametrize(
+        ("arguments", "about"),
+        [
+            (["--limit", "0"], "limit"),
+            (["--cursor", "banana"], "banana"),
+            (["--since", "banana"], "banana"),
+            (["--sector", "cosmic"], "cosmic"),
+            (["--min-salience", "7"], "min_salience"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused(self, cli: CommandLine, arguments: list[str], about: str) -> None:
+        cli("list", *arguments).assert_failed(1, about)
+
+    def test_deleted_lists_the_forgotten_ones_instead(self, cli: CommandLine) -> None:
+        (third,) = cli("list", "--kind", "k3", "--json").json["memories"]
+        cli("forget", third["id"])
+
+        assert cli.contents("--deleted") == ["memory 3"]
+        assert "memory 3" not in cli.contents()
+
+    def test_an_empty_list_says_so_on_stderr(self, cli: CommandLine) -> None:
+        done = cli("list", "--project", "nothing")
+
+        assert (done.code, done.out, done.err) == (0, "", "Nothing here yet.\n")
+
+
+class TestUpdate:
+    def test_text_and_details_change_and_the_rest_stays(self, cli: CommandLine) -> None:
+        id = cli.add("capped at 5", "--project", "api", "--tag", "old", "--kind", "decision")
+
+        updated = cli("update", id[-8:], "capped at 3", "--tag", "new", "--metadata", '{"a": 1}', "--json").json
+
+        assert (updated["id"], updated["content"], updated["tags"]) == (id, "capped at 3", ["new"])
+        assert (updated["project"], updated["kind"], updated["metadata"]) == ("api", "decision", {"a": 1})
+        assert cli("search", "capped", "--json").json["results"][0]["content"] == "capped at 3"
+
+    def test_a_dash_reads_the_new_text_from_standard_input(self, cli: CommandLine) -> None:
+        id = cli.add("old")
+        done = cli("update", id, "-", stdin="new\n")
+
+        assert done.out.startswith(f"Updated {id[-8:]}  new")
+        assert cli.contents() == ["new"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "about"),
+        [([], "nothing to change"), (["--salience", "2"], "salience"), ([""], "empty"), (["--metadata", "{"], "JSON")],
+    )
+    def test_what_cannot_be_used_is_refused_and_nothing_changes(
+        self, cli: CommandLine, arguments: list[str], about: str
+    ) -> None:
+        id = cli.add("as it was")
+
+        cli("update", id, *arguments).assert_failed(1, about)
+        assert cli.contents() == ["as it was"]
+
+    def test_an_unknown_id_is_named(self, cli: CommandLine) -> None:
+        cli("update", "no-such-id", "text").assert_failed(1, "no-such-id")
+
+
+class TestForgetRestorePurge:
+    def test_a_forgotten_memory_is_not_found_and_can_be_restored(self, cli: CommandLine) -> None:
+        id = cli.add("a secret plan")
+
+        assert id[-8:] in cli("forget", id[-8:]).out
+        assert cli("search", "secret", "--json").json["results"] == []
+        assert cli("get", id).code == 1
+        assert cli("restore", id).out.startswith(f"Restored {id[-8:]}  a secret plan")
+        assert len(cli("search", "secret", "--json").json["results"]) == 1
+
+    def test_several_at_once(self, cli: CommandLine) -> None:
+        ids = [cli.add(f"memory {number}") for number in range(3)]
+
+        assert len(cli("forget", *ids[:2]).lines) == 2
+        assert cli.contents() == ["memory 2"]
+        assert len(cli("restore", *ids[:2]).lines) == 2
+        assert len(cli.contents()) == 3
+
+    def test_hard_erases_at_once(self, cli: CommandLine) -> None:
+        id = cli.add("a secret plan")
+
+        assert cli("forget", id, "--hard").out == f"Erased {id}\n"
+        cli("restore", id).assert_failed(1, id)
+        assert cli.contents("--deleted") == []
+
+    def test_purge_erases_what_was_forgotten_for_good(self, cli: CommandLine) -> None:
+        id = cli.add("zanzibar is the password")
+        cli.add("this stays")
+        cli("forget", id)
+
+        assert cli("purge", "--yes", "--json").json == {"purged": 1}
+        assert cli("purge").out == "Erased 0 forgotten memories.\n"
+        cli("restore", id).assert_failed(1, id)
+        assert b"zanzibar" not in b"".join(file.read_bytes() for file in cli.database.parent.glob("memory.db*"))
+        assert cli.contents() == ["this stays"]
+
+    def test_purge_before_a_time_leaves_what_was_forgotten_since(self, cli: CommandLine) -> None:
+        cli("forget", cli.add("forgotten just now"))
+
+        assert cli("purge", "--before", "2020-01-01", "--yes", "--json").json == {"purged": 0}
+        assert cli.contents("--deleted") == ["forgotten just now"]
+        cli("purge", "--before", "banana", "--yes").assert_failed(1, "banana")
+
+    @pytest.mark.parametrize("command", ["forget", "restore"])
+    def test_an_unknown_id_is_named(self, cli: CommandLine, command: str) -> None:
+        cli(command, "no-such-id").assert_failed(1, "no-such-id")
+
+    def test_forgetting_twice_tells_how_to_undo_it(self, cli: CommandLine) -> None:
+        id = cli.add("once")
+        cli("forget", id)
+
+        cli("forget", id).assert_failed(1, f"recollect restore {id}")
+        cli("restore", id)
+        cli("restore", id).assert_failed(1, "not forgotten")
+
+    def test_a_namespace_is_a_wall_for_all_of_them(self, cli: CommandLine) -> None:
+        id = cli.add("behind the wall")
+
+        for command in (["get", id], ["forget", id], ["forget", id, "--hard"], ["update", id, "x"], ["restore", id]):
+            assert cli("--namespace", "other", *command).code == 1
+        assert cli("--namespace", "other", "list", "--json").json["memories"] == []
+        assert cli("--namespace", "other", "search", "wall", "--json").json["results"] == []
+        assert cli.contents() == ["behind the wall"]

@@ -1,0 +1,281 @@
+"""Settings and where they come from; stats, check, reembed and demo."""
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+from command_line import CommandLine
+
+import recollect
+from conftest import HashingEmbedder
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def user_file(cli: CommandLine) -> Path:
+    return cli.home / "config.toml"
+
+
+@pytest.fixture
+def project_file(cli: CommandLine) -> Path:
+    return cli.work / "recollect.toml"
+
+
+class TestPrecedence:
+    def test_flag_over_environment_over_project_over_user(
+        self, cli: CommandLine, user_file: Path, project_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def namespace(*flags: str) -> str:
+            value: str = cli(*flags, "config", "--json").json["namespace"]
+            return value
+
+        assert namespace() == "default"
+        user_file.write_text('namespace = "of-user"')
+        assert namespace() == "of-user"
+        project_file.write_text('namespace = "of-project"')
+        assert namespace() == "of-project"
+        monkeypatch.setenv("RECOLLECT_NAMESPACE", "of-environment")
+        assert namespace() == "of-environment"
+        assert namespace("--namespace", "of-flag") == "of-flag"
+
+    def test_each_setting_comes_from_the_place_that_counts_most_for_it(
+        self, cli: CommandLine, user_file: Path, project_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        user_file.write_text('profile = "rank"\nthreads = 3\nbusy_timeout = 7\n')
+        project_file.write_text('profile = "notes"\nproject = "api"\n')
+        monkeypatch.setenv("RECOLLECT_THREADS", "1")
+
+        settings = cli("config", "--json").json
+        shown = cli("config").out
+
+        assert settings == settings | {"profile": "notes", "project": "api", "threads": 1, "busy_timeout": 7.0}
+        assert str(project_file) in shown
+        assert str(user_file) in shown
+        assert "environment" in shown
+
+    def test_the_database_by_flag_and_by_environment(self, cli: CommandLine, tmp_path: Path) -> None:
+        cli.add("in the one of the environment")
+        cli("--db", str(tmp_path / "other.db"), "add", "in the other one")
+
+        assert cli.contents() == ["in the one of the environment"]
+        listed = cli("--db", str(tmp_path / "other.db"), "list", "--json").json["memories"]
+        assert [one["content"] for one in listed] == ["in the other one"]
+
+    def test_a_projects_file_in_a_folder_above_counts_and_its_database_lies_beside_it(
+        self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_DB")
+        project_file.write_text('database = "team.db"\nproject = "api"\n')
+        below = cli.work / "src" / "deep"
+        below.mkdir(parents=True)
+        monkeypatch.chdir(below)
+
+        memory = cli("add", "of the project", "--json").json
+
+        assert memory["project"] == "api"
+        assert (cli.work / "team.db").is_file()
+        assert list(below.iterdir()) == []
+
+    def test_a_namespace_by_environment_is_the_same_wall(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cli.add("of the default one")
+        monkeypatch.setenv("RECOLLECT_NAMESPACE", "other")
+
+        assert cli.contents() == []
+
+    def test_the_profile_of_the_settings_is_the_one_searches_use(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text('profile = "notes"')
+        cli.add("one text")
+
+        assert cli("search", "text", "--json").json["profile"] == "notes"
+        assert cli("search", "text", "--profile", "rank", "--json").json["profile"] == "rank"
+
+
+class TestBrokenSettings:
+    @pytest.mark.parametrize(
+        ("text", "about"),
+        [
+            ("nonsense = 1", "'nonsense'"),
+            ("this is = = no toml", "cannot be read"),
+            ("profile = 5", "must be text"),
+            ('threads = "many"', "must be a number"),
+            ("threads = true", "must be a number"),
+            ('profile = "nonsense"', "nonsense"),
+            ('synchronous = "off"', "off"),
+            ("busy_timeout = -1", "busy_timeout"),
+            ('namespace = ""', "namespace"),
+            ('embedder = "nonsense"', "nonsense"),
+            ("\ufeff[table]\nx = 1", "cannot be read"),
+        ],
+    )
+    def test_what_a_file_cannot_mean_is_one_clear_line(
+        self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch, text: str, about: str
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_EMBEDDER")
+        user_file.write_text(text, "utf-8")
+
+        cli("stats").assert_failed(1, about)
+
+    def test_the_file_at_fault_is_named(self, cli: CommandLine, user_file: Path, project_file: Path) -> None:
+        user_file.write_bytes(b"\xff\xfe")
+        cli("list").assert_failed(1, str(user_file))
+
+        user_file.unlink()
+        project_file.write_text("nonsense = 1")
+        cli("list").assert_failed(1, str(project_file))
+
+    def test_an_environment_variable_at_fault_is_named(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RECOLLECT_THREADS", "many")
+
+        cli("list").assert_failed(1, "RECOLLECT_THREADS")
+
+    @pytest.mark.parametrize("embedder", ["openai:text-embedding-3-small", "ollama:nomic-embed-text", "OPENAI:x"])
+    def test_a_projects_file_may_not_send_memories_elsewhere(
+        self, cli: CommandLine, project_file: Path, embedder: str
+    ) -> None:
+        project_file.write_text(f'embedder = "{embedder}"')
+
+        done = cli("add", "for nobody else")
+
+        done.assert_failed(1, str(project_file))
+        assert "your own config" in done.err
+        assert not cli.database.exists()
+
+    def test_a_projects_file_may_switch_the_model_off(
+        self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_EMBEDDER")
+        project_file.write_text('embedder = "none"')
+
+        assert cli("config", "--json").json["embedder"] == "none"
+
+
+class TestConfigSet:
+    def test_a_value_goes_into_the_users_file_and_the_rest_of_it_stays(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text('# my own remark\nprofile = "rank"\nthreads = 2\n')
+
+        done = cli("config", "set", "profile", "notes")
+
+        assert done.out == f"profile = notes  ({user_file})\n"
+        assert user_file.read_text() == '# my own remark\nprofile = "notes"\nthreads = 2\n'
+        assert cli("config", "--json").json["profile"] == "notes"
+
+    def test_the_file_and_its_folder_are_made(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+        file = cli.home / "deep" / "down" / "config.toml"
+        monkeypatch.setenv("RECOLLECT_CONFIG", str(file))
+
+        assert cli("config", "set", "busy_timeout", "2.5").code == 0
+        assert cli("config", "--json").json["busy_timeout"] == 2.5
+
+    def test_with_project_it_goes_into_the_projects_file(self, cli: CommandLine, project_file: Path) -> None:
+        cli("config", "set", "--project", "project", 'a "quoted" \\ name')
+
+        assert cli("config", "--json").json["project"] == 'a "quoted" \\ name'
+        assert project_file.is_file()
+
+    @pytest.mark.parametrize(("name", "value"), [("nonsense", "1"), ("threads", "many"), ("busy_timeout", "long")])
+    def test_what_is_no_setting_is_refused_and_nothing_is_written(
+        self, cli: CommandLine, user_file: Path, name: str, value: str
+    ) -> None:
+        cli("config", "set", name, value).assert_failed(1, name)
+        assert not user_file.exists()
+
+    @pytest.mark.parametrize(("name", "value"), [("profile", "nonsense"), ("synchronous", "off"), ("namespace", " ")])
+    def test_a_value_no_command_could_use_is_refused(self, cli: CommandLine, name: str, value: str) -> None:
+        cli("config", "set", name, value).assert_failed(1, name)
+
+    def test_a_file_that_cannot_be_written_is_one_clear_line(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (cli.home / "file").touch()
+        monkeypatch.setenv("RECOLLECT_CONFIG", str(cli.home / "file" / "config.toml"))
+
+        cli("config", "set", "profile", "rank").assert_failed(1, "config.toml")
+
+
+class TestStats:
+    def test_numbers_as_a_flat_object(self, cli: CommandLine) -> None:
+        cli.add("one", "--project", "api")
+        cli.add("two", "--project", "web")
+        cli("forget", cli.add("three"))
+
+        stats = cli("stats", "--json").json
+
+        assert stats == stats | {"memories": 2, "deleted": 1, "projects": 2, "vectors": 0, "namespace": "default"}
+        assert stats["path"] == str(cli.database)
+        assert stats["size_bytes"] > 0
+
+    def test_as_text(self, cli: CommandLine) -> None:
+        cli.add("one")
+
+        assert "memories     1" in cli("stats").lines
+
+
+class TestCheck:
+    def test_a_sound_database(self, cli: CommandLine) -> None:
+        cli.add("one")
+
+        assert cli("check").out == "All is well: 1 memories, 0 vectors.\n"
+        assert cli("check", "--json").json == {
+            "ok": True, "problems": [], "repaired": [], "memories": 1, "vectors": 0,
+        }  # fmt: skip
+
+    def test_a_broken_index_is_exit_code_one_until_it_is_repaired(self, cli: CommandLine) -> None:
+        cli.add("one findable text")
+        connection = apsw.Connection(str(cli.database))
+        connection.execute("insert into memories_stems(memories_stems) values ('delete-all')")
+        connection.close()
+
+        broken = cli("check", "--json")
+        advice = cli("check")
+        repaired = cli("check", "--repair", "--json")
+
+        assert broken.code == advice.code == 1
+        assert not json.loads(broken.out)["ok"]
+        assert "check --repair" in advice.err
+        assert repaired.json["repaired"] == repaired.json["problems"] != []
+        assert cli("check", "--json").json["ok"]
+        assert len(cli("search", "findable text", "--json").json["results"]) == 1
+
+
+class TestReembed:
+    def test_without_a_model_it_says_so(self, cli: CommandLine) -> None:
+        cli("reembed").assert_failed(1, "no embedding model")
+
+    def test_an_unknown_model_is_named(self, cli: CommandLine) -> None:
+        cli("reembed", "--embedder", "nonsense").assert_failed(1, "nonsense")
+
+    def test_missing_vectors_are_made_and_those_of_other_models_pruned(self, cli: CommandLine) -> None:
+        with recollect.open(cli.database, embedder=HashingEmbedder("old")) as memory:
+            memory.add_many(["one", "two"])
+        cli.add("three")
+
+        assert cli("reembed", "--embedder", "local", "--json").json == {"embedded": 3}
+        assert cli("reembed", "--embedder", "local").out == "Made 0 vectors.\n"
+        models = cli("stats", "--json").json["models"]
+        assert models["old"] == 2
+        assert sum(models.values()) == 5
+        cli("reembed", "--embedder", "local", "--prune")
+        assert "old" not in cli("stats", "--json").json["models"]
+
+
+class TestDemo:
+    def test_it_shows_the_three_ways_of_finding_and_what_to_type_next(self, cli: CommandLine) -> None:
+        before = sorted(cli.home.parent.rglob("*"))
+
+        done = cli("demo")
+
+        assert done.code == 0
+        assert done.out.count("$ recollect search") == 3
+        assert "score" in done.out
+        for legs in ("· vector ", "· keyword ", "· keyword + vector "):
+            assert legs in done.out
+        assert "recollect add" in done.lines[-3]
+        assert "\x1b" not in done.out
+        assert sorted(cli.home.parent.rglob("*")) == before

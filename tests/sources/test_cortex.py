@@ -1,0 +1,427 @@
+"""Cortex's PRD-004 (seed 003): its test strategy, name by name, with profile="confidence" (grammar fts5, alpha-RRF)."""
+
+import math
+import socket
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar
+
+import apsw
+import pytest
+
+import recollect
+from recollect import EmbedderUnavailable, Recollect, StoreError
+from recollect.embed.local import LocalEmbedder
+from recollect.records import Results
+
+PROCESS = "The deployment process has three manual steps"
+STAGING = "Every merge starts a deployment to staging"
+FRIDAY = "We deployed the hotfix: Friday deployments are a process of minutes"
+SHIPPING = "Shipping to customers needs a signed release"
+LUNCH = "Lunch is at noon"
+NOTES = (PROCESS, STAGING, FRIDAY, SHIPPING, LUNCH)
+
+
+def contents(results: Results) -> list[str]:
+    return [hit.memory.content for hit in results]
+
+
+def days_ago(days: float) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+class TestSearchBM25:
+    @pytest.fixture(autouse=True)
+    def _notes(self, memory: Recollect) -> None:
+        memory.add_many(NOTES)
+
+    @staticmethod
+    def search(memory: Recollect, query: str, **options: object) -> Results:
+        return memory.search(query, mode="keyword", profile="confidence", **options)
+
+    def found(self, memory: Recollect, query: str) -> set[str]:
+        return set(contents(self.search(memory, query)))
+
+    def test_single_term(self, memory: Recollect) -> None:
+        assert self.found(memory, "staging") == {STAGING}
+
+    def test_multiple_terms_implicit_and(self, memory: Recollect) -> None:
+        assert self.found(memory, "deployment process") == {PROCESS, FRIDAY}
+        assert self.found(memory, "deployment lunch") == set()
+
+    def test_or(self, memory: Recollect) -> None:
+        assert self.found(memory, "staging OR shipping") == {STAGING, SHIPPING}
+
+    def test_not(self, memory: Recollect) -> None:
+        assert self.found(memory, "deployment NOT staging") == {PROCESS, FRIDAY}
+
+    def test_phrase(self, memory: Recollect) -> None:
+        assert self.found(memory, '"deployment process"') == {PROCESS}
+        assert self.found(memory, '"process deployment"') == set()
+
+    def test_prefix(self, memory: Recollect) -> None:
+        assert self.found(memory, "deploy*") == {PROCESS, STAGING, FRIDAY}
+        assert self.found(memory, "deployme*") == {PROCESS, STAGING, FRIDAY}
+        assert self.found(memory, "deploye*") == {FRIDAY}
+
+    def test_groups(self, memory: Recollect) -> None:
+        assert self.found(memory, "(staging OR friday) AND deployment") == {STAGING, FRIDAY}
+
+    def test_ranking(self, memory: Recollect) -> None:
+        memory.add("deployment deployment deployment")
+
+        hits = list(self.search(memory, "deployment"))
+
+        assert hits[0].memory.content == "deployment deployment deployment"
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert [hit.keyword_score or 0 for hit in hits] == sorted((h.keyword_score or 0 for h in hits), reverse=True)
+
+    def test_snippets(self, memory: Recollect) -> None:
+        (hit,) = self.search(memory, "signed release")
+
+        assert hit.snippet == "Shipping to customers needs a <mark>signed</mark> <mark>release</mark>"
+
+    def test_snippets_of_an_expression_mark_its_words_only(self, memory: Recollect) -> None:
+        snippets = [hit.snippet for hit in self.search(memory, "signed OR lunch")]
+
+        assert sorted(snippets) == [
+            "<mark>Lunch</mark> is at noon", "Shipping to customers needs a <mark>signed</mark> release",
+        ]  # fmt: skip
+
+    def test_no_results(self, memory: Recollect) -> None:
+        assert list(self.search(memory, "unicorn")) == []
+
+    def test_limit(self, memory: Recollect) -> None:
+        memory.add_many(f"deployment number {n}" for n in range(40))
+
+        assert len(self.search(memory, "deployment", limit=7)) == 7
+        assert len(self.search(memory, "deployment")) == 20
+
+    def test_soft_deleted_memories_are_filtered_out(self, memory: Recollect) -> None:
+        memory.forget(self.search(memory, "staging")[0].memory.id)
+
+        assert self.found(memory, "staging") == set()
+        assert self.found(memory, "deployment NOT friday") == {PROCESS}
+
+    @pytest.mark.parametrize(
+        "query",
+        ["shipping:", "(shipping", "shipping AND", "what's shipping", '"shipping', "shipping (NOT", "shipping^^"],
+    )
+    def test_text_that_is_no_expression_is_taken_as_plain_words(self, memory: Recollect, query: str) -> None:
+        assert SHIPPING in self.found(memory, query)
+
+    def test_words_of_unspaced_script_are_found_in_this_grammar_too(self, memory: Recollect) -> None:
+        memory.add("我们用 make ship 部署到生产环境")
+
+        assert self.found(memory, "部署") == {"我们用 make ship 部署到生产环境"}
+
+    def test_longer_words_of_unspaced_script_are_found_in_this_grammar_too(self, memory: Recollect) -> None:
+        memory.add("我们用 make ship 部署到生产环境")
+
+        assert self.found(memory, "生产环境") == {"我们用 make ship 部署到生产环境"}
+
+    def test_match_type_is_bm25(self, memory: Recollect) -> None:
+        assert self.search(memory, "staging")[0].match == ("bm25",)
+
+
+class TestSearchSemantic:
+    @pytest.fixture(autouse=True)
+    def _notes(self, understanding: Recollect) -> None:
+        understanding.add_many(NOTES)
+
+    @staticmethod
+    def search(memory: Recollect, query: str, **options: object) -> Results:
+        return memory.search(query, mode="semantic", profile="confidence", **options)
+
+    def test_similar(self, understanding: Recollect) -> None:
+        best = self.search(understanding, "how we roll out new software versions")[0]
+
+        assert best.memory.content in (PROCESS, STAGING, FRIDAY)
+        assert best.match == ("semantic",)
+
+    def test_dissimilar(self, understanding: Recollect) -> None:
+        question = "the mating habits of penguins"
+
+        assert list(self.search(understanding, question)) == []
+        assert all((hit.similarity or 0) < 0.3 for hit in self.search(understanding, question, min_similarity=-1))
+
+    def test_ranking(self, understanding: Recollect) -> None:
+        hits = list(self.search(understanding, "when do we eat?", min_similarity=-1))
+
+        assert hits[0].memory.content == LUNCH
+        assert len(hits) == len(NOTES)
+        for better, worse in pairwise(hits):
+            assert (better.similarity or 0) >= (worse.similarity or 0) - 0.01
+
+    def test_threshold(self, understanding: Recollect) -> None:
+        everything = self.search(understanding, "deployment to staging", min_similarity=-1)
+        above = self.search(understanding, "deployment to staging")
+
+        assert 0 < len(above) < len(everything)
+        assert all((hit.similarity or 0) >= 0.3 for hit in above)
+
+    def test_threshold_keeps_what_is_exactly_as_similar(self, understanding: Recollect) -> None:
+        everything = self.search(understanding, "deployment to staging", min_similarity=-1)
+
+        for hit in everything:
+            kept = self.search(understanding, "deployment to staging", min_similarity=hit.similarity)
+            assert hit.memory.content in contents(kept)
+            assert all((other.similarity or 0) >= (hit.similarity or 0) for other in kept)
+
+    def test_limit(self, understanding: Recollect) -> None:
+        understanding.add_many(f"deployment to staging, number {n}" for n in range(30))
+
+        assert len(self.search(understanding, "deployment to staging", limit=4)) == 4
+        assert len(self.search(understanding, "deployment to staging")) == 20
+
+    def test_without_a_model_explicit_semantic_search_is_an_error_that_says_what_to_do(self, tmp_path: Path) -> None:
+        with recollect.open(tmp_path / "no-model.db", embedder="none") as memory:
+            memory.add(STAGING)
+            with pytest.raises(EmbedderUnavailable, match="Use mode hybrid or keyword"):
+                self.search(memory, "staging")
+            fallback = self.search(memory, "staging", on_no_vector="keyword")
+
+        assert contents(fallback) == [STAGING]
+        assert fallback.degraded
+
+
+class PlacedEmbedder:
+    """A text that begins with @name lies where the name says; a question lies at the first axis."""
+
+    model_id, dimensions = "placed-4", 4
+    PLACES: ClassVar = {
+        "@same": [1, 0, 0, 0], "@half": [1, 1, 1, 1], "@across": [0, 1, 0, 0], "@against": [-1, 0, 0, 0],
+        "@near": [9, 1, 0, 0], "@far": [7, 7, 0, 0], "@none": [0, 0, 0, 0], "@long": [1, 0, 0, 0, 0],
+    }  # fmt: skip
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [self.PLACES.get(text.split()[0], [1, 0, 0, 0]) for text in texts]
+
+
+@pytest.fixture
+def placed(path: Path) -> Iterator[Recollect]:
+    with recollect.open(path, embedder=PlacedEmbedder(), profile="confidence") as memory:
+        yield memory
+
+
+class TestSearchHybrid:
+    def test_combines_results(self, placed: Recollect) -> None:
+        placed.add("@across badger")
+        placed.add("@near otter")
+
+        assert {hit.memory.content: hit.match for hit in placed.search("badger")} == {
+            "@across badger": ("bm25",),
+            "@near otter": ("semantic",),
+        }
+
+    def test_rrf_produces_the_expected_ranking(self, placed: Recollect) -> None:
+        placed.add("@same otter")
+        placed.add("@near badger with a tail of many other words")
+        placed.add("@across badger")
+
+        results = placed.search("badger", recency={"weight": 0})
+
+        assert {hit.memory.content.split()[0]: hit.raw["rrf"] for hit in results} == pytest.approx(
+            {"@near": 0.5 / 62 + 0.5 / 62, "@same": 0.5 / 61, "@across": 0.5 / 61}
+        )
+        assert results[0].memory.content.startswith("@near")
+        assert results[0].score == pytest.approx(61 / 62)
+
+    def test_dedup(self, placed: Recollect) -> None:
+        placed.add("@same badger")
+
+        (hit,) = placed.search("badger")
+
+        assert hit.match == ("hybrid",)
+        assert hit.similarity == pytest.approx(1.0)
+        assert hit.keyword_score is not None
+        assert hit.confidence == 1.0
+
+    @pytest.fixture
+    def mixed(self, placed: Recollect) -> Recollect:
+        for place in ("@same", "@near", "@half", "@far", "@across"):
+            placed.add(f"{place} badger in the wood")
+            placed.add(f"{place} otter in the wood")
+        return placed
+
+    @pytest.mark.parametrize(("alpha", "mode"), [(0.0, "keyword"), (1.0, "semantic")])
+    def test_alpha_zero_and_alpha_one_equal_the_single_modes(self, mixed: Recollect, alpha: float, mode: str) -> None:
+        fused = mixed.search("badger", alpha=alpha)
+        single = mixed.search("badger", mode=mode)
+
+        assert contents(fused) == contents(single)
+        assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in single], abs=1e-6)
+        assert 0 < len(single) < 10
+
+    def test_default_options(self, placed: Recollect) -> None:
+        placed.add_many(f"@same badger number {n}" for n in range(30))
+
+        results = placed.search("badger")
+
+        assert (results.mode, results.profile, len(results)) == ("hybrid", "confidence", 20)
+        assert results.degraded is None
+
+    def test_an_unknown_mode_is_hybrid(self, placed: Recollect) -> None:
+        placed.add("@same badger")
+
+        assert placed.search("badger", mode="telepathic").mode == "hybrid"
+
+    def test_without_a_model_hybrid_search_is_keyword_search_and_says_so(self, memory: Recollect) -> None:
+        memory.add("the badger")
+
+        results = memory.search("badger", profile="confidence")
+
+        assert contents(results) == ["the badger"]
+        assert results.degraded
+
+
+class TestRecencyBoost:
+    """score * (1 + weight / (1 + days)), divided by the most that can be."""
+
+    def test_worked_example(self, placed: Recollect) -> None:
+        placed.add("@same badger", created_at=days_ago(9))
+
+        (hit,) = placed.search("badger")
+
+        assert hit.score == pytest.approx((1 + 0.1 / 10) / 1.1, abs=1e-5)
+        assert math.fsum(hit.trace.values()) == pytest.approx(hit.score)
+
+    def test_a_weight_of_zero_switches_it_off(self, placed: Recollect) -> None:
+        placed.add("@same badger", created_at=days_ago(9))
+
+        (hit,) = placed.search("badger", recency={"weight": 0})
+
+        assert hit.score == pytest.approx(1.0)
+
+    def test_of_two_equals_the_one_of_today_is_first(self, placed: Recollect) -> None:
+        placed.add("@across badger", created_at=days_ago(1))
+        placed.add("@same otter", created_at=days_ago(300))
+
+        assert contents(placed.search("badger")) == ["@across badger", "@same otter"]
+
+
+class TestRRF:
+    def test_basic_merge(self, placed: Recollect) -> None:
+        placed.add("@across badger")
+        placed.add("@same otter")
+        placed.add("@same badger")
+
+        assert contents(placed.search("badger"))[0] == "@same badger"
+        assert len(placed.search("badger")) == 3
+
+    def test_overlap_is_boosted(self, placed: Recollect) -> None:
+        placed.add("@same badger")
+        placed.add("@across badger")
+
+        first, second = placed.search("badger", recency={"weight": 0})
+
+        assert first.raw["rrf"] == pytest.approx(0.5 / 61 + 0.5 / 61)
+        assert second.raw["rrf"] == pytest.approx(0.5 / 62)
+
+    def test_no_overlap_includes_both(self, placed: Recollect) -> None:
+        placed.add("@across badger")
+        placed.add("@same otter")
+
+        hits = placed.search("badger", recency={"weight": 0})
+
+        assert [hit.score for hit in hits] == pytest.approx([0.5, 0.5])
+
+
+class TestCosineSimilarity:
+    @staticmethod
+    def similarity(memory: Recollect, content: str) -> float | None:
+        memory.add(content)
+        (hit,) = memory.search("question", mode="semantic", min_similarity=-1)
+        return hit.similarity
+
+    def test_identical(self, placed: Recollect) -> None:
+        assert self.similarity(placed, "@same") == pytest.approx(1.0)
+
+    def test_half(self, placed: Recollect) -> None:
+        assert self.similarity(placed, "@half") == pytest.approx(0.5)
+
+    def test_orthogonal(self, placed: Recollect) -> None:
+        assert self.similarity(placed, "@across") == pytest.approx(0.0)
+
+    def test_opposite(self, placed: Recollect) -> None:
+        assert self.similarity(placed, "@against") == pytest.approx(-1.0)
+
+    def test_identical_text_with_the_real_model(self, understanding: Recollect) -> None:
+        understanding.add(PROCESS)
+
+        (hit,) = understanding.search(PROCESS, mode="semantic")
+
+        assert hit.similarity == pytest.approx(1.0, abs=0.002)
+
+    @pytest.mark.parametrize("place", ["@long", "@none"])
+    def test_different_lengths_and_no_length_compare_with_nothing_but_lose_nothing(
+        self, placed: Recollect, place: str
+    ) -> None:
+        placed.add(f"{place} badger")
+
+        results = placed.search("badger")
+
+        assert contents(results) == [f"{place} badger"]
+        assert results[0].similarity is None
+        assert results.degraded
+
+    def test_a_model_of_another_length_under_the_same_name_is_told_apart(self, path: Path) -> None:
+        class Longer(PlacedEmbedder):
+            dimensions = 5
+
+            def embed(self, texts: Sequence[str]) -> list[list[float]]:
+                return [[1, 0, 0, 0, 0] for _ in texts]
+
+        with recollect.open(path, embedder=PlacedEmbedder()) as memory:
+            memory.add("@same badger")
+        with recollect.open(path, embedder=Longer()) as memory:
+            memory.add("a second badger")
+            results = memory.search("badger", profile="confidence")
+
+        assert set(contents(results)) == {"@same badger", "a second badger"}
+        assert results.degraded is not None
+        assert "another name" in results.degraded
+
+
+class TestIntegration:
+    def test_search_end_to_end(self, understanding: Recollect) -> None:
+        understanding.add_many(NOTES)
+
+        by_word = understanding.search("hotfix", profile="confidence")
+        by_concept = understanding.search("what time is the midday meal", profile="confidence")
+
+        assert by_word[0].memory.content == FRIDAY
+        assert by_concept[0].memory.content == LUNCH
+        assert by_concept[0].match == ("semantic",)
+
+    def test_embed_and_search(self, path: Path, minilm: LocalEmbedder) -> None:
+        with recollect.open(path, embedder=minilm) as memory:
+            memory.add_many(NOTES)
+            assert memory.stats().vectors == len(NOTES)
+        with recollect.open(path, embedder=minilm, read_only=True) as memory:
+            results = memory.search("when do we eat?", mode="semantic", profile="confidence")
+
+        assert results[0].memory.content == LUNCH
+
+    def test_zero_network_calls(self, path: Path, minilm: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            raise AssertionError("something reached for the network")
+
+        monkeypatch.setattr(socket.socket, "connect", refuse)
+        with recollect.open(path, embedder=minilm) as memory:
+            memory.add(LUNCH)
+            results = memory.search("when do we eat?")
+
+        assert contents(results) == [LUNCH]
+        assert results.degraded is None
+
+    def test_an_error_names_the_leg_that_met_it(self, path: Path, placed: Recollect) -> None:
+        placed.add("@same badger")
+        connection = apsw.Connection(str(path))
+        connection.execute("drop table memories_stems")
+        connection.close()
+
+        with pytest.raises(StoreError, match="keyword search: "):
+            placed.search("badger", grammar="auto")
