@@ -201,7 +201,7 @@ class TestFilters:
             ({"fusion": "cold"}, "fusion 'cold' is unknown"),
             ({"alpha": 2}, "alpha must be from 0 to 1"),
             ({"alpha": float("nan")}, "alpha must be from 0 to 1"),
-            ({"weights": {"luck": 1}}, "weights has no part 'luck'"),
+            ({"weights": {"luck": 1}}, "weights: 'luck' is unknown"),
             ({"weights": 3}, "weights must be a mapping"),
             ({"sector": "dreams"}, "sector 'dreams' is unknown"),
             ({"since": "soonish"}, "is no time"),

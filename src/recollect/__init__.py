@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         StoreCorrupt,
         StoreError,
     )
-    from recollect.records import Hit, Memories, Memory, Page, Results
+    from recollect.records import Hit, Memories, Memory, Page, Report, Results, Stats, Version
 
 __version__ = "0.1.0"
 
@@ -37,10 +37,13 @@ __all__ = [
     "Page",
     "Recollect",
     "RecollectError",
+    "Report",
     "Results",
+    "Stats",
     "StoreBusy",
     "StoreCorrupt",
     "StoreError",
+    "Version",
     "open",
 ]
 

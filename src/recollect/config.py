@@ -4,6 +4,7 @@ Settings: defaults < the user's config.toml < the project's recollect.toml < REC
 Only surfaces read them; `recollect.open` never does.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -87,9 +88,11 @@ def project_file(folder: Path) -> Path | None:
     return next((file for place in (folder, *folder.parents) if (file := place / PROJECT_FILE).is_file()), None)
 
 
-def write(file: Path, name: str, text: str) -> None:
+def write(file: Path, name: str, text: str, *, of_project: bool) -> None:
     """Set one value in a config file, leaving every other line as it is."""
     value = _converted(name, text, str(file))
+    if of_project:
+        _safe_for_a_project(file, {name: value})
     line = f"{name} = {_toml(value)}"
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
     try:
@@ -115,14 +118,18 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _of_project(file: Path) -> dict[str, Any]:
     values = _read(file)
+    _safe_for_a_project(file, values)
+    if "database" in values:
+        values["database"] = str(file.parent / Path(values["database"]).expanduser())
+    return values
+
+
+def _safe_for_a_project(file: Path, values: Mapping[str, Any]) -> None:
     if values.get("embedder", "none") not in PROJECT_EMBEDDERS:
         raise ConfigError(
             f"{file} sets embedder = {values['embedder']!r}; a project's file can choose only "
             f"{' or '.join(PROJECT_EMBEDDERS)}: set it in your own config (`recollect config set embedder ...`)"
         )
-    if "database" in values:
-        values["database"] = str(file.parent / Path(values["database"]).expanduser())
-    return values
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -170,10 +177,8 @@ def _typed(name: str, value: Any, origin: str) -> Any:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    return str(value)
+    """A value as TOML; a basic string there is written like one in JSON."""
+    return json.dumps(value) if isinstance(value, str) else str(value)
 
 
 assert {field.name for field in fields(Settings)} == set(TYPES)

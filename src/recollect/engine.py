@@ -1,8 +1,11 @@
 """Recollect itself: every stage composed into the calls that users and surfaces make."""
 
 import builtins
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -13,15 +16,16 @@ from recollect import inputs
 from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import EmbedderError, InvalidInput
 from recollect.ingest.vectorize import BATCH, Vectorizer
 from recollect.present.hits import page
-from recollect.rank.fuse import Candidate, rank
-from recollect.records import Draft, Filter, Memories, Memory, Page, Query, Report, Results, Row, Stats, Version
+from recollect.rank.fuse import rank
+from recollect.records import Draft, Filter, Memories, Memory, Page, Query, Report, Results, Stats, Version
 from recollect.retrieve import options
+from recollect.retrieve.candidates import gather
 from recollect.retrieve.legs import Found, Legs
 from recollect.retrieve.query import parse
-from recollect.store.base import Store, Unembedded
+from recollect.store.base import Kept, Store, Unembedded
 from recollect.store.sqlite import SqliteStore
 
 REINFORCEMENT = 0.1
@@ -37,13 +41,9 @@ class Recollect:
     def __init__(self, store: Store, embedder: Embedder | None, *, profile: str, own_embedder: bool) -> None:
         self._store = store
         self._profile = options.profile(profile)
-        self._use(embedder, own=own_embedder)
-
-    def _use(self, embedder: Embedder | None, *, own: bool) -> None:
-        """Take a model into service. One of our own is let go of at the end; a caller's object never is."""
-        self._own_model = embedder if own else None
-        self._vectorizer = Vectorizer(self._store, embedder)
-        self._legs = Legs(self._store, self._vectorizer)
+        self._legs = Legs(store)
+        self._vectorizer = Vectorizer(store, embedder)
+        self._own_model = embedder if own_embedder else None
 
     def __enter__(self) -> Self:
         return self
@@ -55,14 +55,9 @@ class Recollect:
 
     def close(self) -> None:
         """Let go of the file, the model and every thread. Closing twice is fine."""
-        self._let_go_of_the_model()
-        self._store.close()
-
-    def _let_go_of_the_model(self) -> None:
         self._legs.close()
-        close = getattr(self._own_model, "close", None)
-        if close:
-            close()
+        self._store.close()
+        _close(self._own_model)
 
     # Writing
 
@@ -115,7 +110,8 @@ class Recollect:
             except Exception as exc:  # the caller's own too, if reading the items raises it
                 stopped = exc
             if drafts:
-                kept = self._store.add(drafts, REINFORCEMENT)
+                kept, clash = self._add_batch(drafts, len(ids))
+                stopped = clash or stopped
                 self._give_vectors([one.pending for one in kept if one.pending])
                 ids += [one.memory.id for one in kept]
                 if progress:
@@ -123,6 +119,19 @@ class Recollect:
             elif stopped is None:
                 return ids
         raise stopped
+
+    def _add_batch(self, drafts: builtins.list[Draft], before: int) -> tuple[builtins.list[Kept], InvalidInput | None]:
+        """All drafts in one transaction; if one is refused, those before it, and the refusal naming it."""
+        try:
+            return self._store.add(drafts, REINFORCEMENT), None
+        except InvalidInput:
+            kept: builtins.list[Kept] = []
+            for draft in drafts:
+                try:
+                    kept += self._store.add([draft], REINFORCEMENT)
+                except InvalidInput as exc:
+                    return kept, _refusal(before + len(kept) + 1, exc)
+            return kept, None
 
     def update(self, id: str, /, **changes: Any) -> Memory:
         """Change fields of a memory; what it said before is kept in its history. None empties a field."""
@@ -183,11 +192,14 @@ class Recollect:
             min_salience=settled.min_salience,
         )  # fmt: skip
         question = parse(inputs.query_text(query), settled.grammar)
-        found = self._legs.run(question, filter, way, settled) if question else Found()
+        question = replace(question, stemmed=settled.stemmed)
+        found = self._legs.run(question, filter, way, settled, self._vectorizer) if question else Found()
         settled = options.for_legs(settled, way, degraded=found.model is None)
         legs_done = time.perf_counter()
-        candidates, rows = self._candidates(found)
-        answer = page(rank(candidates, settled, time.time()), rows, question, settled)
+        gathered = gather(self._store, found)
+        ranked = rank(gathered.candidates, settled, time.time())
+        answer = page(ranked, gathered.rows, question, settled, found.model.name if found.model else None)
+        hidden = {"min_similarity": gathered.too_far} if gathered.too_far and settled.min_similarity is not None else {}
         ended = time.perf_counter()
         return Results(
             hits=answer.hits,
@@ -196,35 +208,9 @@ class Recollect:
             profile=settled.name,
             took_ms=(ended - started) * 1000,
             degraded=found.degraded,
-            hidden=answer.hidden,
+            hidden={**hidden, **answer.hidden},
             plan=_plan(question, found, legs_done - started, ended - legs_done) if explain else None,
         )
-
-    def _candidates(self, found: Found) -> tuple[builtins.list[Candidate], dict[int, Row]]:
-        """Everything a leg found, with the numbers ranking looks at."""
-        by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
-        keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
-        rows = self._store.rows(keys, found.model, found.question) if keys else []
-        by_meaning = _ranks_by_meaning(found, rows)
-        rows = [row for row in rows if row.key in by_word or row.key in by_meaning]
-        candidates = []
-        for row in rows:
-            keyword_rank, match = by_word.get(row.key, (None, None))
-            candidates.append(
-                Candidate(
-                    key=row.key,
-                    bm25=match.score if match else None,
-                    keyword_rank=keyword_rank,
-                    whole=match.whole if match else False,
-                    coverage=match.coverage if match else 0.0,
-                    similarity=row.similarity,
-                    vector_rank=by_meaning.get(row.key),
-                    created_at=row.created_at,
-                    salience=row.salience,
-                    sector=row.sector,
-                )
-            )
-        return candidates, {row.key: row for row in rows}
 
     @overload
     def get(self, ids: str) -> Memory: ...
@@ -233,10 +219,9 @@ class Recollect:
     def get(self, ids: str | builtins.list[str] | tuple[str, ...]) -> Memory | Memories:
         """One memory by its id, or several in the order asked, naming those not found."""
         if isinstance(ids, str):
-            (memory,) = self._store.find([_id(ids)])
-            if memory is None:
-                raise NotFound(f"no memory has the id {ids!r}; `recollect list` shows ids")
-            return memory
+            return self._store.require(_id(ids))
+        if not isinstance(ids, list | tuple):
+            raise InvalidInput(f"get takes an id or a list of ids, not {type(ids).__name__}")
         found = self._store.find([_id(id) for id in ids])
         return Memories(
             tuple(memory for memory in found if memory),
@@ -249,8 +234,7 @@ class Recollect:
 
     def list(self, *, limit: int = 50, cursor: str | None = None, deleted: bool = False, **filters: Any) -> Page:
         """Memories newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones."""
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidInput(f"limit must be a whole number of at least 1, not {limit!r}")
+        inputs.whole_number(limit, "limit", 1, 1 << 40)
         unknown = set(filters) - set(Filter.__slots__)
         if unknown:
             raise InvalidInput(f"{', '.join(sorted(unknown))}: no such filter; there are {', '.join(Filter.__slots__)}")
@@ -260,21 +244,22 @@ class Recollect:
 
     def stats(self) -> Stats:
         """How much there is, of what, and which model's vectors are compared."""
-        return self._store.stats(self._vectorizer.model())
+        return self._store.stats(self._vectorizer.model_name)
 
-    def check(self, *, repair: bool = False) -> Report:
+    def check(self, repair: bool = False) -> Report:
         """Compare every index and vector with the text; with `repair`, make anew what does not agree."""
         report = self._store.check(repair=repair)
-        if repair and self._vectorizer.embedder is not None:
-            self._vectorizer.give([])
+        if repair and report.repaired and self._vectorizer.embedder is not None:
+            with suppress(EmbedderError):  # the texts wait; the next write or `reembed` tries again
+                self._vectorizer.give_all()
         return report
 
     def reembed(
         self,
         embedder: str | Embedder | None = None,
+        progress: Callable[[int], None] | None = None,
         *,
         prune: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> int:
         """
         Make the missing vectors of the active model, or of another one, which is then the active one.
@@ -283,13 +268,13 @@ class Recollect:
         still uses those models, unless `prune` removes them at the end.
         """
         if embedder is not None:
-            new = resolve(embedder)
-            self._let_go_of_the_model()
-            self._use(new, own=new is not embedder)
+            new, old = resolve(embedder), self._own_model
+            self._own_model = new if new is not embedder else None
+            self._vectorizer = Vectorizer(self._store, new)
+            _close(old)
         done = self._vectorizer.give_all(progress)
-        model = self._vectorizer.model()
-        if prune and model:
-            self._store.drop_other_vectors(model)
+        if prune:
+            self._store.drop_other_vectors(self._vectorizer.model())
         return done
 
     def _give_vectors(self, texts: builtins.list[Unembedded]) -> None:
@@ -319,15 +304,11 @@ def open_memory(
     options.profile(profile)
     inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
     inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
+    if threads is not None:
+        inputs.whole_number(threads, "threads", 1, 256)
     model = resolve(embedder, threads=threads)
-    path = str(default_path() if target is None else target)
-    if not path:
-        raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
-    if (
-        read_only
-        and path != ":memory:"
-        and not (Path(path).exists() and (Path(path).is_dir() or Path(path).stat().st_size))
-    ):
+    path = _path(target)
+    if path == ":memory:" or (read_only and _nothing_at(Path(path))):
         path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
     store = SqliteStore(
         path,
@@ -346,23 +327,38 @@ def default_path() -> Path:
     return user_data_path("recollect", appauthor=False) / "memory.db"
 
 
-def _ranks_by_meaning(found: Found, rows: Sequence[Row]) -> dict[int, int]:
-    """The places of what the vector leg found, by exact similarity: the leg itself estimates."""
-    near = {match.key for match in found.vector}
-    exact = [(row.similarity, row.key) for row in rows if row.key in near and row.similarity is not None]
-    exact.sort(key=lambda entry: (-entry[0], entry[1]))
-    return {
-        key: place
-        for place, (similarity, key) in enumerate(exact, 1)
-        if found.floor is None or similarity >= found.floor
-    }
+def _path(target: object) -> str:
+    if target is None:
+        return str(default_path())
+    if not isinstance(target, str | os.PathLike):
+        raise InvalidInput(f"the database must be a path, not {type(target).__name__}")
+    path = os.fspath(target)
+    if not isinstance(path, str) or not path.strip():
+        raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
+    if "://" in path:
+        raise InvalidInput(f"{path.partition('://')[0]}:// databases are not supported; name a file")
+    return path
+
+
+def _nothing_at(path: Path) -> bool:
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+
+
+def _close(model: Embedder | None) -> None:
+    close = getattr(model, "close", None)
+    if close:
+        close()
+
+
+def _refusal(number: int, exc: InvalidInput) -> InvalidInput:
+    return InvalidInput(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
 
 
 def _draft(item: object, number: int) -> Draft:
     try:
         return inputs.draft({"content": item} if isinstance(item, str) else inputs.mapping(item), datetime.now(UTC))
     except InvalidInput as exc:
-        raise InvalidInput(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept") from exc
+        raise _refusal(number, exc) from exc
 
 
 def _id(value: object) -> str:

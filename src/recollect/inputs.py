@@ -94,12 +94,16 @@ def optional_number(value: object, what: str, low: float = 0.0, high: float = 1.
     return None if value is None else number(value, what, low, high)
 
 
-def limit(value: object) -> int:
+def whole_number(value: object, what: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"limit must be a whole number, not {_type(value)}")
-    if not 1 <= value <= MAX_LIMIT:
-        raise InvalidInput(f"limit must be from 1 to {MAX_LIMIT}, not {value}")
+        raise InvalidInput(f"{what} must be a whole number, not {_type(value)}")
+    if not low <= value <= high:
+        raise InvalidInput(f"{what} must be from {low} to {high}, not {value}")
     return value
+
+
+def limit(value: object) -> int:
+    return whole_number(value, "limit", 1, MAX_LIMIT)
 
 
 def metadata(value: object) -> Mapping[str, Any]:
@@ -110,7 +114,7 @@ def metadata(value: object) -> Mapping[str, Any]:
     try:
         # A copy by way of JSON: what is stored is what comes back, and nothing changes it from outside.
         copied: dict[str, Any] = json.loads(clean(json.dumps(dict(value), ensure_ascii=False, allow_nan=False)))
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
     return copied
 
@@ -201,6 +205,9 @@ def search_filter(
     until: object = None,
     min_salience: object = None,
 ) -> Filter:
+    for field, values in (("project", project), ("sector", sector), ("tier", tier), ("kind", kind), ("source", source)):
+        if values is not None and not _several(values, field):
+            raise InvalidInput(f"{field} is an empty list, which nothing can match: leave it out to search in all")
     return Filter(
         project=_names(project, "project"),
         sector=tuple(choice(value, SECTORS, "sector") for value in _several(sector, "sector")),

@@ -23,13 +23,15 @@ ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class Recency:
     """
-    How age counts. `add`: weight * exp(-rate * days) is added. `multiply`: the score is multiplied by
-    1 + weight / (1 + days). `none`: not at all.
+    How age counts. `add`: exp(-rate * days) is a part of a `linear` score, with the weight it has there. `multiply`:
+    the score is multiplied by 1 + weight / (1 + days). `tiers`: by 1.10, 1.05 or 1.02 within a day, a week or a month.
+    `none`: not at all. `on` says whose age: of what happened (`created`), or of the text (`updated`).
     """
 
     form: str = "none"
     weight: float = 0.0
     rate: float = 0.0
+    on: str = "created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,15 @@ class Profile:
     """
     Every option of a search. `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); in `rrf`,
     None means that both legs count as one each. A threshold of None asks for nothing; 0 is a value. `noise_floor`
-    takes the active model's own floor where no `min_similarity` is given.
+    takes the active model's own floor where no `min_similarity` is given. With `intent="auto"` a query of nothing but
+    identifiers and phrases is looked for by its words alone. `snippet` is a `passage` around the matches, a `cut` of
+    the first 100 characters, or `full`.
     """
 
     name: str
     grammar: str = "auto"
+    stemmed: bool = True
+    intent: str = "always"
     fusion: str = "convex"
     alpha: float | None = 0.5
     k: int = 60
@@ -81,6 +87,7 @@ class Profile:
     limit: int = 10
     overfetch: int = 3
     least_candidates: int = 50
+    snippet: str = "passage"
     snippet_words: int = 32
     match_words: MatchWords | None = None
     unknown_mode: str | None = None
@@ -94,7 +101,14 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             # Fusion and its weight were chosen by measurement on half of LoCoMo, Cranfield and SciFact's train part.
             Profile("balanced", noise_floor=True),
             # mcb: reciprocal rank fusion, nothing to tune.
-            Profile("rank", fusion="rrf", alpha=None, columns=CONTENT_ONLY, least_candidates=0),
+            Profile(
+                "rank",
+                fusion="rrf",
+                alpha=None,
+                columns=CONTENT_ONLY,
+                least_candidates=20,
+                snippet="cut",
+            ),
             # ccmemory: a weighted sum with salience, recency and sectors.
             Profile(
                 "salience",
@@ -103,7 +117,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 bm25_norm="abs10",
                 columns=CONTENT_ONLY,
                 sector_boosts=SECTOR_BOOSTS,
-                recency=Recency("add", 0.15, 0.05),
+                recency=Recency("add", rate=0.05),
                 overfetch=2,
                 least_candidates=20,
                 match_words=MatchWords("keyword", "semantic", "both"),
@@ -138,7 +152,14 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             ),
             # tars: every word quoted, rank fusion on a scale of 0 to 1.
             Profile(
-                "notes", grammar="and", fusion="rrf", alpha=None, columns=CONTENT_ONLY, overfetch=2, least_candidates=20
+                "notes",
+                grammar="and",
+                fusion="rrf",
+                alpha=None,
+                columns=CONTENT_ONLY,
+                overfetch=2,
+                least_candidates=20,
+                snippet="full",
             ),
         )
     }

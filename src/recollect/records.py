@@ -102,9 +102,6 @@ class Filter:
     until: datetime | None = None
     min_salience: float | None = None
 
-    def __bool__(self) -> bool:
-        return self != EVERYTHING
-
 
 EVERYTHING = Filter()
 
@@ -131,7 +128,8 @@ class Query:
 
     `terms` are looked for; `spare` are words so common that they come back only when the page is not full.
     `every` asks for all terms first; `any_of` allows some of them (after those with all, if both are set).
-    `raw` is an expression in the index's own syntax, which falls back to the terms where it has an error.
+    Without `stemmed`, words are looked for as they are. `raw` is an expression in the index's own syntax, which falls
+    back to the terms where it has an error.
     """
 
     text: str
@@ -139,6 +137,7 @@ class Query:
     spare: tuple[Term, ...] = ()
     every: bool = True
     any_of: bool = True
+    stemmed: bool = True
     raw: str | None = None
 
     def __bool__(self) -> bool:
@@ -171,6 +170,7 @@ class Row:
     key: int
     similarity: float | None
     created_at: float
+    updated_at: float
     salience: float
     sector: str
     memory: Callable[[], Memory]

@@ -262,10 +262,10 @@ class TestList:
 
     def test_a_page_that_is_not_the_last_tells_how_to_go_on(self, cli: CommandLine) -> None:
         done = cli("list", "--limit", "2")
-        more = re.search(r"More: recollect (list --cursor \S+)", done.err)
+        more = re.search(r"There is more: the same with (--cursor \S+)", done.err)
 
         assert more is not None
-        assert "memory 3" in cli(*more[1].split()).lines[0]
+        assert "memory 3" in cli("list", "--limit", "2", *more[1].split()).lines[0]
 
     @pytest.mark.parametrize(
         ("filters", "numbers"),
@@ -309,7 +309,7 @@ class TestList:
     def test_an_empty_list_says_so_on_stderr(self, cli: CommandLine) -> None:
         done = cli("list", "--project", "nothing")
 
-        assert (done.code, done.out, done.err) == (0, "", "Nothing here yet.\n")
+        assert (done.code, done.out, done.err) == (0, "", "Nothing found.\n")
 
 
 class TestUpdate:

@@ -187,7 +187,7 @@ class TestRefusals:
             (["--since", "banana"], "banana"),
             (["--sector", "cosmic"], "cosmic"),
             (["--tier", "basement"], "basement"),
-            (["--mode", "semantic"], "semantic search has no vectors"),
+            (["--mode", "semantic"], "semantic search has nothing to go by"),
         ],
     )
     @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])

@@ -179,7 +179,7 @@ class TestSearchSemantic:
     def test_without_a_model_explicit_semantic_search_is_an_error_that_says_what_to_do(self, tmp_path: Path) -> None:
         with recollect.open(tmp_path / "no-model.db", embedder="none") as memory:
             memory.add(STAGING)
-            with pytest.raises(EmbedderUnavailable, match="Use mode hybrid or keyword"):
+            with pytest.raises(EmbedderUnavailable, match="Use hybrid or keyword"):
                 self.search(memory, "staging")
             fallback = self.search(memory, "staging", on_no_vector="keyword")
 

@@ -22,8 +22,8 @@ def stats_command(session: Session, /, as_json: bool) -> None:
     Example:
         recollect stats --json
     """
-    with session.open(reading=True) as memory:
-        stats = flat_json(memory.stats())
+    with session.open() as memory:
+        stats = flat_json(memory.stats()) | {"path": session.target}
     if as_json:
         print_json(stats)
         return
@@ -46,7 +46,7 @@ def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
     Example:
         recollect check --repair
     """
-    with session.open(reading=not repair, embedder=None if repair else "none") as memory:
+    with session.open(embedder=None if repair else "none") as memory:
         report = memory.check(repair=repair)
     if as_json:
         print_json(flat_json(report))
@@ -120,5 +120,5 @@ def set_command(name: str, value: str, project: bool) -> None:
         recollect config set embedder ollama:nomic-embed-text
     """
     file = Path.cwd() / config.PROJECT_FILE if project else config.user_file(os.environ)
-    config.write(file, name, value)
+    config.write(file, name, value, of_project=project)
     click.echo(f"{name} = {value}  ({file})")

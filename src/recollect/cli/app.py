@@ -73,23 +73,31 @@ class Session:
     def loaded(self) -> Loaded:
         return load(os.environ, Path.cwd(), self._arguments)
 
-    def open(self, *, reading: bool = False, embedder: str | None = None) -> Any:
-        """The memory. A command that only reads makes no file where there is none, and needs no right to write."""
-        from recollect.engine import default_path, open_memory
+    @property
+    def target(self) -> str:
+        """Which database it is about, whether it exists or not."""
+        from recollect.engine import default_path
 
-        settings = self.loaded.settings
-        if settings.database is not None and not settings.database.strip():
+        database = self.loaded.settings.database
+        if database is not None and not database.strip():
             raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
-        target = Path(settings.database).expanduser() if settings.database else default_path()
-        in_memory = settings.database == ":memory:"
-        absent = reading and not in_memory and not target.exists()
-        read_only = reading and not in_memory and (absent or not os.access(target, os.W_OK))
+        if database == ":memory:" or (database and "://" in database):
+            return database
+        return str(Path(database).expanduser() if database else default_path())
+
+    def open(self, *, create: bool = False, embedder: str | None = None) -> Any:
+        """The memory. Only commands that `create` make a file where there is none; to read needs no right to write."""
+        from recollect.engine import open_memory
+
+        settings, target = self.loaded.settings, self.target
+        no_file = target == ":memory:" or "://" in target
+        writable = no_file or (os.access(target, os.W_OK) if Path(target).exists() else create)
         return open_memory(
-            ":memory:" if in_memory else target,
+            target,
             namespace=settings.namespace,
             embedder=embedder or settings.embedder,
             profile=settings.profile,
-            read_only=read_only,
+            read_only=not writable,
             busy_timeout=settings.busy_timeout,
             synchronous=settings.synchronous,
             threads=settings.threads,
@@ -128,8 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
         exc.show()
         sys.exit(exc.exit_code)
     except RecollectError as exc:
-        click.echo(f"Error: {_one_line(str(exc))}", err=True)
-        sys.exit(1)
+        _fail(str(exc))
     except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         sys.exit(130)
@@ -137,10 +144,13 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader of our output went away, as `head` does; Python must not complain while it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as exc:
+        _fail(f"{exc.filename or 'the system'}: {exc.strerror or exc}")
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _fail(message: str) -> None:
+    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    sys.exit(1)
 
 
 def _utf8() -> None:

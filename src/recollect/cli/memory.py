@@ -64,7 +64,7 @@ def add_command(
         _add_many(session, jsonl, defaults, as_json)
         return
     content = _content(text, file)
-    with session.open() as memory:
+    with session.open(create=True) as memory:
         added = memory.add(content, **{"project": session.loaded.settings.project} | defaults)
     if as_json:
         print_json(memory_json(added))
@@ -74,7 +74,7 @@ def add_command(
 
 def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: bool) -> None:
     defaults = {"project": session.loaded.settings.project} | defaults
-    with _stream(source) as stream, session.open() as memory, Bar("Adding", _lines(source)) as bar:
+    with _stream(source) as stream, session.open(create=True) as memory, Bar("Adding", _lines(source)) as bar:
         ids = memory.add_many(_items(stream, defaults), progress=bar)
     if as_json:
         print_json({"added": len(ids), "ids": ids})
@@ -95,7 +95,7 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
     Example:
         recollect get 4f2a91bc
     """
-    with session.open(reading=True, embedder="none") as memory:
+    with session.open(embedder="none") as memory:
         found = memory.get(list(ids))
         versions = {one.id: memory.history(one.id) for one in found} if history else {}
     if as_json:
@@ -131,7 +131,7 @@ def list_command(
     Example:
         recollect list --project api --tag decision --since 2026-01-01
     """
-    with session.open(reading=True, embedder="none") as memory:
+    with session.open(embedder="none") as memory:
         page = memory.list(limit=limit, cursor=cursor, deleted=deleted, **_fields(given))
     if as_json:
         print_json({"memories": [memory_json(one) for one in page], "cursor": page.cursor})
@@ -139,9 +139,9 @@ def list_command(
     for one in page:
         click.echo(memory_line(one, style()))
     if not page:
-        click.echo("Nothing here yet.", err=True)
+        click.echo("Nothing found.", err=True)
     if page.cursor:
-        click.echo(f"More: recollect list --cursor {page.cursor}", err=True)
+        click.echo(f"There is more: the same with --cursor {page.cursor}", err=True)
 
 
 @click.command("update")
@@ -245,7 +245,7 @@ def _content(text: str | None, file: str | None) -> str:
 
 def _stream(source: str) -> IO[str]:
     try:
-        return click.open_file(source, encoding="utf-8", errors="surrogateescape")
+        return click.open_file(source, encoding="utf-8-sig", errors="surrogateescape")
     except OSError as exc:
         raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc
 

@@ -39,7 +39,7 @@ def search_command(session: Session, /, query: str, mode: str, explain: bool, as
     if not query.strip():
         raise click.UsageError("the query is empty; `recollect list` shows what there is")
     arguments = {name: value for name, value in given.items() if value is not None and value != ()}
-    with session.open(reading=True, embedder="none" if mode == "keyword" else None) as memory:
+    with session.open(embedder="none" if mode == "keyword" else None) as memory:
         results = memory.search(query, mode=mode, explain=explain, **arguments)
     if as_json:
         print_json(results_json(results, explain=explain))

@@ -15,6 +15,7 @@ import numpy as np
 from recollect.embed.base import Vectors
 from recollect.embed.wordpiece import WordPiece
 from recollect.errors import EmbedderError, EmbedderUnavailable
+from recollect.forks import renew_after_fork
 
 # scripts/build_model.py writes these files and prints their sums.
 _FOLDER: Traversable = files("recollect.embed") / "minilm"
@@ -40,8 +41,13 @@ class LocalEmbedder:
     def __init__(self, *, threads: int | None = None) -> None:
         self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, _MAX_THREADS))
         self._lock = threading.Lock()
+        renew_after_fork(self)
         self._loaded: tuple[Any, WordPiece] | None = None
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
+
+    def after_fork(self) -> None:
+        """In a child: another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
 
     def load(self) -> None:
         """Load the model now, so that the first text need not wait for it."""

@@ -29,6 +29,7 @@ import numpy as np
 
 from recollect.embed.base import Vectors
 from recollect.errors import ConfigError, EmbedderError, EmbedderUnavailable
+from recollect.forks import renew_after_fork
 
 Sleep = Callable[[float], None]
 
@@ -110,7 +111,13 @@ class _Server:
         self._secrets = [secret for secret in (key, password or user) if secret]
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
+        renew_after_fork(self)
         weakref.finalize(self, _close_all, self._idle)
+
+    def after_fork(self) -> None:
+        """In a child: the parent goes on talking through the connections it opened."""
+        self._lock = threading.Lock()
+        self._idle.clear()
 
     def post(self, path: str, payload: Mapping[str, object], patience: float) -> _Answer:
         """The final answer to a request: passing failures are tried again while patience lasts."""

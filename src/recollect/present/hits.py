@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recollect.present.snippet import Needles, passage
+from recollect.present.snippet import Needles, Passage, passage, preview
 from recollect.profiles import MatchWords, Profile
 from recollect.rank.fuse import Ranked
 from recollect.rank.signals import relevance
 from recollect.records import Hit, Memory, Query, Row
+
+PREVIEW = 100  # characters of a cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,9 @@ class PageOfHits:
     hidden: Mapping[str, int]
 
 
-def page(ranked: Sequence[Ranked], rows: Mapping[int, Row], query: Query, profile: Profile) -> PageOfHits:
+def page(
+    ranked: Sequence[Ranked], rows: Mapping[int, Row], query: Query, profile: Profile, model: str | None
+) -> PageOfHits:
     """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
     needles = Needles.of(query)
     hidden: Counter[str] = Counter()
@@ -25,27 +29,31 @@ def page(ranked: Sequence[Ranked], rows: Mapping[int, Row], query: Query, profil
     for entry in ranked:
         if len(hits) == profile.limit:
             break
-        failed = _below(entry, profile)
+        candidate = entry.candidate
+        relevant = relevance(model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0)
+        failed = _below(entry, relevant, profile)
         if failed is None:
-            hit = _hit(entry, rows[entry.candidate.key].memory(), needles, profile)
-            if profile.min_relevance is None or hit.relevance >= profile.min_relevance:
-                hits.append(hit)
-                continue
-            failed = "min_relevance"
-        hidden[failed] += 1
+            hits.append(_hit(entry, relevant, rows[candidate.key].memory(), needles, profile))
+        else:
+            hidden[failed] += 1
     return PageOfHits(tuple(hits), dict(hidden))
 
 
-def _below(entry: Ranked, profile: Profile) -> str | None:
+def _below(entry: Ranked, relevant: float, profile: Profile) -> str | None:
     """The threshold this candidate does not reach, if any. (`min_similarity` and `min_salience` act in the legs.)"""
-    if profile.min_score is not None and entry.score < profile.min_score:
-        return "min_score"
-    if profile.min_confidence is not None and entry.candidate.confidence < profile.min_confidence:
-        return "min_confidence"
+    reached = (
+        ("min_score", entry.score),
+        ("min_confidence", entry.candidate.confidence),
+        ("min_relevance", relevant),
+    )
+    for threshold, value in reached:
+        least = getattr(profile, threshold)
+        if least is not None and value < least:
+            return threshold
     return None
 
 
-def _hit(entry: Ranked, memory: Memory, needles: Needles, profile: Profile) -> Hit:
+def _hit(entry: Ranked, relevant: float, memory: Memory, needles: Needles, profile: Profile) -> Hit:
     candidate = entry.candidate
     shown = passage(memory.content, needles, profile.snippet_words)
     by_keyword = candidate.keyword_rank is not None
@@ -54,9 +62,9 @@ def _hit(entry: Ranked, memory: Memory, needles: Needles, profile: Profile) -> H
     return Hit(
         memory=memory,
         score=entry.score,
-        relevance=relevance(candidate.similarity, candidate.coverage if by_keyword else 0.0),
+        relevance=relevant,
         match=_match(by_keyword, by_vector, profile.match_words),
-        snippet=shown.text,
+        snippet=_snippet(memory, shown, profile),
         highlights=shown.highlights if by_keyword else (),
         keyword_score=candidate.bm25,
         similarity=candidate.similarity,
@@ -64,6 +72,12 @@ def _hit(entry: Ranked, memory: Memory, needles: Needles, profile: Profile) -> H
         trace=entry.trace,
         raw=entry.raw,
     )
+
+
+def _snippet(memory: Memory, shown: Passage, profile: Profile) -> str:
+    if profile.snippet == "full":
+        return memory.content
+    return preview(memory.content, PREVIEW) if profile.snippet == "cut" else shown.text
 
 
 def _match(by_keyword: bool, by_vector: bool, words: MatchWords | None) -> tuple[str, ...]:

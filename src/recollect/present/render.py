@@ -131,6 +131,9 @@ def explanation(hit: Hit) -> str:
 
 
 def _about(memory: Memory, style: Style) -> str:
-    when = memory.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    try:
+        when = memory.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, OSError):  # a time that the local zone cannot express
+        when = memory.created_at.isoformat()
     facts = [when, memory.project, memory.kind, memory.source, *(f"#{tag}" for tag in memory.tags)]
     return style(printable(" · ".join(fact for fact in facts if fact)), dim=True)

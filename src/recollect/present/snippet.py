@@ -23,13 +23,14 @@ class Needles:
     """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
 
     stems: frozenset[str]
+    typed: tuple[str, ...]
     beginnings: tuple[str, ...]
     runs: tuple[str, ...]
 
     @classmethod
     def of(cls, query: Query) -> "Needles":
         stems: set[str] = set()
-        beginnings, runs = [], []
+        typed, beginnings, runs = [], [], []
         for term in query.terms:
             for stretch, unspaced in split_unspaced(term.text):
                 if unspaced:
@@ -38,7 +39,8 @@ class Needles:
                     beginnings.append(stretch.lower())
                 else:
                     stems.update(word.stem for word in stemmed(stretch))
-        return cls(frozenset(stems), tuple(beginnings), tuple(runs))
+                    typed.append(stretch.lower())
+        return cls(frozenset(stems), tuple(typed), tuple(beginnings), tuple(runs))
 
     def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
         """Where they occur: start, end, and which one it was."""
@@ -58,6 +60,12 @@ class Needles:
                     start = text.find(piece, start + len(piece))
         return sorted(set(found))
 
+    def first_in(self, content: str) -> int:
+        """Where to begin to look in a long text: a little before the first of them."""
+        lowered = content.lower()
+        places = (lowered.find(needle) for needle in (*self.typed, *self.beginnings, *self.runs))
+        return max(0, min((place for place in places if place >= 0), default=0) - LOOKED_AT // 4)
+
 
 def passage(content: str, needles: Needles, width: int) -> Passage:
     """
@@ -65,12 +73,19 @@ def passage(content: str, needles: Needles, width: int) -> Passage:
 
     Without a match, as for a memory that only its meaning found, it is the beginning.
     """
-    text = content[:LOOKED_AT]
+    base = 0
+    found, words = _look(content[:LOOKED_AT], needles)
+    if not found and len(content) > LOOKED_AT:
+        base = needles.first_in(content)
+        found, words = _look(content[base : base + LOOKED_AT], needles)
+    start, end = _best_window(content[base : base + LOOKED_AT], words, found, width)
+    highlights = _merged([(base + left, base + right) for left, right, _ in found])
+    return Passage(_marked(content, base + start, base + end, highlights), highlights)
+
+
+def _look(text: str, needles: Needles) -> tuple[list[tuple[int, int, str]], list[Word]]:
     words = stemmed(text)
-    found = needles.find(text, words)
-    highlights = _merged([(start, end) for start, end, _ in found])
-    start, end = _best_window(text, words, found, width)
-    return Passage(_marked(content, start, end, highlights), highlights)
+    return needles.find(text, words), words
 
 
 def preview(content: str, length: int) -> str:
@@ -85,12 +100,9 @@ def preview(content: str, length: int) -> str:
 def _best_window(
     text: str, words: Sequence[Word], found: Sequence[tuple[int, int, str]], width: int
 ) -> tuple[int, int]:
-    # Unspaced script has words the tokenizer does not see; four characters stand for one of them.
-    length = max(width * 4, words[min(width, len(words)) - 1].end if words else 0)
-    if len(words) > width or len(text) > length * 2:
-        average = (words[-1].end - words[0].start) // len(words) + 1 if words else 4
-        length = max(width * 4, min(width * average, width * 12))
-    else:
+    # A word has about six characters; in unspaced script, two or three.
+    length = width * (8 if len(words) * 12 > len(text) else 4)
+    if len(text) <= length:
         return 0, len(text)
     best, best_worth = 0, (0, 0)
     for index, (start, _, _) in enumerate(found):

@@ -24,6 +24,7 @@ class Candidate:
     similarity: float | None = None
     vector_rank: int | None = None
     created_at: float = 0.0
+    updated_at: float = 0.0
     salience: float = 0.5
     sector: str = "semantic"
     superseded: bool = False
@@ -69,10 +70,7 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[
         candidate = tally.candidate
         tally.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
         tally.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
-        if profile.recency.form == "multiply":
-            # Divided by the most it can be, so that the score stays within 0..1.
-            factor = recency_factor(profile.recency, candidate.created_at, now)
-            tally.multiply("recency", factor / (1.0 + profile.recency.weight))
+        tally.multiply("recency", recency_factor(profile.recency, _dated(candidate, profile), now))
         tally.multiply("confidence", candidate.confidence)
         ranked = tally.ranked()
         order.append(((tally.group, -ranked.score, -candidate.created_at, candidate.key), ranked))
@@ -139,7 +137,7 @@ def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
             "salience": weights.salience * candidate.salience,
         }
         if profile.recency.form == "add":
-            trace["recency"] = weights.recency * recency_bonus(profile.recency, candidate.created_at, now)
+            trace["recency"] = weights.recency * recency_bonus(profile.recency, _dated(candidate, profile), now)
         tallies.append(_Tally(candidate, trace, _raw(candidate) | {"sum": math.fsum(trace.values())}))
     return tallies
 
@@ -179,11 +177,21 @@ def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]
         return {key: min(1.0, score / ABS10) for key, score in found.items()}
     if norm == "tanh10":
         return {key: math.tanh(score / ABS10) for key, score in found.items()}
+    if norm == "minmax":
+        least = min(found.values(), default=0.0)
+        return {key: (score - least) / (most - least) if most > least else 1.0 for key, score in found.items()}
+    if norm == "rank":
+        places = {c.key: c.keyword_rank for c in candidates if c.keyword_rank}
+        return {key: 1.0 / place for key, place in places.items()}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
     whole = {candidate.key for candidate in candidates if candidate.whole}
     if not whole:
         return scaled
     return {key: WHOLE_SHARE * (key in whole) + (1 - WHOLE_SHARE) * score for key, score in scaled.items()}
+
+
+def _dated(candidate: Candidate, profile: Profile) -> float:
+    return candidate.updated_at if profile.recency.on == "updated" else candidate.created_at
 
 
 def _cosine(candidate: Candidate) -> float:

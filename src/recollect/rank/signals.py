@@ -16,20 +16,32 @@ def recency_bonus(recency: Recency, created_at: float, now: float) -> float:
     return math.exp(-recency.rate * days_since(created_at, now))
 
 
-def recency_factor(recency: Recency, created_at: float, now: float) -> float:
-    return 1.0 + recency.weight / (1.0 + days_since(created_at, now))
+def recency_factor(recency: Recency, moment: float, now: float) -> float:
+    """What a score is multiplied by, divided by the most it can be, so that the score stays within 0..1."""
+    days = days_since(moment, now)
+    if recency.form == "multiply":
+        return (1.0 + recency.weight / (1.0 + days)) / (1.0 + recency.weight)
+    if recency.form == "tiers":
+        return next((factor for limit, factor in TIERS if days <= limit), 1.0) / TIERS[0][1]
+    return 1.0
 
 
-def relevance(similarity: float | None, coverage: float) -> float:
+TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
+
+
+def relevance(model: str | None, similarity: float | None, coverage: float) -> float:
     """
     How likely a memory is about the question at all, 0..1, comparable between questions and stores.
 
     `coverage` is the share of the question's words that the memory holds, rare ones counting for more. BM25 itself is
     of no use here: the same perfect match has a score near 0 in a store of two memories and of 10 in one of a thousand.
+    For a model that was not calibrated, the similarity stands for itself.
     """
     if similarity is None:
         return _logistic(WORDS_ALONE[0] + WORDS_ALONE[1] * coverage) if coverage else 0.0
-    bias, by_similarity, by_coverage = MEANING_AND_WORDS
+    if model not in CALIBRATED:
+        return min(1.0, max(0.0, similarity, ALL_WORDS * coverage**4))
+    bias, by_similarity, by_coverage = CALIBRATED[model]
     told = _logistic(bias + by_similarity * similarity + by_coverage * coverage)
     return max(told, ALL_WORDS * coverage**4)
 
@@ -37,7 +49,7 @@ def relevance(similarity: float | None, coverage: float) -> float:
 # Logistic regressions on every second conversation of LoCoMo: evidence for a question against what the same question
 # finds in another conversation. So that a paraphrase can be relevant too, the words were hidden from 3 of 10 pairs. On
 # the other conversations: AUC .998 for telling a question's own conversation from another by its best hit.
-MEANING_AND_WORDS = (-7.7, 16.6, 3.7)
+CALIBRATED = {"local:all-MiniLM-L6-v2-int8": (-7.7, 16.6, 3.7)}
 WORDS_ALONE = (-3.6, 9.4)
 # A memory with every word of the question, such as the one commit hash that was asked for, is about it whatever a
 # language model makes of that word; with half of the words this says next to nothing.

@@ -6,8 +6,8 @@ from typing import Any
 
 from recollect import inputs
 from recollect.errors import InvalidInput
-from recollect.profiles import PROFILES, MatchWords, Profile, Recency, Weights
-from recollect.records import FUSIONS, GRAMMARS, MODES
+from recollect.profiles import ALL_COLUMNS, PROFILES, MatchWords, Profile, Recency, Weights
+from recollect.records import FUSIONS, GRAMMARS, MODES, SECTORS
 
 MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
@@ -17,7 +17,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "grammar": GRAMMARS,
     "fusion": FUSIONS,
     "missing": ("zero", "penalty"),
-    "bm25_norm": ("max", "abs10", "tanh10"),
+    "bm25_norm": ("max", "minmax", "abs10", "tanh10", "rank"),
+    "intent": ("always", "auto"),
+    "snippet": ("passage", "cut", "full"),
     "on_no_vector": ("keyword", "error"),
     "unknown_mode": MODES,
 }
@@ -34,6 +36,11 @@ _COUNTS: Mapping[str, tuple[int, int]] = {
     "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
 }  # fmt: skip
 _RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_words": MatchWords}
+_PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
+    (Recency, "form"): ("none", "add", "multiply", "tiers"),
+    (Recency, "on"): ("created", "updated"),
+}
+_NUMBERS_BY_NAME: Mapping[str, tuple[str, ...]] = {"columns": tuple(ALL_COLUMNS), "sector_boosts": SECTORS}
 _FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
 
 
@@ -70,18 +77,28 @@ def _checked(option: str, value: Any, base: Profile) -> Any:
     if option in _RANGES:
         return inputs.number(value, option, *_RANGES[option])
     if option in _COUNTS:
-        low, high = _COUNTS[option]
-        return int(inputs.number(value, option, low, high))
+        return inputs.whole_number(value, option, *_COUNTS[option])
     if option == "limit":
         return inputs.limit(value)
     if option in _RECORDS:
         return _record(option, value, getattr(base, option))
-    if option in ("columns", "sector_boosts"):
-        return {
-            **getattr(base, option),
-            **{k: inputs.number(v, f"{option}.{k}", 0, 100) for k, v in dict(value).items()},
-        }
+    if option in _NUMBERS_BY_NAME:
+        return _numbers(option, value, getattr(base, option))
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{option} must be True or False, not {value!r}")
     return value
+
+
+def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
+    """A table of numbers, with those in it replaced that were given."""
+    known = _NUMBERS_BY_NAME[option]
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{option} must be a mapping, not {type(value).__name__}")
+    given = {
+        inputs.choice(name, known, option): inputs.number(part, f"{option}.{name}", 0, 100)
+        for name, part in value.items()
+    }
+    return {**old, **given}
 
 
 def _record(option: str, value: Any, old: Any) -> Any:
@@ -92,9 +109,14 @@ def _record(option: str, value: Any, old: Any) -> Any:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{option} must be a mapping or a {kind.__name__}, not {type(value).__name__}")
     known = [field.name for field in dataclasses.fields(kind)]
-    for part, number in value.items():
-        if part not in known:
-            raise InvalidInput(f"{option} has no part {part!r}; it has: {', '.join(known)}")
-        if kind is Weights:
-            inputs.number(number, f"{option}.{part}", 0, 100)
+    for part, given in value.items():
+        inputs.choice(part, known, f"{option}:")
+        if (kind, part) in _PARTS:
+            inputs.choice(given, _PARTS[kind, part], f"{option}.{part}")
+        elif kind is MatchWords:
+            inputs.required_name(given, f"{option}.{part}")
+        else:
+            inputs.number(given, f"{option}.{part}", 0, 100)
+    if kind is MatchWords and old is None and len(value) < len(known):
+        raise InvalidInput(f"{option} needs all of: {', '.join(known)}")
     return dataclasses.replace(old, **value) if old is not None else kind(**value)

@@ -18,8 +18,10 @@ from recollect.store.words import split_unspaced
 MAX_TERMS = 64  # more say nothing more, and the index's parser has a depth limit
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD_CHARACTER = re.compile(r"[^\W_]")
+_NEGATED = re.compile(r'\bNOT\s+("[^"]*"|\S+)|\b(?:AND|OR|NOT)\b')
 _EDGES = ".,;:!?\"'`()[]{}<>«»“”‘’…*"
 _IDENTIFIER = re.compile(r"[^\W_](?:[^\w\s]|_)+[^\W_]")
+_LEADING_DOT = re.compile(r"\.[^\W\d_]")
 _SYMBOL_TAIL = re.compile(r"[^\W_][+#]+$|^[.#@$][^\W_]")
 
 # Function words of English, and what is left of its contractions once a tokenizer cut them at the apostrophe.
@@ -40,8 +42,7 @@ STOP_WORDS = frozenset(
 
 def parse(text: str, grammar: str) -> Query:
     if grammar == "fts5":
-        plain = _split(text, phrases=True)
-        return Query(text, terms=plain, raw=text.strip() or None)
+        return Query(text, terms=_split(_NEGATED.sub(" ", text), phrases=True), raw=text.strip() or None)
     if grammar in ("and", "or"):
         return Query(text, terms=_split(text, phrases=False), every=grammar == "and", any_of=grammar == "or")
     if grammar == "or_prefix":
@@ -72,12 +73,14 @@ def _split(text: str, *, phrases: bool) -> tuple[Term, ...]:
 
 def _quoted(text: str, star: str) -> Iterable[Term]:
     if _WORD_CHARACTER.search(text):
-        yield Term(text, prefix=bool(star), exact=True)
+        yield Term(text, prefix=bool(star), exact=True, literal=bool(_SYMBOL_TAIL.search(text)))
 
 
 def _word(token: str, *, phrases: bool) -> Iterable[Term]:
     prefix = phrases and token.endswith("*") and not token.startswith("*")
     bare = token.strip(_EDGES)
+    if _LEADING_DOT.match(token):  # .NET is a name, not the end of a sentence
+        bare = f".{bare}"
     if not _WORD_CHARACTER.search(bare):
         return
     stretches = split_unspaced(bare)

@@ -21,11 +21,15 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Unembedded:
-    """A text that waits for its vector. `stamp` tells whether the text is still the same when the vector comes."""
+    """A memory that waits for its vector; it is made of title and content as they are now."""
 
     key: int
-    text: str
-    stamp: int
+    title: str | None
+    content: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.title}\n{self.content}" if self.title else self.content
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """What the vector leg found, and whether every memory had a vector to be found by."""
+    """What the vector leg found, and how many memories have no vector yet to be found by."""
 
     matches: Sequence[Match]
-    complete: bool
+    missing: int = 0
+    total: int = 0
 
 
 class Store(Protocol):
@@ -51,6 +56,9 @@ class Store(Protocol):
 
     def find(self, ids: Sequence[str], *, deleted: bool = False) -> list[Memory | None]:
         """The memories with these ids, or unique beginnings or endings of ids, in the order asked."""
+
+    def require(self, id: str) -> Memory:
+        """The live memory with this id; NotFound says what became of it otherwise."""
 
     def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page: ...
 
@@ -67,8 +75,10 @@ class Store(Protocol):
     def purge(self, before: datetime | None) -> int:
         """Erase what was forgotten (before a time), and wipe what is left of it in the file."""
 
-    def match(self, query: Query, filter: Filter, *, limit: int, weights: Mapping[str, float]) -> list[Match]:
-        """The keyword leg: what holds the words of the query, best first."""
+    def match(
+        self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]
+    ) -> list[Match]:
+        """The keyword leg: what holds the words of the query, best first; a page of it if there is so much."""
 
     def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, *, limit: int) -> Nearest:
         """The vector leg: what is closest in meaning, best first; `limit` of them if so many pass the filter."""
@@ -84,12 +94,9 @@ class Store(Protocol):
 
     def put_vectors(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None: ...
 
-    def coverage(self, model: Model) -> tuple[int, int]:
-        """How many live memories have a vector of this model, and how many there are."""
-
     def drop_other_vectors(self, model: Model) -> int: ...
 
-    def stats(self, model: Model | None) -> Stats: ...
+    def stats(self, model: str | None) -> Stats: ...
 
     def check(self, *, repair: bool) -> Report: ...
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import Ambiguous, InvalidInput, NotFound, StoreError
+from recollect.inputs import UPDATABLE
 from recollect.records import Draft, Filter, Match, Memory, Page, Query, Report, Row, Stats, Version
 from recollect.store import sqlite_check, sqlite_match
 from recollect.store.base import Kept, Model, Nearest, Unembedded
@@ -102,7 +103,7 @@ class SqliteStore:
         }
         rid = value(connection, _INSERT, values)
         if rid is not None:
-            return Kept(self._row(connection, rid), Unembedded(rid, embedded_text(draft.title, draft.content), now))
+            return Kept(self._row(connection, rid), Unembedded(rid, draft.title, draft.content))
         known = value(
             connection,
             """
@@ -113,20 +114,17 @@ class SqliteStore:
             values,
         )
         if known is None:
-            raise InvalidInput(
-                f"the id {draft.id} belongs to another memory already; choose another, or update that one"
-            )
+            raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
         connection.execute(_REINFORCE, {"amount": reinforcement, "now": now, "rid": known})
         return Kept(self._row(connection, known), None)
 
     def update(self, id: str, changes: Mapping[str, Any], now: datetime) -> tuple[Memory, Unembedded | None]:
         with self._pool.writing() as connection:
             rid, memory = self._require(connection, id)
-            new = {field: changes.get(field, getattr(memory, field)) for field in _CHANGEABLE}
-            if all(new[field] == getattr(memory, field) for field in _CHANGEABLE):
+            new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
+            if all(new[field] == getattr(memory, field) for field in UPDATABLE):
                 return memory, None
-            # Never before the last: the stamp tells one text from the next.
-            stamp = max(to_micros(now), to_micros(memory.updated_at) + 1)
+            stamp = to_micros(now)
             self._keep_history(connection, rid, memory, stamp)
             try:
                 connection.execute(
@@ -146,13 +144,10 @@ class SqliteStore:
                     "another memory of that project says exactly this already; nothing was changed"
                 ) from exc
             same_text = (new["content"], new["title"]) == (memory.content, memory.title)
-            text = embedded_text(new["title"], new["content"])
-            return self._row(connection, rid), None if same_text else Unembedded(rid, text, stamp)
+            return self._row(connection, rid), None if same_text else Unembedded(rid, new["title"], new["content"])
 
     def _keep_history(self, connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
-        snapshot = {field: getattr(memory, field) for field in _CHANGEABLE} | {
-            "updated_at": to_micros(memory.updated_at)
-        }
+        snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
         connection.execute(
             """
             insert into memory_history(rid, version, replaced_at, snapshot)
@@ -183,26 +178,19 @@ class SqliteStore:
 
     def purge(self, before: datetime | None) -> int:
         with self._pool.writing() as connection:
-            gone = value(
-                connection,
-                """
-                select count(*) from memories
-                where namespace = :namespace and deleted_at is not null and deleted_at < :before
-                """,
-                bounds := {"namespace": self.namespace, "before": to_micros(before) if before else 1 << 62},
-            )
             connection.execute(
                 """
                 delete from memories
                 where namespace = :namespace and deleted_at is not null and deleted_at < :before
                 """,
-                bounds,
+                {"namespace": self.namespace, "before": to_micros(before) if before else 1 << 62},
             )
+            gone = connection.changes()
             # Merging all segments drops the words of deleted rows, which a delete only marks.
             for index in sqlite_match.INDEXES:
                 connection.execute(f"insert into {index}({index}) values ('optimize')")
         self._wipe()
-        return int(gone)
+        return gone
 
     def _wipe(self) -> None:
         """Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left."""
@@ -235,6 +223,10 @@ class SqliteStore:
         found = self._find(connection, id, deleted=deleted)
         return found[1] if found else None
 
+    def require(self, id: str) -> Memory:
+        with self._pool.reading() as connection:
+            return self._require(connection, id)[1]
+
     def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         conditions, values = sqlite_match.conditions(filter)
         if cursor is not None:
@@ -266,16 +258,18 @@ class SqliteStore:
             for old, replaced_at in ((json.loads(snapshot), replaced_at) for snapshot, replaced_at in rows)
         ]
 
-    def match(self, query: Query, filter: Filter, *, limit: int, weights: Mapping[str, float]) -> list[Match]:
+    def match(
+        self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]
+    ) -> list[Match]:
         with self._pool.reading() as connection:
-            return self._keyword.match(connection, query, filter, limit, weights)
+            return self._keyword.match(connection, query, filter, limit, page, weights)
 
     def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, *, limit: int) -> Nearest:
         return self._vectors.nearest(model, vector, filter, limit)
 
     def rows(self, keys: Sequence[int], model: Model | None, vector: NDArray[np.float32] | None) -> list[Row]:
         sql = f"""
-            select m.rid, v.vector, m.created_at, m.salience, m.sector, {_COLUMNS}
+            select m.rid, v.vector, m.created_at, m.updated_at, m.salience, m.sector, {_COLUMNS}
             from memories m
             left join vectors v on v.rid = m.rid and v.model = (select model from models where name = :model)
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
@@ -285,7 +279,7 @@ class SqliteStore:
             found = fetch(connection, sql, values)
         similarities = _similarities([row[1] for row in found], vector)
         return [
-            Row(row[0], similarity, row[2] / 1e6, row[3], row[4], partial(_memory, row[5:]))
+            Row(row[0], similarity, row[2] / 1e6, row[3] / 1e6, row[4], row[5], partial(_memory, row[6:]))
             for row, similarity in zip(found, similarities, strict=True)
         ]
 
@@ -300,15 +294,12 @@ class SqliteStore:
     def put_vectors(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None:
         self._vectors.put(model, texts, vectors)
 
-    def coverage(self, model: Model) -> tuple[int, int]:
-        return self._vectors.coverage(model)
-
     def drop_other_vectors(self, model: Model) -> int:
         return self._vectors.drop_others(model)
 
     # Looking after it
 
-    def stats(self, model: Model | None) -> Stats:
+    def stats(self, model: str | None) -> Stats:
         return sqlite_check.stats(self._pool, self.namespace, model)
 
     def check(self, *, repair: bool) -> Report:
@@ -340,13 +331,12 @@ class SqliteStore:
         values = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff"}
         rows = fetch(connection, f"{select} and m.id = :id", values)
         if not rows and len(id) >= SHORTEST_ID:
-            ending = "substr(m.id, -8) = substr(:id, -8) and" if len(id) >= 8 else ""
             rows = fetch(
                 connection,
                 f"""
                 {select} and m.id >= :id and m.id < :end
                 union
-                {select} and {ending} substr(m.id, -length(:id)) = :id
+                {select} and substr(m.id, -6) = substr(:id, -6) and substr(m.id, -length(:id)) = :id
                 limit 5
                 """,
                 values,
@@ -399,21 +389,13 @@ class _Schema:
         part.replace(target)
 
 
-_CHANGEABLE = (
-    "content", "project", "sector", "tier", "kind", "tags", "salience", "source", "title", "summary", "metadata",
-)  # fmt: skip
 _UPDATE = f"""
     update memories
-    set {", ".join(f"{field} = :{field}" for field in _CHANGEABLE)},
+    set {", ".join(f"{field} = :{field}" for field in UPDATABLE)},
         content_hash = :content_hash, segments = :segments, updated_at = :now
     where rid = :rid
 """
 _AMONG = "m.rid in (select value from json_each(:keys))"
-
-
-def embedded_text(title: str | None, content: str) -> str:
-    """What a memory's vector is made of."""
-    return f"{title}\n{content}" if title else content
 
 
 def content_hash(content: str) -> bytes:
@@ -459,10 +441,12 @@ def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | N
 
 def _cursor_values(cursor: str) -> dict[str, int]:
     try:
-        time, rid = cursor.split(":")
-        return {"cursor_time": int(time), "cursor_rid": int(rid)}
-    except ValueError:
-        raise InvalidInput(f"{cursor!r} is no cursor; take the one that the page before gave") from None
+        time, rid = map(int, cursor.split(":"))
+        if max(abs(time), abs(rid)) < 1 << 62:
+            return {"cursor_time": time, "cursor_rid": rid}
+    except (ValueError, AttributeError):
+        pass
+    raise InvalidInput(f"{cursor!r} is no cursor; take the one that the page before gave")
 
 
 def _json(value: Any) -> str:

@@ -7,7 +7,6 @@ import apsw
 import numpy as np
 
 from recollect.records import Report, Stats
-from recollect.store.base import Model
 from recollect.store.sqlite_match import INDEXES
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import encode, unpack
@@ -44,7 +43,7 @@ def check(pool: Pool, namespace: str, *, repair: bool) -> Report:
     return Report(len(problems) == len(repaired), tuple(problems), tuple(repaired), memories, vectors)
 
 
-def stats(pool: Pool, namespace: str, model: Model | None) -> Stats:
+def stats(pool: Pool, namespace: str, model: str | None) -> Stats:
     with pool.snapshot() as connection:
         memories, deleted, projects = value(
             connection,
@@ -68,7 +67,7 @@ def stats(pool: Pool, namespace: str, model: Model | None) -> Stats:
         pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
         schema = value(connection, "select max(name) from _migrations")
     models: dict[str, int] = dict(counted)
-    vectors = models.get(model.name, 0) if model else 0
+    vectors = models.get(model, 0) if model else 0
     return Stats(
         path=pool.path,
         namespace=namespace,
@@ -77,7 +76,7 @@ def stats(pool: Pool, namespace: str, model: Model | None) -> Stats:
         projects=projects,
         vectors=vectors,
         pending=memories - vectors if model else 0,
-        model=model.name if model else None,
+        model=model,
         models=models,
         size_bytes=_size(pool.path) if not pool.in_memory else pages * page_size,
         schema=schema,

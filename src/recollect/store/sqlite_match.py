@@ -19,6 +19,7 @@ from typing import Any
 
 import apsw
 
+from recollect.forks import renew_after_fork
 from recollect.records import Filter, Match, Query, Term
 from recollect.store import words
 from recollect.store.sqlite_pool import fetch
@@ -34,9 +35,10 @@ SHARE_OF_SINGLE_WORDS = 0.6
 WORDS_IN_PAIRS = 4
 PAIRS_ATTRACT = 1.5  # words of one question stand together this much more often than chance has it
 ENOUGH = 20  # fewer than this from behind the guard, and the rest is ranked too
+MOST_ATOMS = 128  # of one index in one search; SQLite's limits are further out
 MOST_WORDS_ALL = 8  # more are never all there, and looking for it costs time
 FEW_ROWS = 2000  # up to so many memories, comparing all that pass a filter is cheaper than any guard
-LOOKED_AT = 20_000  # characters of a memory that are looked at for coverage
+CUT_INTO_WORDS = 20_000  # characters; what a longer memory goes on with is searched as it stands
 MERGE_EVERY, MERGE_PAGES = 4096, 2000  # rows added before the indexes are tidied, and how much at a time
 SURVEY_KEPT = 20_000
 SURVEY_AGE = 60.0  # seconds; a stale count costs a little time, never a result
@@ -119,18 +121,28 @@ class KeywordLeg:
         self._survey = _Survey()
 
     def match(
-        self, connection: apsw.Connection, query: Query, filter: Filter, limit: int, weights: Mapping[str, float]
+        self,
+        connection: apsw.Connection,
+        query: Query,
+        filter: Filter,
+        limit: int,
+        page: int,
+        weights: Mapping[str, float],
     ) -> list[Match]:
         """What holds the words, best first: all of them before some of them before only the commonest of them."""
         where, values = conditions(filter)
-        values |= {"namespace": self._namespace, "limit": limit, "enough": min(limit, ENOUGH)}
+        values |= {"namespace": self._namespace, "limit": limit, "enough": min(limit, max(page, ENOUGH))}
         values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
-        expressions = _expressions(query.terms)
+        expressions = _expressions(query.terms, stemmed=query.stemmed)
         # The index holds unspaced script as pairs, which only terms are cut into.
         if query.raw is not None and not any(len(run) > 2 for run in words.unspaced(query.raw)):
             index = WORDS if "*" in query.raw else STEMS
+            search = _Search(expressions, where, values)
+            self._survey.look(connection, search)
+            search.expressions, search.all_needed = [Expression(index, (), query.raw)], True
+            search.guard, search.few = None, False
             try:
-                return _run(connection, _Search([Expression(index, (), query.raw)], where, values, all_needed=True))
+                return _run(connection, search)
             except apsw.SQLError:
                 pass  # not the index's syntax after all: plain words
         if not expressions:
@@ -142,7 +154,7 @@ class KeywordLeg:
             all_needed=not query.any_of,
             whole=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
-            spare=_expressions(query.spare),
+            spare=_expressions(query.spare, stemmed=query.stemmed),
             part=query.terms[0].text.lower() if len(query.terms) == 1 else None,
         )
         self._survey.look(connection, search)
@@ -172,14 +184,18 @@ class _Survey:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        renew_after_fork(self)
         self._counts: dict[Any, int] = {}
         self._expires = 0.0
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
 
     def look(self, connection: apsw.Connection, search: _Search) -> None:
         """Find out how much each atom tells, and which rows are worth scoring."""
         rows, others, scope, counts = self._counted(connection, search)
         search.alone = not others and not search.where
-        search.worth = {atom: _idf(count, rows) for atom, count in counts.items()}
+        search.worth = {atom: _worth(count, rows) for atom, count in counts.items()}
         search.whole = search.whole and 1 < len(counts) <= MOST_WORDS_ALL
         if search.all_needed or len(search.expressions) > 1:
             return
@@ -213,7 +229,8 @@ class _Survey:
             if time.monotonic() > self._expires or len(self._counts) > SURVEY_KEPT:
                 self._counts, self._expires = {}, time.monotonic() + SURVEY_AGE
             known = {key: self._counts[key] for key in asked if key in self._counts}
-        missing = {key: sql for key, sql in asked.items() if key not in known}
+        known.pop("others", None)  # asked every time: a wall is no matter for a guess
+        missing = {key: sql for key, sql in asked.items() if key not in known and (key != "others" or not search.where)}
         if missing:
             columns = ", ".join(f"({sql})" for sql in missing.values())
             (counted,) = fetch(connection, f"select {columns}", search.values | names)
@@ -221,27 +238,33 @@ class _Survey:
             known |= new
             with self._lock:
                 self._counts |= new
-        return known["rows"], known["others"], known[scope], {key: known[key] for key in asked if isinstance(key, Atom)}
+        return (
+            known["rows"],
+            known.get("others", 1),
+            known[scope],
+            {key: known[key] for key in asked if isinstance(key, Atom)},
+        )
 
 
-def _idf(count: int, rows: int) -> float:
-    """Inverse document frequency as FTS5's own bm25() has it."""
-    return max(1e-6, math.log((max(rows, count) - count + 0.5) / (count + 0.5)))
+def _worth(count: int, rows: int) -> float:
+    """How much a word tells: inverse document frequency, in the form that is positive for every word."""
+    return math.log(1 + (max(rows, count) - count + 0.5) / (count + 0.5))
 
 
-def _expressions(terms: Sequence[Term]) -> list[Expression]:
-    """The terms by index: beginnings in the unstemmed one, all else in the stemmed one."""
+def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
+    """The terms by index: beginnings in the unstemmed one, all else in the stemmed one if it is wanted."""
     found = []
-    for index, prefix in ((STEMS, False), (WORDS, True)):
+    for index in (STEMS, WORDS):
         atoms: dict[Atom, None] = {}
         whole = []
         for term in terms:
-            if term.prefix == prefix:
+            if index == (STEMS if stemmed and not term.prefix else WORDS):
                 every, single = _atoms(term)
                 whole += every
                 atoms |= dict.fromkeys(single)
         if atoms:
-            found.append(Expression(index, tuple(atoms), " AND ".join(atom.sql for atom in whole)))
+            some = tuple(atoms)[:MOST_ATOMS]
+            found.append(Expression(index, some, " AND ".join(atom.sql for atom in whole[:MOST_ATOMS])))
     return found
 
 
@@ -258,8 +281,8 @@ def _atoms(term: Term) -> tuple[list[Atom], list[Atom]]:
             every.append(single[-1])
         else:
             pairs = [stretch[at : at + 2] for at in range(len(stretch) - 1)]
-            single += [Atom(pair) for pair in pairs]
             every.append(Atom(" ".join(pairs)))
+            single += [every[-1]] if term.exact else [Atom(pair) for pair in pairs]
     return every, single
 
 
@@ -304,21 +327,21 @@ def _run(connection: apsw.Connection, search: _Search) -> list[Match]:
 def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: _Search) -> None:
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
-        select u.rid, u.score, u.whole,
-               concat_ws(' ', m.title, m.tags, m.source, m.segments, substr(m.content, 1, {LOOKED_AT}))
+        select u.rid, u.score, u.whole, concat_ws(' ', m.title, m.tags, m.source, m.segments, m.content)
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         order by u.stage, u.whole desc, u.score desc, u.rid
     """
     asked = [_Asked.of(atom, worth) for atom, worth in search.worth.items()]
     for rid, score, whole, text in fetch(connection, sql, search.values):
         if rid not in found:
-            found[rid] = Match(rid, score, bool(whole), _coverage(asked, text))
+            found[rid] = Match(rid, score, bool(whole), _coverage(asked, text) if score else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """An atom as the tokenizer sees it, and how much it tells."""
 
+    text: str
     stems: tuple[str, ...]
     beginning: str | None
     worth: float
@@ -326,12 +349,15 @@ class _Asked:
     @classmethod
     def of(cls, atom: Atom, worth: float) -> "_Asked":
         stems = tuple(words.stems(atom.text))
+        text = words.folded(atom.text)
         if not atom.prefix or not stems:
-            return cls(stems, None, worth)
-        return cls(stems[:-1], atom.text.lower().split()[-1], worth)
+            return cls(text, stems, None, worth)
+        return cls(text, stems[:-1], text.split()[-1], worth)
 
-    def stands_in(self, stems: set[str]) -> bool:
-        """Whether a text with these stems has it; for a phrase, whether it has all of its words."""
+    def stands_in(self, stems: set[str], rest: str) -> bool:
+        """Whether a text with these stems, and this rest that was not cut into words, has it; a phrase in any order."""
+        if rest and self.text in rest:
+            return True
         if not stems.issuperset(self.stems):
             return False
         # A stem may be shorter than the beginning that was asked for.
@@ -344,8 +370,10 @@ def _coverage(asked: Sequence[_Asked], text: str) -> float:
     """Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once."""
     if not asked:
         return 1.0
-    stems = set(words.stems(text))
-    return sum(each.worth for each in asked if each.stands_in(stems)) / sum(each.worth for each in asked)
+    stems, rest = set(words.stems(text[:CUT_INTO_WORDS])), words.folded(text[CUT_INTO_WORDS:])
+    held = sum(each.worth for each in asked if each.stands_in(stems, rest))
+    # The index found something in it, so it holds at least the least of them.
+    return max(held, min(each.worth for each in asked)) / sum(each.worth for each in asked)
 
 
 def _more(search: _Search, found: int) -> list[str]:
@@ -406,7 +434,8 @@ def _whole(search: _Search) -> str:
         ]
     for number, literal in enumerate(search.literals):
         search.values[f"literal{number}"] = literal
-        tests.append(f"(select instr(lower(m.content), :literal{number}) > 0 from memories m where m.rid = s.rid)")
+        written = f"instr(lower(concat_ws(' ', m.title, m.content)), :literal{number}) > 0"
+        tests.append(f"(select {written} from memories m where m.rid = s.rid)")
     return " and ".join(tests) or "0"
 
 

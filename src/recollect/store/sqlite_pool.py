@@ -41,6 +41,7 @@ class Pool:
         self._synchronous = synchronous
         self._lock = threading.Condition()
         self._lent = 0
+        self._forking = False
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self._name, self._flags = self._target()
@@ -162,6 +163,7 @@ class Pool:
 
     def _borrow(self) -> apsw.Connection:
         with self._lock:
+            self._lock.wait_for(lambda: not self._forking)
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
             self._lent += 1
@@ -188,13 +190,16 @@ class Pool:
             self._lock.notify_all()
 
     def before_fork(self) -> None:
-        """Close every connection, and let nobody open one until the fork is done."""
+        """Let nobody open a connection until the fork is done, wait for those at work, and close the rest."""
         self._lock.acquire()
+        self._forking = True
         self._lock.wait_for(lambda: not self._lent, timeout=self.busy_timeout)
         while self._idle:
             self._idle.pop().close()
 
     def after_fork(self) -> None:
+        self._forking = False
+        self._lock.notify_all()
         self._lock.release()
 
     def _open(self) -> apsw.Connection:

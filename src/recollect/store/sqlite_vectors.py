@@ -13,20 +13,18 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.errors import EmbedderError
+from recollect.errors import EmbedderError, StoreCorrupt
+from recollect.forks import renew_after_fork
 from recollect.records import EVERYTHING, Filter, Match
 from recollect.store import sqlite_match
 from recollect.store.base import Model, Nearest, Unembedded
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, unpack
 
+METRIC = "cosine"
 BLOCK = 1024  # rids to a packed block; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
-
-_SELECT_UNEMBEDDED = (
-    "m.rid, case when m.title is null then m.content else m.title || char(10) || m.content end, m.updated_at"
-)
 
 
 class Vectors:
@@ -37,10 +35,11 @@ class Vectors:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._mirror: _Mirror | None = None
+        renew_after_fork(self)
 
     def pending(self, limit: int) -> list[Unembedded]:
-        sql = f"""
-            select {_SELECT_UNEMBEDDED}
+        sql = """
+            select m.rid, m.title, m.content
             from unembedded u
             cross join memories m on m.rid = u.rid
             where m.namespace = ? and m.deleted_at is null
@@ -51,8 +50,8 @@ class Vectors:
             return [Unembedded(*row) for row in fetch(connection, sql, (self._namespace, limit))]
 
     def without_vector(self, model: Model, after: int, limit: int) -> list[Unembedded]:
-        sql = f"""
-            select {_SELECT_UNEMBEDDED}
+        sql = """
+            select m.rid, m.title, m.content
             from memories m
             where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null
               and not exists (
@@ -73,10 +72,13 @@ class Vectors:
             connection.executemany(
                 """
                 insert into vectors(rid, model, vector)
-                select rid, ?2, ?3 from memories where rid = ?1 and updated_at = ?4
+                select rid, ?2, ?3 from memories where rid = ?1 and title is ?4 and content = ?5
                 on conflict (rid, model) do update set vector = excluded.vector
                 """,
-                [(text.key, number, half.tobytes(), text.stamp) for text, half in zip(texts, halves, strict=True)],
+                [
+                    (text.key, number, half.tobytes(), text.title, text.content)
+                    for text, half in zip(texts, halves, strict=True)
+                ],
             )
             connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
             self._pack_full_blocks(connection, number, model.dimensions)
@@ -99,24 +101,37 @@ class Vectors:
             )
 
     def drop_others(self, model: Model) -> int:
+        """Drop this namespace's vectors of other models; what is left with none waits for one."""
+        mine = "rid in (select rid from memories where namespace = :namespace)"
         with self._pool.writing() as connection:
-            number = _register(connection, model)
-            connection.execute("delete from vectors where model <> ?", (number,))
+            values = {"model": _register(connection, model), "namespace": self._namespace}
+            connection.execute(f"delete from vectors where model <> :model and {mine}", values)
             dropped = connection.changes()
-            connection.execute("delete from vector_blocks where model <> ?", (number,))
-            connection.execute("delete from models where model <> ?", (number,))
+            connection.execute("delete from vector_blocks where model <> :model and namespace = :namespace", values)
+            connection.execute(
+                f"""
+                insert or ignore into unembedded(rid)
+                select rid from memories where {mine} and rid not in (select rid from vectors)
+                """,
+                values,
+            )
+            connection.execute(
+                """
+                delete from models
+                where model not in (select model from vectors) and model not in (select model from vector_blocks)
+                  and model <> :model
+                """,
+                {"model": values["model"]},
+            )
             return dropped
-
-    def coverage(self, model: Model) -> tuple[int, int]:
-        mirror = self._current(model)
-        with self._pool.reading() as connection:
-            return (len(mirror.scan) if mirror else 0), _live(connection, self._namespace)
 
     def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, limit: int) -> Nearest:
         mirror = self._current(model)
         if mirror is None:
-            return Nearest([], complete=False)
-        return Nearest(self._nearest(mirror.scan, vector, filter, limit), mirror.complete)
+            with self._pool.reading() as connection:
+                total = _live(connection, self._namespace)
+            return Nearest([], total, total)
+        return Nearest(self._nearest(mirror.scan, vector, filter, limit), mirror.total - len(mirror.scan), mirror.total)
 
     def _nearest(self, scan: VectorScan, vector: NDArray[np.float32], filter: Filter, limit: int) -> list[Match]:
         if filter == EVERYTHING:
@@ -148,13 +163,21 @@ class Vectors:
 
     def _current(self, model: Model) -> "_Mirror | None":
         """The scan, brought up to what is committed now; None where the model has no vectors yet."""
-        with self._lock, self._pool.reading() as connection:
-            mirror = self._mirror
-            if mirror is not None and mirror.model == model and mirror.follow(connection):
-                return mirror
-        with self._lock, self._pool.snapshot() as connection:
-            self._mirror = _Mirror.load(connection, self._namespace, model)
-            return self._mirror
+        try:
+            with self._lock, self._pool.reading() as connection:
+                mirror = self._mirror
+                if mirror is not None and mirror.model == model and mirror.follow(connection):
+                    return mirror
+            with self._lock, self._pool.snapshot() as connection:
+                self._mirror = _Mirror.load(connection, self._namespace, model)
+                return self._mirror
+        except ValueError as exc:
+            raise StoreCorrupt(f"a stored vector is damaged ({exc}); `recollect check --repair` makes it anew") from exc
+
+    def after_fork(self) -> None:
+        """In a child: another thread of the parent may have held the lock, half-way through a change."""
+        self._lock = threading.Lock()
+        self._mirror = None
 
 
 class _Mirror:
@@ -163,17 +186,21 @@ class _Mirror:
     def __init__(self, namespace: str, model: Model, position: int) -> None:
         self.model = model
         self.scan = VectorScan(model.dimensions)
-        self.complete = True
-        self._all_embedded_at_load = True
+        self.total = 0  # how many memories there are to have a vector
         self._namespace = namespace
         self._position = position
 
     @classmethod
     def load(cls, connection: apsw.Connection, namespace: str, model: Model) -> "_Mirror | None":
-        known = value(connection, "select model, dimensions from models where name = ?", (model.name,))
+        known = value(connection, "select model, dimensions, metric from models where name = ?", (model.name,))
         if known is None:
             return None
         _same_dimensions(model, known[1])
+        if known[2] != METRIC:
+            raise EmbedderError(
+                f"the vectors of {model.name} were made to be compared by {known[2]}, not by {METRIC}: "
+                "`recollect reembed` with another name for the model makes them anew"
+            )
         position = value(connection, "select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
         blocks = fetch(
@@ -192,17 +219,20 @@ class _Mirror:
                 for place, (_, data) in enumerate(blocks)
             ]
         )
-        mirror.complete = mirror._all_embedded_at_load = len(mirror.scan) == _live(connection, namespace)
+        mirror.total = _live(connection, namespace)
         return mirror
 
     def follow(self, connection: apsw.Connection) -> bool:
-        """Take in what was logged since; False where the log no longer reaches back far enough."""
-        (_, waiting, _, _), *news = fetch(
+        """
+        Take in what was logged since; False where the log no longer reaches back far enough.
+
+        Memories are counted only while some are known to lack a vector of this model: texts that wait for one, or
+        logged ones that have none.
+        """
+        (_, total, _, _), *news = fetch(
             connection,
-            """
-            select 0, exists (
-                select 1 from unembedded u cross join memories m on m.rid = u.rid
-                where m.namespace = :namespace and m.deleted_at is null), null, null
+            f"""
+            select 0, case when :count or {_WAITING} then ({_LIVE}) end, null, null
             union all
             select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
                 m.rid is not null and m.deleted_at is null
@@ -212,13 +242,16 @@ class _Mirror:
             where l.seq > :position
             order by 1
             """,
-            {"namespace": self._namespace, "model": self.model.name, "position": self._position},
+            {
+                "namespace": self._namespace,
+                "model": self.model.name,
+                "position": self._position,
+                "count": self.total > len(self.scan),
+            },
         )
         if news and news[0][0] != self._position + 1:
             return False
         latest = {rid: vector for _, rid, vector, _ in news}
-        if any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
-            self._all_embedded_at_load = False
         gone = [rid for rid, vector in latest.items() if vector is None]
         come = [rid for rid, vector in latest.items() if vector is not None]
         if gone:
@@ -226,16 +259,23 @@ class _Mirror:
         if come:
             self.scan.put(np.array(come, np.int64), _halves([latest[rid] for rid in come], self.model.dimensions))
         self._position = news[-1][0] if news else self._position
-        if not self._all_embedded_at_load:
-            self._all_embedded_at_load = len(self.scan) == _live(connection, self._namespace)
-        self.complete = self._all_embedded_at_load and not waiting
+        if total is None and any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
+            total = _live(connection, self._namespace)
+        self.total = len(self.scan) if total is None else total
         return True
+
+
+_LIVE = "select count(*) from memories indexed by memories_scope where namespace = :namespace and deleted_at is null"
+_WAITING = """
+    exists (
+        select 1 from unembedded u cross join memories m on m.rid = u.rid
+        where m.namespace = :namespace and m.deleted_at is null)
+"""
 
 
 def _live(connection: apsw.Connection, namespace: str) -> int:
     """How many memories there are to have a vector, counted in the smallest index that knows."""
-    sql = "select count(*) from memories indexed by memories_scope where namespace = ? and deleted_at is null"
-    return int(value(connection, sql, (namespace,)))
+    return int(value(connection, _LIVE, {"namespace": namespace}))
 
 
 def _register(connection: apsw.Connection, model: Model) -> int:

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import unicodedata
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ import apsw
 # Scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese; and Hangul, whose particles
 # cling to the word before them.
 _UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
 )
 
@@ -54,6 +55,14 @@ def stems(text: str) -> list[str]:
     return list(found)
 
 
+def folded(text: str) -> str:
+    """A text in small letters and without accents, as the tokenizer compares it."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFD", text.lower())
+    return "".join(character for character in apart if not unicodedata.combining(character))
+
+
 def segments(*texts: str | None) -> str | None:
     """
     The runs of unspaced script in the texts as pairs of neighbouring characters; None where there are none.
@@ -61,8 +70,8 @@ def segments(*texts: str | None) -> str | None:
     A run ends with its last character alone, so that every character begins some token and a single one can be
     found as a prefix.
     """
-    pairs = [pair for text in texts if text and not text.isascii() for run in unspaced(text) for pair in _pairs(run)]
-    return " ".join(pairs) or None
+    whole = [unicodedata.normalize("NFC", text) for text in texts if text and not text.isascii()]
+    return " ".join(pair for text in whole for run in unspaced(text) for pair in _pairs(run)) or None
 
 
 def unspaced(text: str) -> list[str]:

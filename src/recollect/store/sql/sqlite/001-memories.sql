@@ -4,7 +4,7 @@
 
 create table memories (
   rid integer primary key autoincrement,  -- never reused: indexes and vectors join on it
-  id text not null unique,
+  id text not null,
   namespace text not null,
   project text,
   content text not null check (length(content) > 0),
@@ -22,7 +22,8 @@ create table memories (
   created_at integer not null,
   updated_at integer not null,
   reinforced_at integer not null,
-  deleted_at integer
+  deleted_at integer,
+  unique (namespace, id)
 ) strict;
 
 -- The same text twice in one project is one memory, whichever process comes first.
@@ -31,7 +32,7 @@ create index memories_by_time on memories(namespace, created_at, rid);
 -- Which memories pass a filter, answered without touching their text.
 create index memories_scope on memories(namespace, project, sector, tier, kind, source, created_at, salience)
   where deleted_at is null;
-create index memories_by_short_id on memories(substr(id, -8));
+create index memories_by_ending on memories(namespace, substr(id, -6));
 create index memories_forgotten on memories(deleted_at) where deleted_at is not null;
 
 create table memory_tags (

@@ -1,0 +1,55 @@
+"""From what the legs found to what ranking looks at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recollect.rank.fuse import Candidate
+from recollect.records import Row
+from recollect.retrieve.legs import Found
+from recollect.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Everything a leg found, with its row; `too_far` counts what was not near enough to count as found."""
+
+    candidates: Sequence[Candidate]
+    rows: dict[int, Row]
+    too_far: int
+
+
+def gather(store: Store, found: Found) -> Candidates:
+    """Read the rows of what was found, once, and put the legs' numbers beside them."""
+    by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
+    keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
+    rows = store.rows(keys, found.model, found.question) if keys else []
+    by_meaning = _places(found, rows)
+    candidates = []
+    for row in rows:
+        place, match = by_word.get(row.key, (None, None))
+        if match or row.key in by_meaning:
+            candidates.append(
+                Candidate(
+                    key=row.key,
+                    bm25=match.score if match else None,
+                    keyword_rank=place,
+                    whole=match.whole if match else False,
+                    coverage=match.coverage if match else 0.0,
+                    similarity=row.similarity,
+                    vector_rank=by_meaning.get(row.key),
+                    created_at=row.created_at,
+                    updated_at=row.updated_at,
+                    salience=row.salience,
+                    sector=row.sector,
+                )
+            )
+    return Candidates(candidates, {row.key: row for row in rows}, found.too_far + len(rows) - len(candidates))
+
+
+def _places(found: Found, rows: Sequence[Row]) -> dict[int, int]:
+    """The places of what the vector leg found, by exact similarity: the leg itself estimates."""
+    near = {match.key for match in found.vector}
+    exact = [(row.similarity, row.key) for row in rows if row.key in near and row.similarity is not None]
+    exact.sort(key=lambda entry: (-entry[0], entry[1]))
+    near_enough = [key for similarity, key in exact if found.floor is None or similarity >= found.floor]
+    return {key: place for place, key in enumerate(near_enough, 1)}
