@@ -82,7 +82,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-million", dest="million", action="store_false", help="leave the million vectors out")
     parser.add_argument("--quick", action="store_true", help="2k and 10k memories, few questions: a smoke run")
     parser.add_argument("--real", action="store_true", help="embed every text of the databases, derive no vectors")
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="holds the folder locomo")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="holds the folder locomo")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench"), metavar="DIR",
                         help="keeps what was built between runs (default %(default)s; 100k take 500 MB)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")

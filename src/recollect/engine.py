@@ -149,6 +149,7 @@ class Recollect:
 
     def restore(self, id: str) -> Memory:
         """Bring a forgotten memory back."""
+        self._vectorizer.expect_backlog()
         return self._store.restore(_id(id))
 
     def purge(self, *, before: datetime | str | float | None = None) -> int:

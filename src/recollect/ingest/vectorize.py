@@ -59,6 +59,10 @@ class Vectorizer:
         except (EmbedderError, StoreError):  # the text is kept; an error would ask for it once more
             self._backlog = True
 
+    def expect_backlog(self) -> None:
+        """Have the next write look for texts that wait, as a restored one may."""
+        self._backlog = True
+
     def give_all(self, progress: Progress | None = None) -> int:
         """
         A vector of this model for every live text that has none. What is done stays done if this is stopped.

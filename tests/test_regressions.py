@@ -1,0 +1,392 @@
+"""Bugs that were there once, each by what a user saw of it."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import recollect
+from conftest import FailingEmbedder, HashingEmbedder
+from processes import FORK_OPTIONS, ending, forks, running
+from recollect import EmbedderError, InvalidInput, NotFound, Recollect, StoreCorrupt, StoreError
+
+
+class TestWalls:
+    def test_hits_do_not_vanish_when_another_namespace_appears(self, path: Path) -> None:
+        with (
+            recollect.open(path, embedder="none", namespace="anna") as anna,
+            recollect.open(path, embedder="none", namespace="ben") as ben,
+        ):
+            anna.add_many(f"long story number {n} in which at some point a fox appears" for n in range(5))
+            assert len(anna.search("fox")) == 5
+
+            ben.add_many(f"fox fox {n}" for n in range(200))
+
+            assert len(anna.search("fox")) == 5
+
+    def test_pruning_leaves_the_vectors_of_other_namespaces_and_a_sound_database(self, path: Path) -> None:
+        with (
+            recollect.open(path, embedder=HashingEmbedder("a"), namespace="anna") as anna,
+            recollect.open(path, embedder=HashingEmbedder("b"), namespace="ben") as ben,
+        ):
+            forgotten = anna.add("forgotten")
+            anna.forget(forgotten.id)
+            anna.add("hers")
+            ben.add("his")
+
+            anna.reembed(HashingEmbedder("c"), prune=True)
+
+            assert ben.stats().models == {"b": 1}
+            assert anna.stats().models == {"c": 1}
+            assert anna.check().problems == ()
+            anna.restore(forgotten.id)
+            anna.add("one more")
+            assert anna.stats().models == {"c": 3}
+
+    def test_an_id_taken_in_another_namespace_is_free_in_this_one(self, path: Path) -> None:
+        with (
+            recollect.open(path, embedder="none", namespace="anna") as anna,
+            recollect.open(path, embedder="none", namespace="ben") as ben,
+        ):
+            anna.add("hers", id="note-001")
+            ben.add("his", id="note-001")
+
+            assert (anna.get("note-001").content, ben.get("note-001").content) == ("hers", "his")
+
+
+class TestFindingEverything:
+    def test_a_large_page_is_filled_in_a_large_store(self, memory: Recollect) -> None:
+        memory.add_many(f"{'red' if n % 3 else 'red fox'} number {n} and other words" for n in range(9000))
+
+        assert len(memory.search("red fox", mode="keyword", limit=1000)) == 1000
+
+    def test_words_left_out_come_back_for_a_page_of_a_hundred(self, memory: Recollect) -> None:
+        memory.add_many(f"a zebra {n}" for n in range(25))
+        memory.add_many(f"the number {n}" for n in range(100))
+
+        assert len(memory.search("the zebra", mode="keyword", limit=100)) == 100
+
+    @pytest.mark.parametrize("grammar", ["auto", "or", "and", "or_prefix", "fts5"])
+    def test_thousands_of_different_characters_without_a_space_are_no_error(
+        self, memory: Recollect, grammar: str
+    ) -> None:
+        text = "".join(chr(0x4E00 + n) for n in range(3000))
+        memory.add(text)
+
+        memory.search(text, grammar=grammar)
+
+    def test_an_identifier_far_into_a_long_memory_is_found_first_and_shown(self, memory: Recollect) -> None:
+        memory.add_many(f"a note about {n}" for n in range(20))
+        wanted = memory.add("filler words " * 3000 + "then QX7731 was noted " + "and so on " * 100)
+
+        hit = memory.search("QX7731 note", mode="keyword")[0]
+
+        assert hit.memory.id == wanted.id
+        assert "<mark>QX7731</mark>" in hit.snippet
+        assert hit.relevance > 0.5
+
+    def test_in_a_store_of_two_the_right_memory_is_relevant(self, memory: Recollect) -> None:
+        memory.add("we deploy every Friday")
+        memory.add("lunch is at noon")
+
+        hit = memory.search("deploy frequency")[0]
+
+        assert hit.memory.content.startswith("we deploy")
+        assert hit.score > 0.1
+
+    def test_beginnings_with_accents_cover_what_they_find(self, memory: Recollect) -> None:
+        memory.add("a crème brûlée recipe")
+
+        for query in ("crèm*", '"crème brû"*', "Brûl*"):
+            assert memory.search(query, mode="keyword")[0].relevance > 0.5
+
+    def test_korean_and_japanese_in_decomposed_form_are_found(self, memory: Recollect) -> None:
+        import unicodedata
+
+        for word in ("서울", "がぎ"):
+            memory.add(unicodedata.normalize("NFD", f"{word} x"))
+            assert len(memory.search(word, mode="keyword")) == 1
+
+    def test_a_quoted_chinese_phrase_stays_together(self, memory: Recollect) -> None:
+        memory.add("我们部署在周五")
+        memory.add("部署很难，现在")
+
+        assert len(memory.search('"部署在"', mode="keyword")) == 1
+
+    def test_dot_net_is_not_the_net(self, memory: Recollect) -> None:
+        memory.add("net income rose, net of tax")
+        wanted = memory.add("the service that nobody likes to touch is written in .NET 8")
+
+        assert memory.search(".NET", mode="keyword")[0].memory.id == wanted.id
+
+    def test_an_empty_list_is_no_filter_for_everything(self, memory: Recollect) -> None:
+        memory.add("x", project="secret")
+
+        with pytest.raises(InvalidInput, match="empty list"):
+            memory.search("x", project=[])
+
+
+class TestSnippets:
+    @pytest.mark.parametrize(
+        "content",
+        ["部署" * 8000, "A" * 15_000 + " needle", "e\u0301" * 1000, "word " * 5000, "x" * 999_999],
+        ids=["one run", "one word", "accents", "many words", "a million"],
+    )
+    def test_a_snippet_is_short_whatever_the_memory_is(self, hashed: Recollect, content: str) -> None:
+        hashed.add(content)
+
+        hit = hashed.search("needle 部署 word", noise_floor=False)[0]
+
+        assert len(hit.snippet.replace("<mark>", "").replace("</mark>", "")) < 400
+
+
+class TestManyAtOnce:
+    def test_an_error_of_the_items_own_iterator_keeps_what_came_before(self, memory: Recollect) -> None:
+        def items() -> Any:
+            yield "one"
+            yield "two"
+            raise OSError("the disk went away")
+
+        with pytest.raises(OSError, match="went away"):
+            memory.add_many(items())
+
+        assert len(memory.list()) == 2
+
+    def test_an_id_that_is_taken_is_named_by_its_item_and_the_ones_before_are_kept(self, memory: Recollect) -> None:
+        memory.add("there already", id="taken-id")
+
+        with pytest.raises(InvalidInput, match="item 3 cannot be added: the id taken-id"):
+            memory.add_many(["one", "two", {"content": "three", "id": "taken-id"}, "four"])
+
+        assert sorted(m.content for m in memory.list()) == ["one", "there already", "two"]
+
+
+class TestModels:
+    def test_a_text_the_model_refuses_does_not_starve_the_others(self, path: Path) -> None:
+        class Picky(HashingEmbedder):
+            def embed(self, texts: Sequence[str]) -> list[list[float]]:
+                if any("poison" in text for text in texts):
+                    raise ValueError("not this one")
+                return super().embed(texts)
+
+        with recollect.open(path, embedder=Picky()) as memory:
+            memory.add_many(["one", "poison", "three", "four"])
+            assert memory.stats().vectors == 3
+
+            with pytest.raises(EmbedderError, match="1 texts could not be embedded"):
+                memory.reembed()
+            memory.add("five")
+            assert memory.stats().vectors == 4
+
+    def test_a_model_that_refuses_everything_is_not_asked_for_every_text(self, path: Path) -> None:
+        class Broken(HashingEmbedder):
+            def embed(self, texts: Sequence[str]) -> list[list[float]]:
+                self.calls += 1
+                raise ValueError("never")
+
+        model = Broken()
+        with recollect.open(path, embedder=model) as memory:
+            memory.add_many(f"memory {n}" for n in range(256))
+
+            assert memory.stats().memories == 256
+            assert model.calls < 60
+
+    def test_a_tag_changed_while_the_text_is_embedded_does_not_cost_the_vector(self, path: Path) -> None:
+        class Slow(HashingEmbedder):
+            def embed(self, texts: Sequence[str]) -> list[list[float]]:
+                with recollect.open(path, embedder="none") as other:
+                    for one in other.list():
+                        other.update(one.id, tags=["changed"])
+                return super().embed(texts)
+
+        with recollect.open(path, embedder=Slow()) as memory:
+            memory.add("a text")
+
+            assert memory.stats().vectors == 1
+
+    def test_a_text_changed_while_it_is_embedded_does_not_get_the_old_vector(self, path: Path) -> None:
+        class Slow(HashingEmbedder):
+            def embed(self, texts: Sequence[str]) -> list[list[float]]:
+                with recollect.open(path, embedder="none") as other:
+                    for one in other.list(tags="late"):
+                        other.update(one.id, content="something else entirely", tags=[])
+                return super().embed(texts)
+
+        with recollect.open(path, embedder=Slow()) as memory:
+            memory.add("the first text", tags=["late"])
+
+            assert memory.stats().pending == 0
+            assert memory.search("something else entirely", mode="semantic")[0].similarity == pytest.approx(1, abs=1e-3)
+
+    def test_numbers_are_shown_though_the_provider_is_away(self, path: Path) -> None:
+        with recollect.open(path, embedder="ollama:unknown-model") as memory:
+            assert memory.stats().model == "ollama:unknown-model"
+
+    def test_every_lost_vector_is_made_again_by_a_repair(self, path: Path) -> None:
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            memory.add_many(f"memory {n}" for n in range(600))
+            raw = apsw.Connection(str(path))
+            raw.execute("update vectors set vector = zeroblob(128)")
+            raw.close()
+            assert not memory.check().ok
+
+            assert memory.check(repair=True).ok
+            assert memory.stats().pending == 0
+            assert memory.check().problems == ()
+
+    def test_a_damaged_vector_says_how_to_mend_it(self, path: Path) -> None:
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            memory.add("a text")
+        raw = apsw.Connection(str(path))
+        raw.execute("update vectors set vector = x'00'")
+        raw.close()
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            with pytest.raises(StoreCorrupt, match="check --repair"):
+                memory.search("a text")
+            assert memory.check(repair=True).ok
+            assert len(memory.search("a text")) == 1
+
+    def test_what_was_held_back_by_similarity_is_counted(self, hashed: Recollect) -> None:
+        hashed.add("red fox")
+
+        results = hashed.search("blue dog", mode="semantic", min_similarity=0.9)
+
+        assert len(results) == 0
+        assert results.hidden == {"min_similarity": 1}
+
+
+class TestClosingAndForking:
+    def test_searching_a_closed_memory_is_a_clear_error(self, path: Path) -> None:
+        memory = recollect.open(path, embedder=HashingEmbedder())
+        memory.add("x")
+        memory.search("x")
+        memory.close()
+
+        with pytest.raises(StoreError, match="has been closed"):
+            memory.search("x")
+
+    def test_changing_the_model_while_others_search_disturbs_nobody(self, path: Path) -> None:
+        errors: list[Exception] = []
+        stop = threading.Event()
+
+        def search(memory: Recollect) -> None:
+            while not stop.is_set():
+                try:
+                    memory.search("memory")
+                except Exception as exc:
+                    errors.append(exc)
+
+        with recollect.open(path, embedder=HashingEmbedder("first")) as memory:
+            memory.add_many(f"memory {n}" for n in range(50))
+            threads = [threading.Thread(target=search, args=[memory]) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for n in range(10):
+                memory.reembed(HashingEmbedder(f"model {n}"))
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+        assert errors == []
+
+    SEARCHING = """
+        import os, sys, threading, recollect
+        from conftest import HashingEmbedder
+        memory = recollect.open(sys.argv[1], embedder=HashingEmbedder())
+        memory.add_many(f"memory {n}" for n in range(100))
+        stop = threading.Event()
+        def search():
+            while not stop.is_set():
+                memory.search("memory")
+        threads = [threading.Thread(target=search) for _ in range(4)]
+        [thread.start() for thread in threads]
+        for _ in range(15):
+            child = os.fork()
+            if child == 0:
+                found = len(memory.search("memory", limit=5))
+                os._exit(0 if found == 5 else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        stop.set()
+        [thread.join() for thread in threads]
+        print("done")
+    """
+
+    @forks
+    def test_a_child_forked_while_other_threads_search_can_search(self, path: Path) -> None:
+        with running(self.SEARCHING, path, options=FORK_OPTIONS) as process:
+            assert ending(process) == (0, "done\n")
+
+
+class TestWrongTypes:
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda m: m.get(123),
+            lambda m: m.get(None),
+            lambda m: m.list(cursor=5),
+            lambda m: m.list(cursor="9" * 30 + ":1"),
+            lambda m: m.list(limit=10**30),
+            lambda m: m.search("x", columns=5),
+            lambda m: m.search("x", columns={"colour": 1}),
+            lambda m: m.search("x", sector_boosts=5),
+            lambda m: m.search("x", match_words={"keyword": "k"}),
+            lambda m: m.search("x", recency={"weight": "x"}),
+            lambda m: m.search("x", recency={"form": "bogus"}),
+            lambda m: m.search("x", strict_fallback="maybe"),
+            lambda m: m.search("x", k=1.5),
+            lambda m: m.add("x", metadata={"deep": _deep()}),
+            lambda m: recollect.open(123),
+            lambda m: recollect.open(b"abc"),
+            lambda m: recollect.open("postgresql://localhost/x"),
+            lambda m: recollect.open(":memory:", threads="4"),
+        ],
+    )
+    def test_they_are_refused_with_our_own_error(self, memory: Recollect, call: Any) -> None:
+        with pytest.raises(InvalidInput):
+            call(memory)
+
+    def test_a_memory_in_memory_may_be_opened_read_only(self) -> None:
+        with recollect.open(":memory:", read_only=True, embedder="none") as memory:
+            assert len(memory.list()) == 0
+
+    def test_getting_a_forgotten_memory_says_that_it_was_forgotten(self, memory: Recollect) -> None:
+        added = memory.add("x")
+        memory.forget(added.id)
+
+        with pytest.raises(NotFound, match="was forgotten"):
+            memory.get(added.id)
+
+
+def _deep() -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
+def test_an_incomplete_store_is_searched_in_at_most_six_statements_too(path: Path) -> None:
+    model = FailingEmbedder()
+    model.broken = False
+    seen: list[str] = []
+
+    def hook(connection: apsw.Connection) -> None:
+        connection.exec_trace = lambda cursor, sql, bindings: seen.append(sql) or True
+
+    apsw.connection_hooks.append(hook)
+    try:
+        with recollect.open(path, embedder=model) as memory:
+            memory.add_many({"content": f"memory {n}", "project": f"p{n % 3}"} for n in range(300))
+            model.broken = True
+            memory.add("no vector for this")
+            model.broken = False
+            memory.search("memory", project="p1")
+            seen.clear()
+            results = memory.search("memory", project="p1")
+    finally:
+        apsw.connection_hooks.remove(hook)
+
+    assert "1 of 301 memories have no vector" in (results.degraded or "")
+    assert len(seen) <= 6
