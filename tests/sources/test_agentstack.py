@@ -1,33 +1,16 @@
 """AgentStack's ADR-005 (seed 002): vectors first, words where they end; profile="semantic-first"."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import recollect
 from conftest import FailingEmbedder
+from placed import PlacedEmbedder, contents
 from recollect import NotFound, Recollect
 from recollect.embed import resolve
 from recollect.records import Results
-
-
-def contents(results: Results) -> list[str]:
-    return [hit.memory.content for hit in results]
-
-
-class PlacedEmbedder:
-    """`@0.8 some text` has a cosine of 0.8 with any question."""
-
-    model_id, dimensions = "placed-2", 2
-
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return [self._one(text) for text in texts]
-
-    @staticmethod
-    def _one(text: str) -> list[float]:
-        cosine = float(text[1:].split()[0]) if text.startswith("@") else 1.0
-        return [cosine, (1 - cosine * cosine) ** 0.5]
 
 
 @pytest.fixture

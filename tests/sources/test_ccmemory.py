@@ -10,16 +10,13 @@ import pytest
 
 import recollect
 from conftest import HashingEmbedder
+from placed import contents
 from recollect import Recollect
 from recollect.profiles import SECTOR_BOOSTS
 from recollect.records import SECTORS, Hit, Results
 
 AUTHENTICATION = "The authentication module handles user login and JWT tokens"
 MIGRATIONS = "Database migrations are run with the migrate command"
-
-
-def contents(results: Results) -> list[str]:
-    return [hit.memory.content for hit in results]
 
 
 class TestFTS5Search:

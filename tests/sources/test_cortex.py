@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 import recollect
+from placed import contents
 from recollect import EmbedderUnavailable, Recollect, StoreError
 from recollect.embed.local import LocalEmbedder
 from recollect.records import Results
@@ -22,10 +23,6 @@ FRIDAY = "We deployed the hotfix: Friday deployments are a process of minutes"
 SHIPPING = "Shipping to customers needs a signed release"
 LUNCH = "Lunch is at noon"
 NOTES = (PROCESS, STAGING, FRIDAY, SHIPPING, LUNCH)
-
-
-def contents(results: Results) -> list[str]:
-    return [hit.memory.content for hit in results]
 
 
 def days_ago(days: float) -> datetime:

@@ -1,38 +1,20 @@
 """mcb's memory search (seed 000): triggers, rank fusion that needs no tuning, no ghosts, no N+1; profile="rank"."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
 import recollect
+from placed import PlacedEmbedder, contents
 from recollect import Recollect
-from recollect.records import Results
-
-
-def contents(results: Results) -> list[str]:
-    return [hit.memory.content for hit in results]
-
-
-class PlacedEmbedder:
-    """`@1 some text` lies 1 step away from any question, `@2` farther, and so on."""
-
-    model_id, dimensions = "placed-2", 2
-
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return [self._one(text) for text in texts]
-
-    @staticmethod
-    def _one(text: str) -> list[float]:
-        angle = 0.1 * float(text[1:].split()[0]) if text.startswith("@") else 0.0
-        return [math.cos(angle), math.sin(angle)]
 
 
 @pytest.fixture
 def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), profile="rank") as memory:
+    with recollect.open(path, embedder=PlacedEmbedder(steps=True), profile="rank") as memory:
         yield memory
 
 
@@ -205,7 +187,7 @@ class TestStatements:
         self, statements: list[str], tmp_path: Path
     ) -> None:
         counts: dict[tuple[str, int], int] = {}
-        with recollect.open(tmp_path / "counted.db", embedder=PlacedEmbedder(), profile="rank") as memory:
+        with recollect.open(tmp_path / "counted.db", embedder=PlacedEmbedder(steps=True), profile="rank") as memory:
             memory.add_many(f"@{n % 30} observation {n} of the walrus" for n in range(300))
             for mode in ("keyword", "semantic", "hybrid"):
                 for limit in (1, 10, 100):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -10,35 +10,17 @@ import pytest
 
 import recollect
 from conftest import FailingEmbedder
+from placed import PlacedEmbedder, contents
 from recollect import Recollect
-from recollect.records import Results
 
 ROSES = "Roses are pruned in February"
 TOMATOES = "Tomatoes need a pruned stem and a lot of sun"
 COMPOST = "The compost heap is behind the shed"
 
 
-def contents(results: Results) -> list[str]:
-    return [hit.memory.content for hit in results]
-
-
-class PlacedEmbedder:
-    """`@3 some text` lies three tenths of a radian away from any question."""
-
-    model_id, dimensions = "placed-2", 2
-
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return [self._one(text) for text in texts]
-
-    @staticmethod
-    def _one(text: str) -> list[float]:
-        angle = 0.1 * float(text[1:].split()[0]) if text.startswith("@") else 0.0
-        return [math.cos(angle), math.sin(angle)]
-
-
 @pytest.fixture
 def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), profile="notes") as memory:
+    with recollect.open(path, embedder=PlacedEmbedder(steps=True), profile="notes") as memory:
         yield memory
 
 
@@ -190,7 +172,7 @@ class TestSearch:
     def test_a_missing_database_gives_an_empty_list_and_stays_missing(self, tmp_path: Path) -> None:
         missing = tmp_path / "no" / "such" / "memory.db"
 
-        with recollect.open(missing, read_only=True, embedder=PlacedEmbedder()) as memory:
+        with recollect.open(missing, read_only=True, embedder=PlacedEmbedder(steps=True)) as memory:
             assert list(memory.search("heron", profile="notes")) == []
         assert list(tmp_path.iterdir()) == []
 
@@ -210,7 +192,7 @@ class TestSearch:
             hit.score = 2.0  # type: ignore[misc]
 
     def test_the_file_is_let_go_of_when_the_memory_is_closed(self, path: Path) -> None:
-        with recollect.open(path, embedder=PlacedEmbedder()) as memory:
+        with recollect.open(path, embedder=PlacedEmbedder(steps=True)) as memory:
             memory.add("@1 heron")
             memory.search("heron")
 
