@@ -123,7 +123,7 @@ def _scan(corpus: Corpus, size: int) -> tuple[Vectors, VectorScan]:
         matrix[part], codes[part] = vectors, encode(vectors.astype(np.float16))  # as a database keeps them
         filled += len(vectors)
     scan = VectorScan(matrix.shape[1])
-    scan.load([(np.arange(1, size + 1), codes)])
+    scan.load([(np.arange(1, size + 1), codes)], size)
     return matrix, scan
 
 

@@ -24,7 +24,7 @@ def clustered(count: int, dimensions: int = 384) -> Any:
 
 def loaded(unit: Any) -> VectorScan:
     scan = VectorScan(unit.shape[1])
-    scan.load([(np.arange(len(unit)), encode(unit))])
+    scan.load([(np.arange(len(unit)), encode(unit))], len(unit))
     return scan
 
 
@@ -72,7 +72,7 @@ def test_any_sequence_of_writes_is_searched_as_brute_force_would(steps: Any, que
         keys = np.array([key for key, _ in rows], np.int64)
         raw = np.array([vector for _, vector in rows], np.float16).reshape(-1, 3)
         if verb == "load":
-            scan.load([(keys, encode(raw))])
+            scan.load([(keys, encode(raw))], len(keys))
             model = {}
         else:
             scan.put(keys, raw)
@@ -205,7 +205,7 @@ def test_an_array_taken_over_by_load_is_never_written() -> None:
     codes = encode(clustered(10, 8))
     before = codes.copy()
     scan = VectorScan(8)
-    scan.load([(np.arange(10), codes)])
+    scan.load([(np.arange(10), codes)], 10)
 
     scan.put([3, 11], np.ones((2, 8), np.float16))
     scan.remove([4])
@@ -233,7 +233,7 @@ def test_a_packed_block_comes_back_as_views_and_can_be_loaded(rows: int) -> None
     assert (again[1] == codes).all()
     assert not again[1].flags.owndata
     scan = VectorScan(5)
-    scan.load([again])
+    scan.load([again], len(again[0]))
     scan.put([7], np.ones((1, 5), np.float16))
     assert len(scan) == rows + 1
 
@@ -252,9 +252,9 @@ def test_shapes_that_do_not_fit_are_refused_and_change_nothing() -> None:
     with pytest.raises(ValueError, match="fit"):
         scan.put([1], np.ones((1, 7), np.float16))
     with pytest.raises(ValueError, match="fit"):
-        scan.load([(np.arange(2), np.ones((2, 7), np.int8))])
+        scan.load([(np.arange(2), np.ones((2, 7), np.int8))], 2)
     with pytest.raises(ValueError, match="ascend"):
-        scan.load([(np.array([1, 1]), np.ones((2, 8), np.int8))])
+        scan.load([(np.array([1, 1]), np.ones((2, 8), np.int8))], 2)
     with pytest.raises(ValueError, match="compared"):
         scan.nearest(np.ones(7, np.float32), 1)
     with pytest.raises(ValueError, match="fit"):

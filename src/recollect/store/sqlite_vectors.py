@@ -7,7 +7,7 @@ namespace, in each of these statements.
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import apsw
 import numpy as np
@@ -19,7 +19,7 @@ from recollect.records import EVERYTHING, Filter, Match
 from recollect.store import sqlite_match
 from recollect.store.base import Model, Nearest, Unembedded
 from recollect.store.sqlite_pool import Pool, fetch, value
-from recollect.store.vectors import VectorScan, encode, pack, unpack
+from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
 
 METRIC = "cosine"
 BLOCK = 1024  # rids to a packed block; the triggers' `rid >> 10`
@@ -203,24 +203,28 @@ class _Mirror:
             )
         position = value(connection, "select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
-        blocks = fetch(
-            connection,
-            "select block, data from vector_blocks where model = ? and namespace = ? order by block",
-            (known[0], namespace),
-        )
-        loose = [block for block, data in blocks if data is None]
-        keys, halves = _read_rows(connection, namespace, known[0], model.dimensions, loose)
-        codes, edges = encode(halves), np.searchsorted(keys, [block << 10 for block, _ in blocks] + [2**62])
-        mirror.scan.load(
-            [
-                unpack(data, model.dimensions)
-                if data is not None
-                else (keys[edges[place] : edges[place + 1]], codes[edges[place] : edges[place + 1]])
-                for place, (_, data) in enumerate(blocks)
-            ]
-        )
+        mirror._read_blocks(connection, known[0])
         mirror.total = _live(connection, namespace)
         return mirror
+
+    def _read_blocks(self, connection: apsw.Connection, number: int) -> None:
+        """Packed blocks one by one, so that none is held twice; the rows of open ones in their places between them."""
+        owner = (number, self._namespace)
+        sizes = fetch(connection, f"select block, length(data) {_BLOCKS}", owner)
+        loose = [block for block, size in sizes if size is None]
+        keys, halves = _read_rows(connection, self._namespace, number, self.model.dimensions, loose)
+        codes = encode(halves)
+
+        def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
+            for block, data in connection.execute(f"select block, data {_BLOCKS}", owner):
+                if data is None:
+                    here = slice(*np.searchsorted(keys, [block << 10, (block + 1) << 10]))
+                    yield keys[here], codes[here]
+                else:
+                    yield unpack(data, self.model.dimensions)
+
+        packed = sum(size // row_bytes(self.model.dimensions) for _, size in sizes if size is not None)
+        self.scan.load(parts(), packed + len(keys))
 
     def follow(self, connection: apsw.Connection) -> bool:
         """
@@ -265,6 +269,7 @@ class _Mirror:
         return True
 
 
+_BLOCKS = "from vector_blocks where model = ? and namespace = ? order by block"
 _LIVE = "select count(*) from memories indexed by memories_scope where namespace = :namespace and deleted_at is null"
 _WAITING = """
     exists (

@@ -7,7 +7,7 @@ each row uses the whole range of an int8.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,9 +40,14 @@ def pack(keys: Keys, codes: Codes) -> bytes:
     return keys.astype("<i8").tobytes() + codes.astype(np.int8).tobytes()
 
 
+def row_bytes(dimensions: int) -> int:
+    """How much a packed row takes."""
+    return KEY_BYTES + dimensions
+
+
 def unpack(blob: bytes, dimensions: int) -> tuple[Keys, Codes]:
     """What `pack` packed, as views into the blob."""
-    count, rest = divmod(len(blob), KEY_BYTES + dimensions)
+    count, rest = divmod(len(blob), row_bytes(dimensions))
     if rest:
         raise ValueError(f"a blob of {len(blob)} bytes does not hold whole rows of {dimensions} dimensions")
     keys = np.frombuffer(blob, "<i8", count).astype(np.int64, copy=False)
@@ -65,18 +70,17 @@ class VectorScan:
     def __len__(self) -> int:
         return self._state.live
 
-    def load(self, parts: Sequence[tuple[Keys, Codes]]) -> None:
-        """Replace everything with these parts, copied into one. Keys ascend through all of them."""
-        count = sum(len(keys) for keys, _ in parts)
+    def load(self, parts: Iterable[tuple[Keys, Codes]], count: int) -> None:
+        """Replace everything with these parts, `count` rows in all, copied into one; keys ascend through all."""
         keys, codes = np.empty(count + BLOCK, np.int64), np.empty((count + BLOCK, self.dimensions), np.int8)
         end = 0
         for some_keys, some_codes in parts:
             start, end = end, end + len(some_keys)
-            if some_codes.shape != (len(some_keys), self.dimensions):
-                raise ValueError(f"{len(some_keys)} keys of {self.dimensions} dimensions do not fit {some_codes.shape}")
+            if end > count or some_codes.shape != (len(some_keys), self.dimensions):
+                raise ValueError(f"{len(some_keys)} keys and codes {some_codes.shape} do not fit")
             keys[start:end], codes[start:end] = some_keys, some_codes
-        if not _ascend(keys[:count]):
-            raise ValueError("keys have to ascend, each there once")
+        if end != count or not _ascend(keys[:count]):
+            raise ValueError("keys have to ascend, each there once, and as many as announced")
         state = _State.sorted(keys, codes, count)
         with self._write:
             self._state = state
