@@ -1,5 +1,10 @@
 """The first minute: a small memory of a software project, and three questions to it."""
 
+import os
+import shutil
+import sys
+from pathlib import Path
+
 import click
 
 from recollect.cli.options import style
@@ -56,6 +61,15 @@ def demo_command() -> None:
                 click.echo(hit_text(place, hit, paint, explain=True))
             click.echo(f"    {paint(remark, fg='green')}  {paint(f'({results.took_ms:.1f} ms)', dim=True)}\n")
     click.echo("Nothing was kept, and nothing left this machine. Now with your own memories:\n")
-    click.echo('  recollect add "what you want remembered" --project NAME --tag TAG')
-    click.echo('  recollect search "what you want to know"')
-    click.echo("  recollect --help")
+    command = _command()
+    click.echo(f'  {command} add "what you want remembered" --project NAME --tag TAG')
+    click.echo(f'  {command} search "what you want to know"')
+    click.echo(f"  {command} --help")
+
+
+def _command() -> str:
+    """How this program can be called from here: by its name, or by the path it was called with."""
+    called = Path(sys.argv[0])
+    if called.name != "recollect" or shutil.which("recollect"):
+        return "recollect"
+    return os.path.relpath(called) if called.is_relative_to(Path.cwd()) else str(called)
