@@ -381,6 +381,33 @@ class TestCost:
 
         assert max(counts) <= 6
 
+    @pytest.mark.parametrize("filters", [{}, {"project": "api"}, {"tags": "rare"}, {"sector": "semantic"}])
+    def test_no_statement_of_a_search_walks_through_every_memory(self, path: Any, filters: dict[str, Any]) -> None:
+        seen: list[tuple[str, Any]] = []
+
+        def hook(connection: apsw.Connection) -> None:
+            connection.exec_trace = lambda cursor, sql, bindings: seen.append((sql, bindings)) or True
+
+        apsw.connection_hooks.append(hook)
+        try:
+            with recollect.open(path, embedder=HashingEmbedder()) as memory:
+                memory.add_many(
+                    {"content": f"note {n} on foxes", "project": ["api", "web"][n % 2]} for n in range(2500)
+                )
+                memory.search("warm up")
+                seen.clear()
+                memory.search("what about the foxes note", **filters)
+        finally:
+            apsw.connection_hooks.remove(hook)
+
+        plain = apsw.Connection(str(path))
+        plans = [row[3] for sql, values in seen for row in plain.execute(f"explain query plan {sql}", values)]
+        plain.close()
+        assert plans
+        assert [
+            plan for plan in plans if "memories_by_time" in plan or plan.startswith(("SCAN m ", "SCAN memories "))
+        ] == []
+
     def test_searching_writes_nothing(self, path: Any) -> None:
         with recollect.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the zebra is striped")

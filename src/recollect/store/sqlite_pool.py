@@ -62,7 +62,8 @@ class Pool:
         name = "file:" + quote(str(file.absolute()))
         if not self.read_only:
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
+                # A folder made for memories is nobody else's business.
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
             return name, flags | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
