@@ -128,8 +128,45 @@ class TestFindingEverything:
         with pytest.raises(InvalidInput, match="empty list"):
             memory.search("x", project=[])
 
+    @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+    def test_scripts_the_model_does_not_know_are_not_all_alike(self, understanding: Recollect, mode: str) -> None:
+        understanding.add("ราชอาณาจักรไทย")
+
+        for question in ("ქართული", "አማርኛ", "🚀🎉"):
+            found = understanding.search(question, mode=mode, on_no_vector="keyword", noise_floor=False)
+            assert [hit.relevance for hit in found if hit.relevance > 0.5] == []
+
+    def test_only_what_holds_the_symbols_is_relevant_to_them(self, memory: Recollect) -> None:
+        memory.add_many(["C# is nice", "I like C a lot", "C++ compiles slowly"])
+
+        assert [h.memory.content for h in memory.search("C++", min_relevance=0.7)] == ["C++ compiles slowly"]
+
+    def test_a_part_of_a_word_with_accents_is_found(self, memory: Recollect) -> None:
+        memory.add("Übertragungsfehler")
+
+        for part in ("übertrag", "ÜBERTRAG", "fehler"):
+            assert len(memory.search(part, mode="keyword")) == 1
+
+    def test_too_many_tags_in_a_filter_are_refused(self, memory: Recollect) -> None:
+        with pytest.raises(InvalidInput, match="at most 100"):
+            memory.search("x", tags=[f"tag {n}" for n in range(2000)])
+
+    def test_new_words_count_as_they_are_and_not_as_they_were(self, path: Path) -> None:
+        with recollect.open(path, embedder="none") as memory:
+            memory.add_many(f"alpha {n}" for n in range(20))
+            memory.search("alpha beta")
+            memory.add_many(f"beta {n}" for n in range(100))
+            warm = memory.search("alpha beta")[0]
+        with recollect.open(path, embedder="none") as memory:
+            assert memory.search("alpha beta")[0].score == pytest.approx(warm.score)
+
 
 class TestSnippets:
+    def test_a_stem_far_into_a_long_memory_is_shown(self, memory: Recollect) -> None:
+        memory.add("filler words " * 4000 + "they deployed the rocket" + " and so on" * 50)
+
+        assert "<mark>deployed</mark> the <mark>rocket</mark>" in memory.search("deploying rockets")[0].snippet
+
     @pytest.mark.parametrize(
         "content",
         ["部署" * 8000, "A" * 15_000 + " needle", "e\u0301" * 1000, "word " * 5000, "x" * 999_999],
@@ -180,6 +217,23 @@ class TestModels:
                 memory.reembed()
             memory.add("five")
             assert memory.stats().vectors == 4
+
+    @pytest.mark.parametrize("bad", [[0, 1, 2, 3], [400, 401, 402], list(range(0, 600, 7)), [599]], ids=str)
+    def test_refused_texts_anywhere_leave_all_others_embedded(self, path: Path, bad: list[int]) -> None:
+        class Picky(HashingEmbedder):
+            def embed(self, texts: Sequence[str]) -> list[list[float]]:
+                if any("poison" in text for text in texts):
+                    raise ValueError("not this one")
+                return super().embed(texts)
+
+        with recollect.open(path, embedder="none") as memory:
+            memory.add_many(f"{'poison' if n in bad else 'good'} {n}" for n in range(600))
+        with recollect.open(path, embedder=Picky()) as memory:
+            for n in range(4):
+                memory.add(f"another {n}")
+            assert memory.stats().pending == len(bad)
+            with pytest.raises(EmbedderError, match=f"{len(bad)} texts could not be embedded"):
+                memory.reembed()
 
     def test_a_model_that_refuses_everything_is_not_asked_for_every_text(self, path: Path) -> None:
         class Broken(HashingEmbedder):
@@ -248,6 +302,27 @@ class TestModels:
                 memory.search("a text")
             assert memory.check(repair=True).ok
             assert len(memory.search("a text")) == 1
+
+    def test_a_sound_database_is_called_sound_while_others_write(self, path: Path) -> None:
+        stop = threading.Event()
+
+        def update(memory: Recollect, id: str) -> None:
+            number = 0
+            while not stop.is_set():
+                memory.update(id, content=f"changed {id} {number}")
+                number += 1
+
+        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+            ids = memory.add_many(f"memory {n}" for n in range(3000))
+            threads = [threading.Thread(target=update, args=[memory, ids[n]]) for n in (10, 1500)]
+            for thread in threads:
+                thread.start()
+            try:
+                assert all(memory.check().ok for _ in range(5))
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
 
     def test_what_was_held_back_by_similarity_is_counted(self, hashed: Recollect) -> None:
         hashed.add("red fox")

@@ -265,6 +265,19 @@ class TestDegradation:
             memory.search("zebra", mode="semantic")
         assert len(memory.search("zebra", mode="semantic", on_no_vector="keyword")) == 1
 
+    @pytest.mark.parametrize("question", ["我们什么时候部署？", "когда мы выпускаем релиз?", "デプロイはいつ"])
+    def test_a_question_the_model_cannot_read_is_searched_by_its_words(
+        self, understanding: Recollect, question: str
+    ) -> None:
+        wanted = understanding.add(question)
+        understanding.add("An English sentence of no concern")
+
+        results = understanding.search(question)
+
+        assert [hit.memory.id for hit in results] == [wanted.id]
+        assert "Latin script" in (results.degraded or "")
+        assert understanding.search("où est le café ?").degraded is None
+
     def test_a_memory_is_kept_though_the_model_fails_and_gets_its_vector_later(self, path: Any) -> None:
         model = FailingEmbedder()
         with recollect.open(path, embedder=model) as memory:

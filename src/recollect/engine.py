@@ -99,6 +99,8 @@ class Recollect:
         They are committed in batches. An item that cannot be used, or an error while the items are read, stops it; the
         items before are kept, and adding them again does no harm.
         """
+        if isinstance(items, str | Mapping):
+            raise InvalidInput("add_many takes a list of texts or mappings; `add` takes one")
         ids: builtins.list[str] = []
         remaining = iter(items)
         stopped: Exception | None = None
@@ -235,7 +237,7 @@ class Recollect:
 
     def list(self, *, limit: int = 50, cursor: str | None = None, deleted: bool = False, **filters: Any) -> Page:
         """Memories newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones."""
-        inputs.whole_number(limit, "limit", 1, 1 << 40)
+        inputs.whole_number(limit, "limit", 1, 1_000_000_000)
         unknown = set(filters) - set(Filter.__slots__)
         if unknown:
             raise InvalidInput(f"{', '.join(sorted(unknown))}: no such filter; there are {', '.join(Filter.__slots__)}")

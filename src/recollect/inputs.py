@@ -19,6 +19,7 @@ MAX_LIMIT = 1000
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
+_EPOCH_SECONDS = re.compile(r"\d{9,11}(\.\d+)?")
 _BARE_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -135,6 +136,8 @@ def moment(value: object, what: str) -> datetime:
             return datetime.fromtimestamp(value, UTC)
         if isinstance(value, str):
             text = value.strip()
+            if _EPOCH_SECONDS.fullmatch(text):
+                return datetime.fromtimestamp(float(text), UTC)
             if _BARE_DATE.fullmatch(text):
                 return datetime.combine(datetime.fromisoformat(text), clock()).astimezone(UTC)
             return datetime.fromisoformat(text).astimezone(UTC)
@@ -193,6 +196,9 @@ def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _FIELDS[key](value) for key, value in fields.items()}
 
 
+_tags = tags  # below, a parameter has the same name
+
+
 def search_filter(
     *,
     project: object = None,
@@ -214,7 +220,7 @@ def search_filter(
         tier=tuple(choice(value, TIERS, "tier") for value in _several(tier, "tier")),
         kind=_names(kind, "kind"),
         source=_names(source, "source"),
-        tags=_names(tags, "tags"),
+        tags=_tags(tags),
         since=None if since is None else moment(since, "since"),
         until=None if until is None else moment(until, "until"),
         min_salience=optional_number(min_salience, "min_salience"),

@@ -8,6 +8,9 @@ from types import MappingProxyType
 # A model that is not listed has no such floor.
 NOISE_FLOOR: Mapping[str, float] = MappingProxyType({"local:all-MiniLM-L6-v2-int8": 0.15})
 
+# Models that know no script but Latin: what they make of another is noise that would drown the words.
+LATIN_ONLY = frozenset({"local:all-MiniLM-L6-v2-int8"})
+
 # ccmemory's design: insights count for more than events.
 SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
     {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}

@@ -297,5 +297,6 @@ class Report:
     ok: bool
     problems: tuple[str, ...]
     repaired: tuple[str, ...]
+    skipped: tuple[str, ...]
     memories: int
     vectors: int

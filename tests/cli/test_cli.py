@@ -195,6 +195,7 @@ class TestStrangeInput:
         done = cli("add", "-", "--json", stdin=b"caf\xff latte\n")
 
         assert done.json["content"] == "caf\ufffd latte"
+        assert "not all of standard input is UTF-8" in done.err
 
     def test_half_a_surrogate_pair_in_json_is_replaced(self, cli: CommandLine) -> None:
         lines = cli.work / "lines.jsonl"

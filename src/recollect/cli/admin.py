@@ -53,6 +53,8 @@ def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
     else:
         for problem in report.problems:
             click.echo(f"{'repaired' if problem in report.repaired else 'broken'}: {problem}")
+        for part in report.skipped:
+            click.echo(f"skipped: {part}")
         if report.ok:
             click.echo(f"All is well: {report.memories} memories, {report.vectors} vectors.")
         elif not repair:

@@ -91,7 +91,8 @@ class Session:
 
         settings, target = self.loaded.settings, self.target
         no_file = target == ":memory:" or "://" in target
-        writable = no_file or (os.access(target, os.W_OK) if Path(target).exists() else create)
+        there = not no_file and Path(target).exists() and (Path(target).is_dir() or Path(target).stat().st_size > 0)
+        writable = no_file or (os.access(target, os.W_OK) if there else create)
         return open_memory(
             target,
             namespace=settings.namespace,

@@ -1,8 +1,10 @@
 """Memories in, one by one or many; shown, changed, forgotten and brought back."""
 
+import codecs
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -12,8 +14,10 @@ import click
 from recollect import inputs
 from recollect.cli.app import Session
 from recollect.cli.options import Bar, filters, json_option, print_json, style
-from recollect.errors import InvalidInput
+from recollect.engine import Recollect
+from recollect.errors import InvalidInput, NotFound
 from recollect.present.render import memory_json, memory_line, memory_text, printable, timestamp, version_json
+from recollect.records import new_id
 
 _details = (
     click.option("--project", help="The project it belongs to."),
@@ -64,18 +68,21 @@ def add_command(
         _add_many(session, jsonl, defaults, as_json)
         return
     content = _content(text, file)
+    own_id = defaults.pop("id", None) or new_id()
     with session.open(create=True) as memory:
-        added = memory.add(content, **{"project": session.loaded.settings.project} | defaults)
+        added = memory.add(content, **{"project": session.loaded.settings.project, "id": own_id} | defaults)
     if as_json:
         print_json(memory_json(added))
-    else:
+    elif added.id == own_id:
         click.echo(f"Remembered {memory_line(added, style())}")
+    else:
+        click.echo(f"Known already, and reinforced: {memory_line(added, style())}")
 
 
 def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: bool) -> None:
     defaults = {"project": session.loaded.settings.project} | defaults
-    with _stream(source) as stream, session.open(create=True) as memory, Bar("Adding", _lines(source)) as bar:
-        ids = memory.add_many(_items(stream, defaults), progress=bar)
+    with _opened(source) as stream, session.open(create=True) as memory, Bar("Adding", _lines(source)) as bar:
+        ids = memory.add_many(_items(stream, source, defaults), progress=bar)
     if as_json:
         print_json({"added": len(ids), "ids": ids})
     else:
@@ -98,6 +105,7 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
     with session.open(embedder="none") as memory:
         found = memory.get(list(ids))
         versions = {one.id: memory.history(one.id) for one in found} if history else {}
+        reasons = [_why_missing(memory, id) for id in found.missing]
     if as_json:
         memories = [
             memory_json(one) | ({"history": [version_json(old) for old in versions[one.id]]} if history else {})
@@ -109,8 +117,8 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
             click.echo(memory_text(one, style()))
             for old in versions.get(one.id, ()):
                 click.echo(style()(f"  until {timestamp(old.replaced_at)}: {printable(old.content)}", dim=True))
-    if found.missing:
-        click.echo(f"Error: no memory has the id {', '.join(found.missing)}; `recollect list` shows ids", err=True)
+    for reason in reasons:
+        click.echo(f"Error: {reason}", err=True)
     return 1 if found.missing else 0
 
 
@@ -215,7 +223,9 @@ def purge_command(session: Session, /, before: str | None, yes: bool, as_json: b
     Example:
         recollect purge --before 2026-01-01 --yes
     """
-    if not yes and sys.stdin.isatty():
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("purge erases for good; without a terminal to ask at, say --yes")
+    if not yes:
         click.confirm("Erase what was forgotten? It cannot be brought back.", abort=True)
     with session.open(embedder="none") as memory:
         gone = memory.purge(before=before)
@@ -223,6 +233,14 @@ def purge_command(session: Session, /, before: str | None, yes: bool, as_json: b
         print_json({"purged": gone})
     else:
         click.echo(f"Erased {gone} forgotten memories.")
+
+
+def _why_missing(memory: Recollect, id: str) -> str:
+    try:
+        memory.get(id)
+    except NotFound as exc:
+        return str(exc)
+    return f"no memory has the id {id}"
 
 
 def _fields(given: dict[str, Any]) -> dict[str, Any]:
@@ -239,15 +257,28 @@ def _fields(given: dict[str, Any]) -> dict[str, Any]:
 def _content(text: str | None, file: str | None) -> str:
     if text is not None and text != "-":
         return text
-    with _stream(file if file is not None else "-") as stream:
-        return stream.read().strip("\n")
+    source = file if file is not None else "-"
+    with _opened(source) as stream:
+        raw = stream.read()
+    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    where = "standard input" if source == "-" else source
+    return _decoded(raw, "utf-16" if wide else "utf-8-sig", where).strip("\n")
 
 
-def _stream(source: str) -> IO[str]:
+def _opened(source: str) -> AbstractContextManager[IO[bytes]]:
     try:
-        return click.open_file(source, encoding="utf-8-sig", errors="surrogateescape")
+        return click.open_file(source, "rb")
     except OSError as exc:
         raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc
+
+
+def _decoded(raw: bytes, encoding: str, where: str) -> str:
+    """The text, with what is none replaced by U+FFFD, and a word about that."""
+    try:
+        return raw.decode(encoding)
+    except UnicodeError as exc:
+        click.echo(f"Note: not all of {where} is UTF-8 text; what is not was replaced ({exc})", err=True)
+        return raw.decode(encoding, "replace")
 
 
 def _lines(source: str) -> int | None:
@@ -258,9 +289,10 @@ def _lines(source: str) -> int | None:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _items(stream: IO[str], defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _items(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One memory a line: a JSON object with the fields of `add`, or a JSON text. What is wrong is named by its line."""
-    for number, line in enumerate(stream, 1):
+    for number, raw in enumerate(stream, 1):
+        line = _decoded(raw, "utf-8-sig", f"line {number} of {source}")
         if not line.strip():
             continue
         try:

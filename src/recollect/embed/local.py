@@ -71,6 +71,9 @@ class LocalEmbedder:
             if vector is not None:
                 self._queries.move_to_end(text)
                 return vector
+        # All that is unknown has one and the same vector, and would be at home with every other unknown thing.
+        if not self._model()[1].knows(text):
+            raise EmbedderError(f"{self.model_id} knows none of these words")
         vector = self._embed_one(text)
         vector.setflags(write=False)  # every caller with this question shares it
         if len(text) > _CACHED_LENGTH:

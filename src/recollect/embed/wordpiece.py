@@ -62,6 +62,10 @@ class WordPiece:
         ids.append(self._end)
         return ids
 
+    def knows(self, text: str) -> bool:
+        """Whether at least one piece of the text is in the vocabulary."""
+        return any(id not in (self._start, self._end, self._unknown) for id in self.encode(text))
+
     def count_tokens(self, text: str) -> int:
         """How many tokens the whole text has, without [CLS] and [SEP] and without a limit."""
         return sum(len(self._pieces(word)) for words in _sliced_words(text) for word in words)

@@ -14,7 +14,7 @@ from recollect.store.base import Model, Store, Unembedded
 BATCH = 256
 SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is left alone for a while
 LONGEST_PAUSE = 60.0
-HOPELESS = 12  # failures in a row, with no success, after which the model is to blame and not a text
+PROBE = "probe"  # a text no model refuses: who refuses it is broken
 
 T = TypeVar("T")
 Progress = Callable[[int], None]
@@ -28,7 +28,7 @@ class Vectorizer:
         self._embedder = embedder
         self._paused_until = 0.0
         self._failure: str | None = None
-        self._backlog = True  # texts may be waiting since before this process
+        self._backlog, self._after = True, 0  # texts may be waiting since before this process, from this key on
 
     @property
     def embedder(self) -> Embedder | None:
@@ -50,18 +50,18 @@ class Vectorizer:
     def give(self, texts: Sequence[Unembedded]) -> None:
         """Make and store the vectors of these texts, and of some left waiting before; a failure leaves them waiting."""
         try:
-            refused = self._give(texts)
+            self._give(texts)
             if self._backlog:
-                waiting = self._store.pending(BATCH)
-                refused += self._give(waiting)
+                waiting = self._store.pending(self._after, BATCH)
+                self._give(waiting)
                 self._backlog = len(waiting) == BATCH
-            self._backlog = self._backlog or bool(refused)
+                self._after = waiting[-1].key if waiting else self._after
         except (EmbedderError, StoreError):  # the text is kept; an error would ask for it once more
-            self._backlog = True
+            self.expect_backlog()
 
     def expect_backlog(self) -> None:
         """Have the next write look for texts that wait, as a restored one may."""
-        self._backlog = True
+        self._backlog, self._after = True, 0
 
     def give_all(self, progress: Progress | None = None) -> int:
         """
@@ -76,34 +76,39 @@ class Vectorizer:
             after, done, refused = texts[-1].key, done + len(texts) - failed, refused + failed
             if progress:
                 progress(done + refused)
-        self._backlog = bool(refused)
+        self._backlog = False
         if refused:
             raise EmbedderError(f"{refused} texts could not be embedded ({self._failure}); the other {done} are done")
         return done
 
     def _give(self, texts: Sequence[Unembedded]) -> int:
-        """Embed and store; where a batch fails, its halves are tried, down to the text that is to blame."""
-        model = self.model() if texts else None
-        todo, refused, in_a_row = [texts] if texts else [], 0, 0
-        while model and todo:
+        """
+        Embed and store; gives how many texts the model refused.
+
+        Where a batch fails but the model still embeds a probe, its halves are tried, down to the text that is to blame.
+        """
+        todo, refused, probed = [texts] if texts else [], 0, False
+        while todo:
             batch = todo.pop()
             try:
-                vectors = self._call(lambda embedder, batch=batch: embed_documents(embedder, [t.text for t in batch]))  # type: ignore[misc]
+                vectors = self._embedded([text.text for text in batch])
             except EmbedderUnavailable:
                 raise
-            except EmbedderError:
-                in_a_row += 1
-                if in_a_row >= HOPELESS and in_a_row > refused + len(texts).bit_length():
-                    raise
+            except EmbedderError as exc:
+                if not probed:
+                    self._embedded([PROBE])
+                    probed, self._failure = True, str(exc)
                 if len(batch) == 1:
                     refused += 1
                 else:
                     middle = len(batch) // 2
                     todo += [batch[middle:], batch[:middle]]
-                continue
-            in_a_row = 0
-            self._store.put_vectors(model, batch, vectors)
+            else:
+                self._store.put_vectors(self.model(), batch, vectors)
         return refused
+
+    def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._call(lambda embedder: embed_documents(embedder, texts))
 
     def _call(self, ask: Callable[[Embedder], T]) -> T:
         """Ask the model; whatever it raises comes out as an EmbedderError, and a slow failure earns it a pause."""
@@ -115,12 +120,19 @@ class Vectorizer:
         try:
             return ask(self._embedder)
         except Exception as exc:
-            took = time.monotonic() - started
-            if took > SLOW_FAILURE:
-                self._paused_until = time.monotonic() + min(LONGEST_PAUSE, 10 * took)
-            error = exc if isinstance(exc, EmbedderError) else EmbedderError(f"the model failed: {_describe(exc)}")
+            error = _as_ours(exc)
             self._failure = str(error)
+            took = time.monotonic() - started
+            if isinstance(error, EmbedderUnavailable) and took > SLOW_FAILURE:
+                self._paused_until = time.monotonic() + min(LONGEST_PAUSE, 10 * took)
             raise error from exc
+
+
+def _as_ours(exc: Exception) -> EmbedderError:
+    if isinstance(exc, EmbedderError):
+        return exc
+    kind = EmbedderUnavailable if isinstance(exc, OSError) else EmbedderError  # connections and time-outs are OSErrors
+    return kind(f"the model failed: {_describe(exc)}")
 
 
 def _describe(exc: Exception) -> str:

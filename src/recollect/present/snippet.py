@@ -7,7 +7,8 @@ from recollect.records import Query
 from recollect.store.words import Word, split_unspaced, stemmed
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
-LOOKED_AT = 20_000  # characters of a memory that are searched for the best passage
+LOOKED_AT, MOST_LOOKS = 20_000, 10  # characters of a memory searched for the best passage at a time, and how often
+MOST_PAIRS = 128  # of a run of unspaced script that are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,13 @@ class Needles:
     """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
 
     stems: frozenset[str]
-    typed: tuple[str, ...]
     beginnings: tuple[str, ...]
     runs: tuple[str, ...]
 
     @classmethod
     def of(cls, query: Query) -> "Needles":
         stems: set[str] = set()
-        typed, beginnings, runs = [], [], []
+        beginnings, runs = [], []
         for term in query.terms:
             for stretch, unspaced in split_unspaced(term.text):
                 if unspaced:
@@ -39,8 +39,7 @@ class Needles:
                     beginnings.append(stretch.lower())
                 else:
                     stems.update(word.stem for word in stemmed(stretch))
-                    typed.append(stretch.lower())
-        return cls(frozenset(stems), tuple(typed), tuple(beginnings), tuple(runs))
+        return cls(frozenset(stems), tuple(beginnings), tuple(runs))
 
     def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
         """Where they occur: start, end, and which one it was."""
@@ -52,19 +51,13 @@ class Needles:
                 if text[word.start : word.end].lower().startswith(beginning)
             ]
         for run in self.runs:
-            pieces = [run] if run in text else [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MOST_PAIRS))] or [run]
             for piece in dict.fromkeys(pieces):
                 start = text.find(piece)
                 while start >= 0:
                     found.append((start, start + len(piece), piece))
                     start = text.find(piece, start + len(piece))
         return sorted(set(found))
-
-    def first_in(self, content: str) -> int:
-        """Where to begin to look in a long text: a little before the first of them."""
-        lowered = content.lower()
-        places = (lowered.find(needle) for needle in (*self.typed, *self.beginnings, *self.runs))
-        return max(0, min((place for place in places if place >= 0), default=0) - LOOKED_AT // 4)
 
 
 def passage(content: str, needles: Needles, width: int) -> Passage:
@@ -73,11 +66,14 @@ def passage(content: str, needles: Needles, width: int) -> Passage:
 
     Without a match, as for a memory that only its meaning found, it is the beginning.
     """
-    base = 0
-    found, words = _look(content[:LOOKED_AT], needles)
-    if not found and len(content) > LOOKED_AT:
-        base = needles.first_in(content)
+    found, words, base = [], [], 0  # type: ignore[var-annotated]
+    for base in range(0, min(len(content), LOOKED_AT * MOST_LOOKS), LOOKED_AT):
         found, words = _look(content[base : base + LOOKED_AT], needles)
+        if found:
+            break
+    else:
+        base = 0
+        found, words = _look(content[:LOOKED_AT], needles)
     start, end = _best_window(content[base : base + LOOKED_AT], words, found, width)
     highlights = _merged([(base + left, base + right) for left, right, _ in found])
     return Passage(_marked(content, base + start, base + end, highlights), highlights)

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from recollect.errors import EmbedderError, EmbedderUnavailable, StoreError
 from recollect.forks import renew_after_fork
 from recollect.ingest.vectorize import Vectorizer
-from recollect.profiles import NOISE_FLOOR, Profile
+from recollect.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
 from recollect.records import Filter, Match, Query
 from recollect.store.base import Model, Store
 
 T = TypeVar("T")
 
 KEYWORD_THREADS = 4
+LATIN_ENDS = "\u0250"  # the first character beyond Latin, its accents and extensions
+LOOKED_AT = 1000  # characters of a question that tell its script
 ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
@@ -72,6 +74,8 @@ class Legs:
 
         if mode == "keyword" or (mode == "hybrid" and _words_say_it_all(query, profile)):
             return Found(keyword=keyword())
+        if mode == "hybrid" and vectorizer.model_name in LATIN_ONLY and not _mostly_latin(query.text):
+            return Found(keyword=keyword(), degraded=f"keyword search only: {vectorizer.model_name} reads Latin script")
         try:
             if vectorizer.embedder is None:
                 raise EmbedderUnavailable("no embedding model is configured")
@@ -113,6 +117,11 @@ class Legs:
 
 def _words_say_it_all(query: Query, profile: Profile) -> bool:
     return profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
+
+
+def _mostly_latin(text: str) -> bool:
+    letters = [character for character in text[:LOOKED_AT] if character.isalpha()]
+    return 2 * sum(character < LATIN_ENDS for character in letters) >= len(letters)
 
 
 def _named(leg: str, work: Callable[[], T]) -> T:

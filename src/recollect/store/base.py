@@ -86,8 +86,8 @@ class Store(Protocol):
     def rows(self, keys: Sequence[int], model: Model | None, vector: NDArray[np.float32] | None) -> list[Row]:
         """What ranking and presenting need of these memories, in one read; gone ones are left out."""
 
-    def pending(self, limit: int) -> Sequence[Unembedded]:
-        """Texts no vector was made of since they were written."""
+    def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
+        """Live texts beyond a key that no vector was made of since they were written."""
 
     def without_vector(self, model: Model, after: int, limit: int) -> Sequence[Unembedded]:
         """Live texts beyond a key that have no vector of this model."""

@@ -285,8 +285,8 @@ class SqliteStore:
 
     # Vectors
 
-    def pending(self, limit: int) -> Sequence[Unembedded]:
-        return self._vectors.pending(limit)
+    def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
+        return self._vectors.pending(after, limit)
 
     def without_vector(self, model: Model, after: int, limit: int) -> Sequence[Unembedded]:
         return self._vectors.without_vector(model, after, limit)

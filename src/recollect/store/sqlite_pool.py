@@ -15,6 +15,7 @@ from uuid import uuid4
 import apsw
 
 from recollect.errors import StoreBusy, StoreCorrupt, StoreError
+from recollect.store.words import folded
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Recollect database
 PAGE_CACHE_KIB = 32_768
@@ -226,6 +227,7 @@ class Pool:
         connection.pragma("foreign_keys", True)
         connection.pragma("cache_size", -PAGE_CACHE_KIB)
         connection.pragma("temp_store", "memory")
+        connection.create_scalar_function("folded", _folded, 1, deterministic=True)
 
     def _busy_handler(self) -> Callable[[int], bool]:
         deadline = 0.0
@@ -259,6 +261,11 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+def _folded(*texts: Any) -> Any:
+    """`folded(text)` for SQL, whose own lower() knows ASCII only."""
+    return folded(texts[0])
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:

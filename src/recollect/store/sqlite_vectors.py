@@ -24,6 +24,7 @@ from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
 METRIC = "cosine"
 BLOCK = 1024  # rids to a packed block; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
+SMALL = 2000  # vectors; of so few, all are checked at once
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
 
 
@@ -37,17 +38,17 @@ class Vectors:
         self._mirror: _Mirror | None = None
         renew_after_fork(self)
 
-    def pending(self, limit: int) -> list[Unembedded]:
+    def pending(self, after: int, limit: int) -> list[Unembedded]:
         sql = """
             select m.rid, m.title, m.content
             from unembedded u
             cross join memories m on m.rid = u.rid
-            where m.namespace = ? and m.deleted_at is null
-            order by m.rid
+            where u.rid > ? and m.namespace = ? and m.deleted_at is null
+            order by u.rid
             limit ?
         """
         with self._pool.reading() as connection:
-            return [Unembedded(*row) for row in fetch(connection, sql, (self._namespace, limit))]
+            return [Unembedded(*row) for row in fetch(connection, sql, (after, self._namespace, limit))]
 
     def without_vector(self, model: Model, after: int, limit: int) -> list[Unembedded]:
         sql = """
@@ -138,7 +139,7 @@ class Vectors:
             return _matches(*scan.nearest(vector, limit))
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
         # that pass is read and only those are compared. Either way the answer is exact.
-        first = min(limit * FILTER_FIRST_LOOK, len(scan))
+        first = len(scan) if len(scan) <= SMALL else min(limit * FILTER_FIRST_LOOK, len(scan))
         keys, similarities = scan.nearest(vector, first)
         passing = self._passing(filter, keys)
         kept = np.isin(keys, passing)

@@ -16,6 +16,8 @@ _UNSPACED = re.compile(
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
 )
 
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+
 _connections = threading.local()
 
 
@@ -57,10 +59,8 @@ def stems(text: str) -> list[str]:
 
 def folded(text: str) -> str:
     """A text in small letters and without accents, as the tokenizer compares it."""
-    if text.isascii():
-        return text.lower()
-    apart = unicodedata.normalize("NFD", text.lower())
-    return "".join(character for character in apart if not unicodedata.combining(character))
+    lowered = text.lower()
+    return lowered if lowered.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", lowered))
 
 
 def segments(*texts: str | None) -> str | None:
