@@ -1,4 +1,4 @@
-"""AgentStack's ADR-005 (seed 002): vectors first, words where they end; profile="semantic-first"."""
+"""AgentStack's ADR-005: vectors first, words where they end; profile="semantic-first"."""
 
 from collections.abc import Iterator
 from pathlib import Path

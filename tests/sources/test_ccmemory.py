@@ -1,4 +1,4 @@
-"""ccmemory's search specification (seed 001): its own test lists and ranking formula, with profile="salience"."""
+"""ccmemory's search specification: its own test lists and ranking formula, with profile="salience"."""
 
 import math
 from collections.abc import Iterator, Sequence

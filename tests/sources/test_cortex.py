@@ -1,4 +1,4 @@
-"""Cortex's PRD-004 (seed 003): its test strategy, name by name, with profile="confidence" (grammar fts5, alpha-RRF)."""
+"""Cortex's PRD-004: its test strategy, name by name, with profile="confidence" (grammar fts5, alpha-RRF)."""
 
 import math
 import socket

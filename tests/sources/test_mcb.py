@@ -1,4 +1,4 @@
-"""mcb's memory search (seed 000): triggers, rank fusion that needs no tuning, no ghosts, no N+1; profile="rank"."""
+"""mcb's memory search: triggers, rank fusion that needs no tuning, no ghosts, no N+1; profile="rank"."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""tars' hybrid search plan (seed 004): its key test cases, with profile="notes" (quoted AND, normalised RRF)."""
+"""tars' hybrid search plan: its key test cases, with profile="notes" (quoted AND, normalised RRF)."""
 
 import dataclasses
 import math

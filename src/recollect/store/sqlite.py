@@ -19,7 +19,7 @@ from recollect.records import Draft, Filter, Match, Memory, Page, Query, Report,
 from recollect.store import sqlite_check, sqlite_match
 from recollect.store.base import Kept, Model, Nearest, Unembedded
 from recollect.store.migrations import Migrations, bundled, migrate
-from recollect.store.sqlite_match import from_micros, to_micros
+from recollect.store.sqlite_filter import conditions, from_micros, to_micros
 from recollect.store.sqlite_pool import APPLICATION_ID, Pool, fetch, value
 from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
@@ -228,14 +228,14 @@ class SqliteStore:
             return self._require(connection, id)[1]
 
     def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
-        conditions, values = sqlite_match.conditions(filter)
+        where, values = conditions(filter)
         if cursor is not None:
-            conditions += " and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
+            where += " and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
             values |= _cursor_values(cursor)
         sql = f"""
             select m.rid, {_COLUMNS}
             from memories m
-            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {conditions}
+            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {where}
             order by m.created_at desc, m.rid desc
             limit :limit
         """

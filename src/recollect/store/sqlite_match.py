@@ -1,5 +1,5 @@
 """
-The keyword leg on FTS5, and filters as SQL.
+The keyword leg on FTS5.
 
 FTS5 walks through the rows that hold a word almost for free; what costs is scoring and joining each of them. A natural
 question holds words that stand in a tenth of all rows. So only rows that hold a rare word of the question, or a pair of
@@ -8,13 +8,10 @@ so that small stores are ranked whole. If it leaves too few, the rest is ranked 
 memories through, those are the guard.
 """
 
-import json
-import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import apsw
@@ -22,6 +19,8 @@ import apsw
 from recollect.forks import renew_after_fork
 from recollect.records import Filter, Match, Query, Term
 from recollect.store import words
+from recollect.store.coverage import Asked, Atom, coverage, worth
+from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import fetch
 
 STEMS, WORDS = "memories_stems", "memories_words"
@@ -38,67 +37,16 @@ ENOUGH = 20  # fewer than this from behind the guard, and the rest is ranked too
 MOST_ATOMS = 128  # of one index in one search; SQLite's limits are further out
 MOST_WORDS_ALL = 8  # more are never all there, and looking for it costs time
 FEW_ROWS = 2000  # up to so many memories, comparing all that pass a filter is cheaper than any guard
-CUT_INTO_WORDS = 20_000  # characters; what a longer memory goes on with is searched as it stands
 MERGE_EVERY, MERGE_PAGES = 4096, 2000  # rows added before the indexes are tidied, and how much at a time
 SMALL_STORE, PARTS_UP_TO = 2000, 20_000  # rows; looking inside of words means looking at all of them
 SURVEY_KEPT = 20_000
 SURVEY_AGE, SURVEY_DRIFT = 60.0, 0.02  # seconds and share of rows after which counts are taken anew
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def to_micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def from_micros(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
-
-
-def conditions(filter: Filter) -> tuple[str, dict[str, Any]]:
-    """A filter as ` and ...` over the memories `m`, with its values."""
-    clauses: list[str] = []
-    values: dict[str, Any] = {}
-    for column in ("project", "sector", "tier", "kind", "source"):
-        wanted = getattr(filter, column)
-        if len(wanted) == 1:
-            clauses.append(f"m.{column} = :{column}")
-            values[column] = wanted[0]
-        elif wanted:
-            clauses.append(f"m.{column} in (select value from json_each(:{column}))")
-            values[column] = json.dumps(wanted)
-    for number, tag in enumerate(filter.tags):
-        clauses.append(f"exists (select 1 from memory_tags where tag = :tag{number} and rid = m.rid)")
-        values[f"tag{number}"] = tag
-    if filter.since is not None:
-        clauses.append("m.created_at >= :since")
-        values["since"] = to_micros(filter.since)
-    if filter.until is not None:
-        clauses.append("m.created_at < :until")
-        values["until"] = to_micros(filter.until)
-    if filter.min_salience is not None:
-        clauses.append("m.salience >= :min_salience")
-        values["min_salience"] = filter.min_salience
-    return "".join(f" and {clause}" for clause in clauses), values
 
 
 def merge(connection: apsw.Connection) -> None:
     """Join segments that many small writes left behind: every search has to look into each of them."""
     for index in INDEXES:
         connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (MERGE_PAGES,))
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """The smallest thing looked for: a word, a phrase, a beginning, a pair of characters. In FTS5's syntax."""
-
-    text: str
-    prefix: bool = False
-
-    @property
-    def sql(self) -> str:
-        return '"' + self.text.replace('"', '""') + '"' + "*" * self.prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +146,7 @@ class _Survey:
         if rows > (SMALL_STORE if search.where else PARTS_UP_TO):
             search.part = None
         search.alone = not others and not search.where
-        search.worth = {atom: _worth(count, rows) for atom, count in counts.items()}
+        search.worth = {atom: worth(count, rows) for atom, count in counts.items()}
         search.whole = search.whole and 1 < len(counts) <= MOST_WORDS_ALL
         if search.all_needed or len(search.expressions) > 1:
             return
@@ -250,11 +198,6 @@ class _Survey:
         with self._lock:
             self._counts |= new
         return new
-
-
-def _worth(count: int, rows: int) -> float:
-    """How much a word tells: inverse document frequency, in the form that is positive for every word."""
-    return math.log(1 + (max(rows, count) - count + 0.5) / (count + 0.5))
 
 
 def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
@@ -337,53 +280,10 @@ def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         order by u.stage, u.whole desc, u.score desc, u.rid
     """
-    asked = [_Asked.of(atom, worth, search.literals) for atom, worth in search.worth.items()]
+    asked = [Asked.of(atom, each, search.literals) for atom, each in search.worth.items()]
     for rid, score, whole, text in fetch(connection, sql, search.values):
         if rid not in found:
-            found[rid] = Match(rid, score, bool(whole), _coverage(asked, text) if score else 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """An atom as the tokenizer sees it, and how much it tells. A literal one has to stand in the text as written."""
-
-    text: str
-    stems: tuple[str, ...]
-    beginning: str | None
-    literal: bool
-    worth: float
-
-    @classmethod
-    def of(cls, atom: Atom, worth: float, literals: Sequence[str]) -> "_Asked":
-        stems = tuple(words.stems(atom.text))
-        text = words.folded(atom.text)
-        literal = atom.text.lower() in literals
-        if not atom.prefix or not stems:
-            return cls(text, stems, None, literal, worth)
-        return cls(text, stems[:-1], text.split()[-1], literal, worth)
-
-    def stands_in(self, stems: set[str]) -> bool:
-        """Whether a text with these stems has it; a phrase in any order."""
-        if not stems.issuperset(self.stems):
-            return False
-        # A stem may be shorter than the beginning that was asked for.
-        return self.beginning is None or any(
-            stem.startswith(self.beginning) or (len(stem) > 2 and self.beginning.startswith(stem)) for stem in stems
-        )
-
-
-def _coverage(asked: Sequence[_Asked], text: str) -> float:
-    """Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once."""
-    if not asked:
-        return 1.0
-    stems = set(words.stems(text[:CUT_INTO_WORDS]))
-    held = {each for each in asked if not each.literal and each.stands_in(stems)}
-    if len(held) < len(asked) and (len(text) > CUT_INTO_WORDS or any(each.literal for each in asked)):
-        whole = words.folded(text)
-        held |= {each for each in asked if each.text in whole}
-    # The index found something in it, so it holds at least the least of them.
-    least = 0.0 if any(each.literal for each in asked) else min(each.worth for each in asked)
-    return max(sum(each.worth for each in held), least) / sum(each.worth for each in asked)
+            found[rid] = Match(rid, score, bool(whole), coverage(asked, text) if score else 0.0)
 
 
 def _more(search: _Search, found: int) -> list[str]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from recollect.errors import EmbedderError, StoreCorrupt
 from recollect.forks import renew_after_fork
 from recollect.records import EVERYTHING, Filter, Match
-from recollect.store import sqlite_match
 from recollect.store.base import Model, Nearest, Unembedded
+from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
 
@@ -148,15 +148,15 @@ class Vectors:
         return _matches(keys[kept][:limit], similarities[kept][:limit])
 
     def _passing(self, filter: Filter, keys: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        conditions, values = sqlite_match.conditions(filter)
+        where, values = conditions(filter)
         values |= {"namespace": self._namespace}
         if keys is not None:
-            conditions += " and m.rid in (select value from json_each(:keys))"
+            where += " and m.rid in (select value from json_each(:keys))"
             values["keys"] = json.dumps(keys.tolist())
         sql = f"""
             select m.rid
             from memories m
-            where {"+" if keys is not None else ""}m.namespace = :namespace and m.deleted_at is null {conditions}
+            where {"+" if keys is not None else ""}m.namespace = :namespace and m.deleted_at is null {where}
             order by m.rid
         """
         with self._pool.reading() as connection:
