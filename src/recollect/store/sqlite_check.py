@@ -169,7 +169,7 @@ def _bad_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
         select b.model, b.block, b.namespace, b.data, o.dimensions
         from vector_blocks b join models o on o.model = b.model
         where b.data is not null
-        """,
+        """
     )
     for model, block, namespace, data, dimensions in blocks:
         rows = fetch(
