@@ -20,7 +20,6 @@ PROJECT_FILE = "recollect.toml"
 USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
 PROJECT_EMBEDDERS = ("local", "none")
-PROVIDERS = ("openai", "ollama")
 SYNCHRONOUS = ("full", "normal")
 
 
@@ -151,17 +150,11 @@ def _converted(name: str, text: str, origin: str) -> Any:
     return _typed(name, text, origin)
 
 
-def _embedder(value: str) -> None:
-    provider, _, model = value.partition(":")
-    if value not in PROJECT_EMBEDDERS and not (provider in PROVIDERS and model):
-        raise InvalidInput(f"embedder {value!r} is unknown; it can be local, none, openai:MODEL or ollama:MODEL")
-
-
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "namespace": lambda value: inputs.required_name(value, "namespace"),
     "project": lambda value: inputs.required_name(value, "project"),
     "database": lambda value: inputs.required_name(value, "database"),
-    "embedder": _embedder,
+    "embedder": inputs.embedder_name,
     "profile": lambda value: inputs.choice(value, PROFILES, "profile"),
     "threads": lambda value: inputs.number(value, "threads", 1, 256),
     "busy_timeout": lambda value: inputs.number(value, "busy_timeout", 0, 86_400),

@@ -311,7 +311,7 @@ def open_memory(
         inputs.whole_number(threads, "threads", 1, 256)
     model = resolve(embedder, threads=threads)
     path = _path(target)
-    if path == ":memory:" or (read_only and _nothing_at(Path(path))):
+    if path == ":memory:" or (read_only and nothing_at(Path(path))):
         path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
     store = SqliteStore(
         path,
@@ -343,7 +343,8 @@ def _path(target: object) -> str:
     return path
 
 
-def _nothing_at(path: Path) -> bool:
+def nothing_at(path: Path) -> bool:
+    """Whether there is no database to read yet: no file, or an empty one."""
     return not path.exists() or (path.is_file() and path.stat().st_size == 0)
 
 

@@ -16,6 +16,10 @@ MAX_CONTENT = 1_000_000
 MAX_NAME = 500
 MAX_TAGS = 100
 MAX_LIMIT = 1000
+EMBEDDER_FORMS = (
+    "'local', 'none', 'openai:MODEL', 'ollama:MODEL', or an object with model_id, dimensions and embed(texts)"
+)
+PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
@@ -72,7 +76,7 @@ def choice(value: object, allowed: Iterable[str], what: str) -> str:
     return str(value)
 
 
-def tags(value: object) -> tuple[str, ...]:
+def tag_names(value: object) -> tuple[str, ...]:
     """Tags in the order given, each once."""
     if value is None:
         return ()
@@ -161,7 +165,7 @@ _FIELDS: dict[str, Callable[[object], Any]] = {
     "sector": lambda value: choice(value, SECTORS, "sector"),
     "tier": lambda value: choice(value, TIERS, "tier"),
     "kind": lambda value: name(value, "kind"),
-    "tags": tags,
+    "tags": tag_names,
     "salience": lambda value: number(value, "salience", 0, 1),
     "source": lambda value: name(value, "source"),
     "title": lambda value: name(value, "title"),
@@ -196,9 +200,6 @@ def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _FIELDS[key](value) for key, value in fields.items()}
 
 
-_tags = tags  # below, a parameter has the same name
-
-
 def search_filter(
     *,
     project: object = None,
@@ -220,11 +221,24 @@ def search_filter(
         tier=tuple(choice(value, TIERS, "tier") for value in _several(tier, "tier")),
         kind=_names(kind, "kind"),
         source=_names(source, "source"),
-        tags=_tags(tags),
+        tags=tag_names(tags),
         since=None if since is None else moment(since, "since"),
         until=None if until is None else moment(until, "until"),
         min_salience=optional_number(min_salience, "min_salience"),
     )
+
+
+def embedder_name(value: str) -> tuple[str, str]:
+    """What a setting names as the embedder: its kind and, for a provider, the model."""
+    name = value.strip()
+    if name in ("local", "none"):
+        return name, ""
+    provider, _, model = name.partition(":")
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"{value!r} is not an embedder: use {EMBEDDER_FORMS}")
+    if not model.strip():
+        raise InvalidInput(f"{value!r} names no model: write {provider}:MODEL, as in {PROVIDERS[provider]!r}")
+    return provider, model.strip()
 
 
 def query_text(value: object) -> str:

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class Session:
     def __init__(self, arguments: dict[str, Any]) -> None:
         self._arguments = arguments
 
-    @property
+    @cached_property
     def loaded(self) -> Loaded:
         return load(os.environ, Path.cwd(), self._arguments)
 
@@ -87,12 +88,10 @@ class Session:
 
     def open(self, *, create: bool = False, embedder: str | None = None) -> Any:
         """The memory. Only commands that `create` make a file where there is none; to read needs no right to write."""
-        from recollect.engine import open_memory
+        from recollect.engine import nothing_at, open_memory
 
         settings, target = self.loaded.settings, self.target
-        no_file = target == ":memory:" or "://" in target
-        there = not no_file and Path(target).exists() and (Path(target).is_dir() or Path(target).stat().st_size > 0)
-        writable = no_file or (os.access(target, os.W_OK) if there else create)
+        writable = create if nothing_at(Path(target)) else os.access(target, os.W_OK)
         return open_memory(
             target,
             namespace=settings.namespace,

@@ -13,13 +13,13 @@ import click
 
 from recollect import inputs
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, filters, json_option, print_json, style
+from recollect.cli.options import Bar, filters, given, json_option, print_json, style, together
 from recollect.engine import Recollect
 from recollect.errors import InvalidInput, NotFound
 from recollect.present.render import memory_json, memory_line, memory_text, printable, timestamp, version_json
 from recollect.records import new_id
 
-_details = (
+details = together(
     click.option("--project", help="The project it belongs to."),
     click.option("--sector", help="reflective, semantic, procedural, emotional or episodic."),
     click.option("--tier", help="session, project or global."),
@@ -30,12 +30,6 @@ _details = (
     click.option("--title", help="A title."),
     click.option("--summary", help="A summary."),
 )
-
-
-def details(command: Any) -> Any:
-    for option in reversed(_details):
-        command = option(command)
-    return command
 
 
 @click.command("add")
@@ -60,8 +54,7 @@ def add_command(
         git log -1 --format=%B | recollect add - --kind commit
         recollect add --jsonl notes.jsonl
     """
-    given = [source for source in (text, file, jsonl) if source is not None]
-    if len(given) != 1:
+    if sum(source is not None for source in (text, file, jsonl)) != 1:
         raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
     defaults = _fields(fields)
     if jsonl is not None:
@@ -130,7 +123,7 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
 @json_option
 @click.pass_obj
 def list_command(
-    session: Session, /, limit: int, cursor: str | None, deleted: bool, as_json: bool, **given: Any
+    session: Session, /, limit: int, cursor: str | None, deleted: bool, as_json: bool, **wanted: Any
 ) -> None:
     """
     List memories, newest first.
@@ -140,7 +133,7 @@ def list_command(
         recollect list --project api --tag decision --since 2026-01-01
     """
     with session.open(embedder="none") as memory:
-        page = memory.list(limit=limit, cursor=cursor, deleted=deleted, **_fields(given))
+        page = memory.list(limit=limit, cursor=cursor, deleted=deleted, **given(wanted))
     if as_json:
         print_json({"memories": [memory_json(one) for one in page], "cursor": page.cursor})
         return
@@ -243,9 +236,9 @@ def _why_missing(memory: Recollect, id: str) -> str:
     return f"no memory has the id {id}"
 
 
-def _fields(given: dict[str, Any]) -> dict[str, Any]:
-    """What was given on the command line, without what was not."""
-    fields = {name: value for name, value in given.items() if value is not None and value != ()}
+def _fields(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a memory that were given on the command line."""
+    fields = given(options)
     if "metadata" in fields:
         try:
             fields["metadata"] = json.loads(fields["metadata"])

@@ -12,23 +12,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def filters(command: F) -> F:
-    """The filters of search and list."""
-    for option in reversed(
-        (
-            click.option("--project", multiple=True, help="Only this project (repeat for any of several)."),
-            click.option("--sector", multiple=True, help="Only this sector."),
-            click.option("--tier", multiple=True, help="Only this tier."),
-            click.option("--kind", multiple=True, help="Only this kind."),
-            click.option("--tag", "tags", multiple=True, help="Only with this tag (repeat for all of several)."),
-            click.option("--source", multiple=True, help="Only from this source."),
-            click.option("--since", metavar="TIME", help="Only from this time on."),
-            click.option("--until", metavar="TIME", help="Only before this time."),
-            click.option("--min-salience", type=float, help="Only at least this salient (0..1)."),
-        )
-    ):
-        command = option(command)
-    return command
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order they are listed."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+filters = together(
+    click.option("--project", multiple=True, help="Only this project (repeat for any of several)."),
+    click.option("--sector", multiple=True, help="Only this sector."),
+    click.option("--tier", multiple=True, help="Only this tier."),
+    click.option("--kind", multiple=True, help="Only this kind."),
+    click.option("--tag", "tags", multiple=True, help="Only with this tag (repeat for all of several)."),
+    click.option("--source", multiple=True, help="Only from this source."),
+    click.option("--since", metavar="TIME", help="Only from this time on."),
+    click.option("--until", metavar="TIME", help="Only before this time."),
+    click.option("--min-salience", type=float, help="Only at least this salient (0..1)."),
+)
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """What was given on the command line, without what was not."""
+    return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
 def print_json(value: Any) -> None:

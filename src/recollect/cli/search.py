@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import filters, json_option, print_json, style
+from recollect.cli.options import filters, given, json_option, print_json, style
 from recollect.present.render import hit_text, results_json
 from recollect.profiles import PROFILES
 from recollect.records import FUSIONS, GRAMMARS
@@ -27,7 +27,7 @@ from recollect.records import FUSIONS, GRAMMARS
 @filters
 @json_option
 @click.pass_obj
-def search_command(session: Session, /, query: str, mode: str, explain: bool, as_json: bool, **given: Any) -> None:
+def search_command(session: Session, /, query: str, mode: str, explain: bool, as_json: bool, **wanted: Any) -> None:
     """
     Find memories by word and by meaning. QUERY may hold "phrases" and beginnings*.
 
@@ -38,9 +38,8 @@ def search_command(session: Session, /, query: str, mode: str, explain: bool, as
     """
     if not query.strip():
         raise click.UsageError("the query is empty; `recollect list` shows what there is")
-    arguments = {name: value for name, value in given.items() if value is not None and value != ()}
     with session.open(embedder="none" if mode == "keyword" else None) as memory:
-        results = memory.search(query, mode=mode, explain=explain, **arguments)
+        results = memory.search(query, mode=mode, explain=explain, **given(wanted))
     if as_json:
         print_json(results_json(results, explain=explain))
         return

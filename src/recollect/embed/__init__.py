@@ -2,13 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from recollect.errors import ConfigError
+from recollect.errors import ConfigError, InvalidInput
+from recollect.inputs import EMBEDDER_FORMS, embedder_name
 
 if TYPE_CHECKING:  # numpy and the models are loaded by the first call that needs one, not by an import
     from recollect.embed.base import Embedder
-
-_FORMS = "'local', 'none', 'openai:MODEL', 'ollama:MODEL', or an object with model_id, dimensions and embed(texts)"
-_EXAMPLES = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}
 
 
 def resolve(spec: "str | Embedder | None", *, threads: int | None = None) -> "Embedder | None":
@@ -17,21 +15,19 @@ def resolve(spec: "str | Embedder | None", *, threads: int | None = None) -> "Em
         spec = "local"
     if not isinstance(spec, str):
         return _own(spec)
-    name = spec.strip()
-    if name == "none":
+    try:
+        kind, model = embedder_name(spec)
+    except InvalidInput as exc:
+        raise ConfigError(str(exc)) from exc
+    if kind == "none":
         return None
-    if name == "local":
+    if kind == "local":
         from recollect.embed.local import LocalEmbedder
 
         return LocalEmbedder(threads=threads)
-    provider, _, model = name.partition(":")
-    if provider in ("openai", "ollama"):
-        if not model.strip():
-            raise ConfigError(f"{spec!r} names no model: write {provider}:MODEL, as in {_EXAMPLES[provider]!r}")
-        from recollect.embed.remote import OllamaEmbedder, OpenAIEmbedder
+    from recollect.embed.remote import OllamaEmbedder, OpenAIEmbedder
 
-        return OpenAIEmbedder(model.strip()) if provider == "openai" else OllamaEmbedder(model.strip())
-    raise ConfigError(f"{spec!r} is not an embedder: use {_FORMS}")
+    return OpenAIEmbedder(model) if kind == "openai" else OllamaEmbedder(model)
 
 
 def _own(embedder: "Embedder") -> "Embedder":
@@ -44,7 +40,9 @@ def _own(embedder: "Embedder") -> "Embedder":
         if not hasattr(type(embedder), name) and not hasattr(embedder, name)
     ]
     if missing:
-        raise ConfigError(f"{type(embedder).__name__} has no {' and no '.join(missing)}; an embedder is {_FORMS}")
+        raise ConfigError(
+            f"{type(embedder).__name__} has no {' and no '.join(missing)}; an embedder is {EMBEDDER_FORMS}"
+        )
     if not callable(embedder.embed):
-        raise ConfigError(f"{type(embedder).__name__}.embed cannot be called; an embedder is {_FORMS}")
+        raise ConfigError(f"{type(embedder).__name__}.embed cannot be called; an embedder is {EMBEDDER_FORMS}")
     return embedder

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from recollect.records import Query
 from recollect.store.words import Word, split_unspaced, stemmed
@@ -66,22 +67,29 @@ def passage(content: str, needles: Needles, width: int) -> Passage:
 
     Without a match, as for a memory that only its meaning found, it is the beginning.
     """
-    found, words, base = [], [], 0  # type: ignore[var-annotated]
-    for base in range(0, min(len(content), LOOKED_AT * MOST_LOOKS), LOOKED_AT):
-        found, words = _look(content[base : base + LOOKED_AT], needles)
-        if found:
-            break
-    else:
-        base = 0
-        found, words = _look(content[:LOOKED_AT], needles)
-    start, end = _best_window(content[base : base + LOOKED_AT], words, found, width)
-    highlights = _merged([(base + left, base + right) for left, right, _ in found])
-    return Passage(_marked(content, base + start, base + end, highlights), highlights)
+    places = range(0, min(len(content), LOOKED_AT * MOST_LOOKS), LOOKED_AT)
+    looks = (_Look.at(content, base, needles) for base in places)
+    first = next(looks)
+    look = next((each for each in chain([first], looks) if each.found), first)
+    start, end = _best_window(look.text, look.words, look.found, width)
+    highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
+    return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)
 
 
-def _look(text: str, needles: Needles) -> tuple[list[tuple[int, int, str]], list[Word]]:
-    words = stemmed(text)
-    return needles.find(text, words), words
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A stretch of a content that is not too long to be cut into words, and what was found in it."""
+
+    base: int
+    text: str
+    words: list[Word]
+    found: list[tuple[int, int, str]]
+
+    @classmethod
+    def at(cls, content: str, base: int, needles: Needles) -> "_Look":
+        text = content[base : base + LOOKED_AT]
+        words = stemmed(text)
+        return cls(base, text, words, needles.find(text, words))
 
 
 def preview(content: str, length: int) -> str:

@@ -1,6 +1,5 @@
 """The two legs of a search, side by side: what holds the words, and what is near in meaning."""
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -76,18 +75,22 @@ class Legs:
             return Found(keyword=keyword())
         if mode == "hybrid" and vectorizer.model_name in LATIN_ONLY and not _mostly_latin(query.text):
             return Found(keyword=keyword(), degraded=f"keyword search only: {vectorizer.model_name} reads Latin script")
+        beside = None
         try:
             if vectorizer.embedder is None:
                 raise EmbedderUnavailable("no embedding model is configured")
             # With meaning to go by, words that say nothing are not needed to fill a page.
-            beside = self._beside(partial(keyword, replace(query, spare=()))) if mode == "hybrid" else None
+            if mode == "hybrid":
+                beside = self._beside(partial(keyword, replace(query, spare=())))
             found = _named("semantic", lambda: self._vector(query.text, filter, limit, profile, vectorizer))
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(
                     f"semantic search has nothing to go by: {exc}. Use hybrid or keyword"
                 ) from exc
-            return Found(keyword=keyword(), degraded=f"keyword search only: {exc}")
+            enough = beside is not None and (not query.spare or len(beside.result()) >= profile.limit)
+            matches = beside.result() if beside and enough else keyword()
+            return Found(keyword=matches, degraded=f"keyword search only: {exc}")
         return replace(found, keyword=beside.result()) if beside else found
 
     def _vector(self, text: str, filter: Filter, limit: int, profile: Profile, vectorizer: Vectorizer) -> Found:
@@ -111,7 +114,7 @@ class Legs:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(KEYWORD_THREADS, f"recollect-keyword-{os.getpid()}")
+                self._threads = ThreadPoolExecutor(KEYWORD_THREADS, "recollect-keyword")
             return self._threads.submit(work)
 
 

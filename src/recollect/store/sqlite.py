@@ -241,9 +241,9 @@ class SqliteStore:
         """
         with self._pool.reading() as connection:
             rows = fetch(connection, sql, values | {"namespace": self.namespace, "limit": limit + 1})
-        shown = rows[:limit]
-        more = f"{to_micros(_memory(shown[-1][1:]).created_at)}:{shown[-1][0]}" if len(rows) > limit else None
-        return Page(tuple(_memory(row[1:]) for row in shown), more)
+        memories = tuple(_memory(row[1:]) for row in rows[:limit])
+        more = f"{to_micros(memories[-1].created_at)}:{rows[limit - 1][0]}" if len(rows) > limit else None
+        return Page(memories, more)
 
     def history(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:

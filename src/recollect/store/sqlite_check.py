@@ -9,6 +9,7 @@ import numpy as np
 from recollect.records import Report, Stats
 from recollect.store.sqlite_match import INDEXES
 from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.sqlite_vectors import block_rows
 from recollect.store.vectors import encode, unpack
 
 # float16 leaves a unit vector of some thousand dimensions within this of length 1.
@@ -172,17 +173,7 @@ def _bad_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
         """
     )
     for model, block, namespace, data, dimensions in blocks:
-        rows = fetch(
-            connection,
-            """
-            select v.rid, v.vector
-            from vectors v join memories m on m.rid = v.rid
-            where v.rid between ?1 << 10 and (?1 << 10) + 1023 and v.model = ?2
-              and m.namespace = ?3 and m.deleted_at is null
-            order by v.rid
-            """,
-            (block, model, namespace),
-        )
+        rows = block_rows(connection, namespace, model, [block])
         whole = [(rid, vector) for rid, vector in rows if len(vector) == 2 * dimensions]
         try:
             keys, codes = unpack(data, dimensions)

@@ -86,10 +86,9 @@ class KeywordLeg:
         # The index holds unspaced script as pairs, which only terms are cut into.
         if query.raw is not None and not any(len(run) > 2 for run in words.unspaced(query.raw)):
             index = WORDS if "*" in query.raw else STEMS
-            search = _Search(expressions, where, values)
+            search = _Search(expressions, where, values, all_needed=True)
             self._survey.look(connection, search)
-            search.expressions, search.all_needed = [Expression(index, (), query.raw)], True
-            search.guard, search.few = None, False
+            search.expressions = [Expression(index, (), query.raw)]
             try:
                 return _run(connection, search)
             except apsw.SQLError:

@@ -22,7 +22,7 @@ from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
 
 METRIC = "cosine"
-BLOCK = 1024  # rids to a packed block; the triggers' `rid >> 10`
+BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 SMALL = 2000  # vectors; of so few, all are checked at once
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
@@ -88,9 +88,10 @@ class Vectors:
         """Pack the blocks no new memory will join any more."""
         open_blocks = fetch(
             connection,
-            """
+            f"""
             select block from vector_blocks
-            where model = ? and namespace = ? and data is null and block < (select max(rid) from memories) >> 10
+            where model = ? and namespace = ? and data is null
+              and block < (select max(rid) from memories) >> {BLOCK_BITS}
             """,
             (number, self._namespace),
         )
@@ -219,7 +220,7 @@ class _Mirror:
         def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
             for block, data in connection.execute(f"select block, data {_BLOCKS}", owner):
                 if data is None:
-                    here = slice(*np.searchsorted(keys, [block << 10, (block + 1) << 10]))
+                    here = slice(*np.searchsorted(keys, [block << BLOCK_BITS, (block + 1) << BLOCK_BITS]))
                     yield keys[here], codes[here]
                 else:
                     yield unpack(data, self.model.dimensions)
@@ -301,22 +302,29 @@ def _same_dimensions(model: Model, recorded: int) -> None:
         )
 
 
-def _read_rows(
-    connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    """The live vectors of some blocks, row by row, in the order of their keys."""
+def block_rows(
+    connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
+) -> list[tuple[int, bytes]]:
+    """The live vectors of some blocks as they are stored, row by row, in the order of their keys."""
     rows = fetch(
         connection,
-        """
+        f"""
         select v.rid, v.vector
         from json_each(:blocks) b
-        cross join vectors v on v.rid between b.value << 10 and (b.value << 10) + 1023
+        cross join vectors v on v.rid >= b.value << {BLOCK_BITS} and v.rid < (b.value + 1) << {BLOCK_BITS}
         cross join memories m on m.rid = v.rid
         where v.model = :model and m.namespace = :namespace and m.deleted_at is null
         order by v.rid
         """,
         {"blocks": json.dumps(list(blocks)), "model": number, "namespace": namespace},
     )
+    return [(rid, vector) for rid, vector in rows]
+
+
+def _read_rows(
+    connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    rows = block_rows(connection, namespace, number, blocks)
     return np.array([rid for rid, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
 
 
