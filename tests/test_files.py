@@ -59,7 +59,7 @@ FILLING = """
 @pytest.mark.parametrize("kind", ["texts", "vectors"])
 def test_a_file_that_may_not_grow_gives_a_clear_error_and_nothing_is_half_written(path: Path, kind: str) -> None:
     pytest.importorskip("resource", reason="this system has no resource limits")
-    with running(FILLING, path, 1_000_000, kind) as process:
+    with running(FILLING, path, 3_000_000, kind) as process:
         code, printed = ending(process)
 
     error, said = printed.splitlines()

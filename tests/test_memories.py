@@ -223,7 +223,7 @@ class TestListing:
         assert [m.content for m in memory.list(project="api")] == ["a"]
         assert [m.content for m in memory.list(tags=["x", "y"])] == ["a"]
         assert len(memory.list(project=["api", "web"])) == 2
-        with pytest.raises(InvalidInput, match="no such filter"):
+        with pytest.raises(InvalidInput, match="there is no filter"):
             memory.list(colour="red")
 
 

@@ -19,7 +19,21 @@ if TYPE_CHECKING:
         StoreCorrupt,
         StoreError,
     )
-    from recollect.records import Hit, Memories, Memory, Page, Report, Results, Stats, Version
+    from recollect.life import Lens, Recall, Recalled, Related, Relation, Session, SessionContext, Timeline
+    from recollect.records import (
+        Fact,
+        Hit,
+        Memories,
+        Memory,
+        Near,
+        Origin,
+        Page,
+        Report,
+        Results,
+        Stats,
+        Successor,
+        Version,
+    )
 
 __version__ = "0.1.0"
 
@@ -28,21 +42,33 @@ __all__ = [
     "ConfigError",
     "EmbedderError",
     "EmbedderUnavailable",
+    "Fact",
     "Hit",
     "InvalidInput",
+    "Lens",
     "Memories",
     "Memory",
     "MissingExtra",
+    "Near",
     "NotFound",
+    "Origin",
     "Page",
+    "Recall",
+    "Recalled",
     "Recollect",
     "RecollectError",
+    "Related",
+    "Relation",
     "Report",
     "Results",
+    "Session",
+    "SessionContext",
     "Stats",
     "StoreBusy",
     "StoreCorrupt",
     "StoreError",
+    "Successor",
+    "Timeline",
     "Version",
     "open",
 ]
@@ -54,7 +80,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'recollect' has no attribute {name!r}")
     if name == "open":
         return import_module("recollect.engine").open_memory
-    for module in ("recollect.errors", "recollect.records", "recollect.engine"):
+    for module in ("recollect.errors", "recollect.records", "recollect.life", "recollect.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:
             return found

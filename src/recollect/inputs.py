@@ -1,16 +1,15 @@
 """What callers hand in, checked and brought into one form. Whatever cannot be used is an InvalidInput."""
 
 import json
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
-from datetime import time as clock
+from datetime import datetime, timedelta
 from typing import Any
 
 from recollect.errors import InvalidInput
-from recollect.records import SECTORS, TIERS, Draft, Filter, new_id
+from recollect.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, Draft, FactDraft, Filter, new_id
+from recollect.times import Period, period
 
 MAX_CONTENT = 1_000_000
 MAX_NAME = 500
@@ -23,8 +22,9 @@ PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
-_EPOCH_SECONDS = re.compile(r"\d{9,11}(\.\d+)?")
-_BARE_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+MAX_FACTS = 1000
 
 
 def clean(text: str) -> str:
@@ -132,22 +132,24 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def moment(value: object, what: str) -> datetime:
-    """A point in time, in UTC, from an ISO 8601 text, a datetime or epoch seconds; no zone means the local one."""
-    try:
-        if isinstance(value, datetime):
-            return value.astimezone(UTC)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return datetime.fromtimestamp(value, UTC)
-        if isinstance(value, str):
-            text = value.strip()
-            if _EPOCH_SECONDS.fullmatch(text):
-                return datetime.fromtimestamp(float(text), UTC)
-            if _BARE_DATE.fullmatch(text):
-                return datetime.combine(datetime.fromisoformat(text), clock()).astimezone(UTC)
-            return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        pass
-    raise InvalidInput(f"{what} {value!r} is no time; write it like 2026-03-31, 2026-03-31T18:00 or 2026-03-31T18:00Z")
+    """A point in time, in UTC; of a day, a month or a "last week", its beginning. No zone means the local one."""
+    return _period(value, what).start
+
+
+def last_moment(value: object, what: str) -> datetime:
+    """The same, but of a stretch of time its end: "as of yesterday" has seen all of that day."""
+    stretch = _period(value, what)
+    return stretch.end - timedelta(microseconds=1) if stretch.end > stretch.start else stretch.start
+
+
+def _period(value: object, what: str) -> Period:
+    found = period(value)
+    if found is None:
+        raise InvalidInput(
+            f"{what} {value!r} is no time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
+            "last tuesday or 3 weeks ago"
+        )
+    return found
 
 
 def memory_id(value: object) -> str:
@@ -157,6 +159,55 @@ def memory_id(value: object) -> str:
             f"id {value!r} cannot be used; take 6 to 128 of A-Z a-z 0-9 . _ : @ - and begin with a letter or digit"
         )
     return value
+
+
+def session_id(value: object) -> str:
+    """An id a caller chose for a session, or asks for one by: often that of another program."""
+    if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
+        raise InvalidInput(f"session id {value!r} cannot be used; take 1 to 128 characters on one line")
+    return clean(value)
+
+
+def relation_kind(value: object) -> str:
+    kind = required_name(value, "kind")
+    if kind.lower() == SUPERSEDES:
+        raise InvalidInput(f"{kind!r} is no relation like others: `supersede` says that one memory replaces another")
+    return kind
+
+
+def fact(value: object) -> FactDraft:
+    """A fact from a text or from a mapping with its fields."""
+    fields = {"text": value} if isinstance(value, str) else value
+    if not isinstance(fields, Mapping):
+        raise InvalidInput(f"a fact must be text or a mapping, not {_type(value)}")
+    for field in fields:
+        if field not in _FACT:
+            raise InvalidInput(f"a fact has no field {field!r}; it has: {', '.join(_FACT)}")
+    checked: dict[str, Any] = {key: check(fields[key]) for key, check in _FACT.items() if fields.get(key) is not None}
+    if "text" not in checked:
+        raise InvalidInput("a fact needs a text")
+    defaults: dict[str, Any] = dict.fromkeys(_FACT) | {"confidence": 1.0}
+    return FactDraft(id=new_id(), **defaults | checked)
+
+
+_FACT: dict[str, Callable[[object], Any]] = {
+    "text": lambda value: content(_text(value, "a fact")),
+    "kind": lambda value: name(value, "kind"),
+    "subject": lambda value: name(value, "subject"),
+    "predicate": lambda value: name(value, "predicate"),
+    "object": lambda value: name(value, "object"),
+    "confidence": lambda value: number(value, "confidence", 0, 1),
+    "decay_rate": lambda value: number(value, "decay_rate", 0, 1000),
+}
+
+
+def facts(value: object) -> tuple[FactDraft, ...]:
+    if value is None:
+        return ()
+    given = (value,) if isinstance(value, str | Mapping) else _several(value, "facts")
+    if len(given) > MAX_FACTS:
+        raise InvalidInput(f"{len(given)} facts; at most {MAX_FACTS} fit")
+    return tuple(fact(one) for one in given)
 
 
 _FIELDS: dict[str, Callable[[object], Any]] = {
@@ -180,16 +231,18 @@ UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"
 
 def draft(fields: Mapping[str, Any], now: datetime) -> Draft:
     """A new memory from the arguments of `add`; None means the default."""
-    _refuse_unknown(fields, _FIELDS)
+    _refuse_unknown(fields, (*_FIELDS, *_LINKED))
     given = {key: value for key, value in fields.items() if value is not None}
     values = {key: check(given.get(key, DEFAULTS.get(key))) for key, check in _FIELDS.items() if key in _ALWAYS}
     for key in ("id", "created_at"):
         if key in given:
             values[key] = _FIELDS[key](given[key])
-    return Draft(**{"id": new_id(), "created_at": now, **values})
+    linked = {key: check(given[key]) for key, check in _LINKED.items() if key in given}
+    return Draft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values, **linked})
 
 
 _ALWAYS = frozenset(UPDATABLE)
+_LINKED: dict[str, Callable[[object], Any]] = {"session": session_id, "facts": facts}
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,32 +253,64 @@ def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _FIELDS[key](value) for key, value in fields.items()}
 
 
-def search_filter(
-    *,
-    project: object = None,
-    sector: object = None,
-    tier: object = None,
-    kind: object = None,
-    tags: object = None,
-    source: object = None,
-    since: object = None,
-    until: object = None,
-    min_salience: object = None,
-) -> Filter:
-    for field, values in (("project", project), ("sector", sector), ("tier", tier), ("kind", kind), ("source", source)):
-        if values is not None and not _several(values, field):
-            raise InvalidInput(f"{field} is an empty list, which nothing can match: leave it out to search in all")
-    return Filter(
-        project=_names(project, "project"),
-        sector=tuple(choice(value, SECTORS, "sector") for value in _several(sector, "sector")),
-        tier=tuple(choice(value, TIERS, "tier") for value in _several(tier, "tier")),
-        kind=_names(kind, "kind"),
-        source=_names(source, "source"),
-        tags=tag_names(tags),
-        since=None if since is None else moment(since, "since"),
-        until=None if until is None else moment(until, "until"),
-        min_salience=optional_number(min_salience, "min_salience"),
-    )
+def search_filter(given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
+    """The filters of a search or a listing, by name; None is "not given"."""
+    for field in given:
+        if field not in FILTERS:
+            raise InvalidInput(f"there is no filter {field!r}; there are: {', '.join(FILTERS)}")
+    checked = {field: FILTERS[field](value) for field, value in given.items() if value is not None}
+    return Filter(**checked, superseded=flag(include_superseded, "include_superseded"))
+
+
+def flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+    def values(value: object) -> tuple[str, ...]:
+        several = tuple(check(one) for one in _several(value, what))
+        if not several:
+            raise InvalidInput(f"{what} is an empty list, which nothing can match: leave it out to search in all")
+        return several
+
+    return values
+
+
+def _month(value: object) -> str:
+    if isinstance(value, str) and _MONTH.fullmatch(value):
+        return value
+    raise InvalidInput(f"month {value!r} is no month; write it like 2026-03")
+
+
+FILTERS: Mapping[str, Callable[[object], Any]] = {
+    "project": _any_of("project", lambda value: required_name(value, "project")),
+    "sector": _any_of("sector", lambda value: choice(value, SECTORS, "sector")),
+    "tier": _any_of("tier", lambda value: choice(value, TIERS, "tier")),
+    "kind": _any_of("kind", lambda value: required_name(value, "kind")),
+    "source": _any_of("source", lambda value: required_name(value, "source")),
+    "tags": tag_names,
+    "since": lambda value: moment(value, "since"),
+    "until": lambda value: moment(value, "until"),
+    "min_salience": lambda value: number(value, "min_salience", 0, 1),
+    "session": session_id,
+    "fact_kind": _any_of("fact_kind", lambda value: required_name(value, "fact_kind")),
+    "month": _any_of("month", _month),
+    "pinned": lambda value: flag(value, "pinned"),
+    "recalled": lambda value: flag(value, "recalled"),
+    "as_of": lambda value: last_moment(value, "as_of"),
+}
+
+
+def facets(value: object) -> tuple[str, ...]:
+    """Fields to count by, each once; `tags` is as good as `tag`."""
+    named = ("tag" if one == "tags" else one for one in _several(value, "facets"))
+    return tuple(dict.fromkeys(choice(one, FACETS, "facet") for one in named))
+
+
+def detail(value: object) -> str:
+    return choice(value, DETAILS, "detail")
 
 
 def embedder_name(value: str) -> tuple[str, str]:
@@ -256,10 +341,6 @@ def _several(value: object, what: str) -> tuple[object, ...]:
     if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
         return tuple(value)
     raise InvalidInput(f"{what} must be text or a list of texts, not {_type(value)}")
-
-
-def _names(value: object, what: str) -> tuple[str, ...]:
-    return tuple(required_name(one, what) for one in _several(value, what))
 
 
 def _refuse_unknown(fields: Mapping[str, Any], known: Iterable[str]) -> None:

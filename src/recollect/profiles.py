@@ -15,11 +15,40 @@ LATIN_ONLY = frozenset({"local:all-MiniLM-L6-v2-int8"})
 SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
     {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}
 )
+# What salience loses a day, by sector: ccmemory keeps feelings longest, OpenMemory loses them first.
+SECTOR_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "ccmemory": MappingProxyType(
+            {"emotional": 0.003, "semantic": 0.005, "reflective": 0.008, "procedural": 0.01, "episodic": 0.02}
+        ),
+        "openmemory": MappingProxyType(
+            {"reflective": 0.001, "semantic": 0.005, "procedural": 0.008, "episodic": 0.015, "emotional": 0.02}
+        ),
+    }
+)
+# What the confidence of a fact loses a day, by its kind: Cortex's first table (half-lives from 693 days to 7) and its
+# later one. A kind that is not listed decays like `kv`.
+FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "slow": MappingProxyType(
+            {
+                "identity": 0.001, "decision": 0.002, "relationship": 0.003, "location": 0.005, "preference": 0.01,
+                "kv": 0.01, "state": 0.05, "temporal": 0.1,
+            }
+        ),
+        "fast": MappingProxyType(
+            {
+                "identity": 0.01, "preference": 0.02, "relationship": 0.02, "config": 0.03, "location": 0.03,
+                "decision": 0.05, "kv": 0.05, "state": 0.1, "temporal": 0.15,
+            }
+        ),
+    }
+)  # fmt: skip
 CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
-    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "segments": 1.0}
+    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "segments": 1.0, "facts": 0.0}
 )
 ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
-    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "segments": 1.0}
+    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "segments": 1.0, "facts": 1.0}
 )
 
 
@@ -28,7 +57,8 @@ class Recency:
     """
     How age counts. `add`: exp(-rate * days) is a part of a `linear` score, with the weight it has there. `multiply`:
     the score is multiplied by 1 + weight / (1 + days). `tiers`: by 1.10, 1.05 or 1.02 within a day, a week or a month.
-    `none`: not at all. `on` says whose age: of what happened (`created`), or of the text (`updated`).
+    `none`: not at all. `on` says whose age: of what happened (`created`), of the text (`updated`), or of the last
+    recorded recall (`accessed`; of what happened where there was none).
     """
 
     form: str = "none"
@@ -64,6 +94,11 @@ class Profile:
     takes the active model's own floor where no `min_similarity` is given. With `intent="auto"` a query of nothing but
     identifiers and phrases is looked for by its words alone. `snippet` is a `passage` around the matches, a `cut` of
     the first 100 characters, or `full`.
+
+    `sector_decay` and `fact_decay` are what salience and confidence lose a day; a preset's name will do. Confidence is
+    the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`, or be `off`.
+    `record` is what a search leaves behind: nothing (`off`), a `log`, a log where a `session` is given, or a log and a
+    little more salience (`reinforce`, by `reinforcement`).
     """
 
     name: str
@@ -79,6 +114,10 @@ class Profile:
     weights: Weights = Weights()
     sector_boosts: Mapping[str, float] = field(default_factory=dict)
     recency: Recency = Recency()
+    sector_decay: Mapping[str, float] = field(default_factory=dict)
+    fact_decay: Mapping[str, float] = field(default_factory=lambda: FACT_DECAY["slow"])
+    confidence_mode: str = "off"
+    confidence_weight: float = 0.2
     superseded_factor: float = 0.5
     strict_fallback: bool = False
     noise_floor: bool = False
@@ -95,6 +134,8 @@ class Profile:
     match_words: MatchWords | None = None
     unknown_mode: str | None = None
     on_no_vector: str | None = None
+    record: str = "off"
+    reinforcement: float = 0.02
 
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
@@ -124,6 +165,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 overfetch=2,
                 least_candidates=20,
                 match_words=MatchWords("keyword", "semantic", "both"),
+                record="reinforce",
             ),
             # AgentStack: vectors first, words where they end.
             Profile(
@@ -143,7 +185,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 grammar="fts5",
                 fusion="rrf",
                 alpha=0.5,
-                columns=CONTENT_ONLY,
+                columns={**CONTENT_ONLY, "facts": 1.0},
+                confidence_mode="multiply",
                 recency=Recency("multiply", 0.1),
                 min_similarity=0.3,
                 min_confidence=0.1,
@@ -152,6 +195,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 least_candidates=20,
                 match_words=MatchWords("bm25", "semantic", "hybrid"),
                 unknown_mode="hybrid",
+                record="session",
             ),
             # tars: every word quoted, rank fusion on a scale of 0 to 1.
             Profile(

@@ -1,9 +1,10 @@
 """What the stages hand to each other: frozen records, never dicts."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, TypeVar, overload
 from uuid import UUID
@@ -13,6 +14,16 @@ TIERS = ("session", "project", "global")
 MODES = ("hybrid", "keyword", "semantic")
 GRAMMARS = ("auto", "or_prefix", "and", "or", "fts5")
 FUSIONS = ("convex", "rrf", "linear", "vector_first")
+USAGES = ("created", "recalled", "updated", "reinforced")
+DETAILS = ("index", "snippet", "full")
+RECORDING = ("off", "log", "reinforce")
+NEAR = ("off", "report", "merge")
+FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
+SUPERSEDES = "supersedes"
+OTHER_FACTS = "kv"  # facts of a kind that no table of decay rates lists decay like this one
+
+# Relevance is a likelihood: from here on a memory is rather about the question than not.
+RELEVANT = 0.5
 
 T = TypeVar("T")
 
@@ -23,6 +34,97 @@ def new_id() -> str:
     fraction = (nanoseconds << 12) // 1_000_000
     value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     return str(UUID(int=value))
+
+
+class _Mapped:
+    """A record that can be read like a mapping, too: `hit.session.id` and `hit.session["id"]` are the same."""
+
+    __slots__ = ()
+
+    def keys(self) -> tuple[str, ...]:
+        return tuple(each.name for each in fields(self))  # type: ignore[arg-type]
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.keys():
+            raise KeyError(key)
+        return getattr(self, key)
+
+
+@dataclass(frozen=True, slots=True)
+class FactDraft:
+    """A fact on its way in."""
+
+    id: str
+    text: str
+    kind: str | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    confidence: float
+    decay_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(_Mapped):
+    """
+    One thing a memory says, and how sure it is.
+
+    `confidence` was so at `reinforced_at`; `effective` is what is left of it at the time it is read, after
+    `decay_rate` a day. Nothing is written back.
+    """
+
+    id: str
+    memory_id: str
+    text: str
+    kind: str | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    confidence: float
+    decay_rate: float | None
+    created_at: datetime
+    reinforced_at: datetime
+    effective: float = 1.0
+
+    def confidence_at(self, moment: datetime, rates: Mapping[str, float]) -> float:
+        """What is left of its confidence at a time; `rates` are those of kinds, for a fact without one of its own."""
+        rate = self.rate(rates)
+        days = max(0.0, (moment - self.reinforced_at).total_seconds()) / 86_400
+        return self.confidence * math.exp(-rate * days)
+
+    def rate(self, rates: Mapping[str, float]) -> float:
+        if self.decay_rate is not None:
+            return self.decay_rate
+        return rates.get(self.kind or OTHER_FACTS, rates.get(OTHER_FACTS, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin(_Mapped):
+    """The session a memory comes from."""
+
+    id: str
+    started_at: datetime
+    summary: str | None
+    project: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Successor(_Mapped):
+    """What replaced a memory: the newest of the chain, with the beginning of its text."""
+
+    id: str
+    content: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Near(_Mapped):
+    """An older memory that says almost the same, and how much of the words they share (0..1)."""
+
+    id: str
+    content: str
+    resemblance: float
+    merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +144,19 @@ class Draft:
     summary: str | None
     metadata: Mapping[str, Any]
     created_at: datetime
+    recorded_at: datetime
+    session: str | None = None
+    facts: tuple[FactDraft, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One thing that was said, decided or learnt."""
+    """
+    One thing that was said, decided or learnt.
+
+    `created_at` is when it happened, `recorded_at` when it was written down. From `valid_until` on it is superseded.
+    `access_count` and `accessed_at` count recorded recalls. `near` is set by `add` alone.
+    """
 
     id: str
     content: str
@@ -64,8 +174,21 @@ class Memory:
     created_at: datetime
     updated_at: datetime
     reinforced_at: datetime
+    recorded_at: datetime
     deleted_at: datetime | None = None
     pinned: bool = False
+    valid_until: datetime | None = None
+    superseded_by: Successor | None = None
+    session: Origin | None = None
+    facts: tuple[Fact, ...] = ()
+    related_count: int = 0
+    access_count: int = 0
+    accessed_at: datetime | None = None
+    near: Near | None = None
+
+    @property
+    def superseded(self) -> bool:
+        return self.valid_until is not None
 
     @property
     def short_id(self) -> str:
@@ -89,7 +212,8 @@ class Filter:
     Which memories may be found at all.
 
     Within one field any of the values will do, except for `tags`, where all must be there. `since` is
-    inclusive, `until` exclusive.
+    inclusive, `until` exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded ones through.
+    `as_of` asks what was so at that time; all other fields then hold for that time.
     """
 
     project: tuple[str, ...] = ()
@@ -101,6 +225,13 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
     min_salience: float | None = None
+    session: str | None = None
+    fact_kind: tuple[str, ...] = ()
+    month: tuple[str, ...] = ()
+    pinned: bool | None = None
+    recalled: bool | None = None
+    superseded: bool = True
+    as_of: datetime | None = None
 
 
 EVERYTHING = Filter()
@@ -171,12 +302,19 @@ class Row:
     similarity: float | None
     created_at: float
     updated_at: float
+    accessed_at: float | None
+    reinforced_at: float
     salience: float
     sector: str
+    kind: str | None
+    source: str | None
+    tags: tuple[str, ...]
+    superseded: bool
+    facts: tuple[Fact, ...]
     memory: Callable[[], Memory]
 
 
-class _SequenceOf(Sequence[T]):
+class SequenceOf(Sequence[T]):
     """A record that is, first of all, a sequence of what it holds."""
 
     __slots__ = ()
@@ -199,7 +337,7 @@ class _SequenceOf(Sequence[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(_SequenceOf[Memory]):
+class Page(SequenceOf[Memory]):
     """One page of a listing, newest first, and where the next begins (None at the end)."""
 
     memories: tuple[Memory, ...]
@@ -210,7 +348,7 @@ class Page(_SequenceOf[Memory]):
 
 
 @dataclass(frozen=True, slots=True)
-class Memories(_SequenceOf[Memory]):
+class Memories(SequenceOf[Memory]):
     """The memories asked for by id, in that order, and the ids nobody has."""
 
     memories: tuple[Memory, ...]
@@ -239,22 +377,35 @@ class Hit:
     keyword_score: float | None = None
     similarity: float | None = None
     confidence: float = 1.0
-    facts: tuple[Any, ...] = ()
-    session: Mapping[str, Any] | None = None
-    superseded_by: Mapping[str, Any] | None = None
-    related_count: int = 0
+    facts: tuple[Fact, ...] = ()
     trace: Mapping[str, float] = field(default_factory=dict)
     raw: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def session(self) -> Origin | None:
+        """The session it comes from."""
+        return self.memory.session
+
+    @property
+    def superseded_by(self) -> Successor | None:
+        """What replaced it, if anything did."""
+        return self.memory.superseded_by
+
+    @property
+    def related_count(self) -> int:
+        """How many live memories it is linked with."""
+        return self.memory.related_count
+
 
 @dataclass(frozen=True, slots=True)
-class Results(_SequenceOf[Hit]):
+class Results(SequenceOf[Hit]):
     """
     The answer to a search: a sequence of hits, best first.
 
     `degraded` says in words what was missing (no model, vectors yet to be made); None means all was there.
-    `hidden` counts what a threshold held back, by the threshold's name. `plan` tells how the question was
-    understood, if `explain` was asked for.
+    `suggestion` is the question as it was perhaps meant, where its words find little. `hidden` counts what each filter
+    and threshold held back, by its name. `facets` count the whole matching set. `plan` tells how the question was
+    understood, if `explain` was asked for. `relevant` is False where nothing that was found is likely to answer.
     """
 
     hits: tuple[Hit, ...]
@@ -265,8 +416,14 @@ class Results(_SequenceOf[Hit]):
     degraded: str | None = None
     suggestion: str | None = None
     hidden: Mapping[str, int] = field(default_factory=dict)
-    facets: Mapping[str, Any] = field(default_factory=dict)
+    facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     plan: Mapping[str, Any] | None = None
+    detail: str = "full"
+    lens: str | None = None
+
+    @property
+    def relevant(self) -> bool:
+        return any(hit.relevance >= RELEVANT for hit in self.hits)
 
     def _items(self) -> tuple[Hit, ...]:
         return self.hits
@@ -288,6 +445,12 @@ class Stats:
     size_bytes: int
     schema: str
     sqlite: str
+    superseded: int = 0
+    pinned: int = 0
+    facts: int = 0
+    relations: int = 0
+    sessions: int = 0
+    recalls: int = 0
 
 
 @dataclass(frozen=True, slots=True)

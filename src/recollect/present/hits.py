@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.present.snippet import Needles, Passage, passage, preview
 from recollect.profiles import MatchWords, Profile
 from recollect.rank.fuse import Ranked
 from recollect.rank.signals import relevance
-from recollect.records import Hit, Memory, Query, Row
+from recollect.records import Hit, Memory, Query
+from recollect.retrieve.candidates import Candidates
 
 PREVIEW = 100  # characters of a cut
+SNIPPET = 300  # characters of a memory that is listed by its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,14 @@ class PageOfHits:
 
 
 def page(
-    ranked: Sequence[Ranked], rows: Mapping[int, Row], query: Query, profile: Profile, model: str | None
+    ranked: Sequence[Ranked],
+    gathered: Candidates,
+    query: Query,
+    profile: Profile,
+    model: str | None,
+    *,
+    detail: str,
+    include_facts: bool,
 ) -> PageOfHits:
     """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
     needles = Needles.of(query)
@@ -33,10 +42,27 @@ def page(
         relevant = relevance(model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0)
         failed = _below(entry, relevant, profile)
         if failed is None:
-            hits.append(_hit(entry, relevant, rows[candidate.key].memory(), needles, profile))
+            memory = replace(gathered.rows[candidate.key].memory(), facts=gathered.facts.get(candidate.key, ()))
+            hit = _hit(entry, relevant, memory, needles, profile)
+            hits.append(replace(hit, memory=seen(memory, detail, include_facts), facts=memory.facts * include_facts))
         else:
             hidden[failed] += 1
     return PageOfHits(tuple(hits), dict(hidden))
+
+
+def seen(memory: Memory, detail: str, include_facts: bool = True) -> Memory:
+    """
+    A memory from as far away as was asked for: `full`, its beginning (`snippet`), or an entry of an index.
+
+    Less than full always has a summary: its own, or its first words.
+    """
+    if not include_facts:
+        memory = replace(memory, facts=())
+    if detail == "full":
+        return memory
+    summary = memory.summary or preview(memory.content, PREVIEW)
+    content = preview(memory.content, SNIPPET) if detail == "snippet" else ""
+    return replace(memory, content=content, summary=summary, metadata={})
 
 
 def _below(entry: Ranked, relevant: float, profile: Profile) -> str | None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from recollect.profiles import Profile
-from recollect.rank.signals import recency_bonus, recency_factor
+from recollect.rank.lens import Boosts, factor
+from recollect.rank.signals import confidence_factor, decayed, recency_bonus, recency_factor
 
 # What a memory with all words of the query has ahead of those with some; half puts them first. Measured with alpha.
 WHOLE_SHARE = 0.5
@@ -25,8 +26,13 @@ class Candidate:
     vector_rank: int | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+    accessed_at: float | None = None
+    reinforced_at: float | None = None
     salience: float = 0.5
     sector: str = "semantic"
+    kind: str | None = None
+    source: str | None = None
+    tags: tuple[str, ...] = ()
     superseded: bool = False
     confidence: float = 1.0
 
@@ -63,7 +69,10 @@ class _Tally:
         return Ranked(self.candidate, score, self.trace, self.raw)
 
 
-def rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[Ranked]:
+NO_BOOSTS: Boosts = {}
+
+
+def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = NO_BOOSTS) -> list[Ranked]:
     """All candidates worth anything, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
     for tally in _FUSIONS[profile.fusion](candidates, profile, now):
@@ -71,7 +80,8 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[
         tally.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
         tally.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
         tally.multiply("recency", recency_factor(profile.recency, _dated(candidate, profile), now))
-        tally.multiply("confidence", candidate.confidence)
+        tally.multiply("confidence", confidence_factor(profile, candidate.confidence))
+        tally.multiply("lens", factor(boosts, _boostable(candidate)) if boosts else 1.0)
         ranked = tally.ranked()
         order.append(((tally.group, -ranked.score, -candidate.created_at, candidate.key), ranked))
     order.sort(key=lambda entry: entry[0])
@@ -134,7 +144,7 @@ def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
         trace = {
             "vector": weights.semantic * _cosine(candidate),
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
-            "salience": weights.salience * candidate.salience,
+            "salience": weights.salience * _salience(candidate, profile, now),
         }
         if profile.recency.form == "add":
             trace["recency"] = weights.recency * recency_bonus(profile.recency, _dated(candidate, profile), now)
@@ -191,7 +201,25 @@ def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]
 
 
 def _dated(candidate: Candidate, profile: Profile) -> float:
+    if profile.recency.on == "accessed" and candidate.accessed_at is not None:
+        return candidate.accessed_at
     return candidate.updated_at if profile.recency.on == "updated" else candidate.created_at
+
+
+def _salience(candidate: Candidate, profile: Profile, now: float) -> float:
+    """What is left of its salience: computed when read, never written back."""
+    if candidate.reinforced_at is None:
+        return candidate.salience
+    return decayed(candidate.salience, profile.sector_decay.get(candidate.sector, 0.0), candidate.reinforced_at, now)
+
+
+def _boostable(candidate: Candidate) -> dict[str, tuple[str, ...]]:
+    return {
+        "sector": (candidate.sector,),
+        "kind": (candidate.kind,) if candidate.kind else (),
+        "source": (candidate.source,) if candidate.source else (),
+        "tag": candidate.tags,
+    }
 
 
 def _cosine(candidate: Candidate) -> float:

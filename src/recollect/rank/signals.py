@@ -1,8 +1,12 @@
-"""What counts besides the legs: age, and how relevant a hit is on an absolute scale."""
+"""What counts besides the legs: age, decay, confidence, and how relevant a hit is on an absolute scale."""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from recollect.profiles import Recency
+from recollect.profiles import Profile, Recency
+from recollect.records import Fact
 
 DAY = 86_400.0
 
@@ -10,6 +14,29 @@ DAY = 86_400.0
 def days_since(moment: float, now: float) -> float:
     """Days between two epoch times; what lies ahead counts as now."""
     return max(0.0, now - moment) / DAY
+
+
+def decayed(value: float, rate: float, since: float, now: float) -> float:
+    """What is left of a value after losing a share of itself every day."""
+    return value * math.exp(-rate * days_since(since, now))
+
+
+def certain(facts: Sequence[Fact], rates: Mapping[str, float], now: datetime) -> tuple[Fact, ...]:
+    """Facts with what is left of their confidence, and the rate at which it goes."""
+    return tuple(replace(fact, effective=fact.confidence_at(now, rates), decay_rate=fact.rate(rates)) for fact in facts)
+
+
+def confidence(facts: Sequence[Fact]) -> float:
+    """How sure a memory is: the mean over its facts; one without facts is not doubted."""
+    return sum(fact.effective for fact in facts) / len(facts) if facts else 1.0
+
+
+def confidence_factor(profile: Profile, confidence: float) -> float:
+    if profile.confidence_mode == "multiply":
+        return confidence
+    if profile.confidence_mode == "blend":
+        return 1.0 - profile.confidence_weight * (1.0 - confidence)
+    return 1.0
 
 
 def recency_bonus(recency: Recency, created_at: float, now: float) -> float:

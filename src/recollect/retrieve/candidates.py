@@ -2,27 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from recollect.profiles import Profile
 from recollect.rank.fuse import Candidate
-from recollect.records import Row
+from recollect.rank.signals import certain, confidence
+from recollect.records import Fact, Row
 from recollect.retrieve.legs import Found
 from recollect.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Everything a leg found, with its row; `too_far` counts what was not near enough to count as found."""
+    """
+    Everything a leg found, with its row, and its facts as sure as they are; `too_far` counts what was not near enough
+    to count as found.
+    """
 
     candidates: Sequence[Candidate]
     rows: dict[int, Row]
+    facts: dict[int, tuple[Fact, ...]]
     too_far: int
 
 
-def gather(store: Store, found: Found) -> Candidates:
+def gather(store: Store, found: Found, profile: Profile, now: datetime, as_of: datetime | None) -> Candidates:
     """Read the rows of what was found, once, and put the legs' numbers beside them."""
     by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
     keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
-    rows = store.rows(keys, found.model, found.question) if keys else []
+    rows = store.rows(keys, found.model, found.question, as_of) if keys else []
+    facts = {row.key: certain(row.facts, profile.fact_decay, now) for row in rows if row.facts}
     by_meaning = _places(found, rows)
     candidates = []
     for row in rows:
@@ -39,11 +47,19 @@ def gather(store: Store, found: Found) -> Candidates:
                     vector_rank=by_meaning.get(row.key),
                     created_at=row.created_at,
                     updated_at=row.updated_at,
+                    accessed_at=row.accessed_at,
+                    reinforced_at=row.reinforced_at,
                     salience=row.salience,
                     sector=row.sector,
+                    kind=row.kind,
+                    source=row.source,
+                    tags=row.tags,
+                    superseded=row.superseded,
+                    confidence=confidence(facts.get(row.key, ())),
                 )
             )
-    return Candidates(candidates, {row.key: row for row in rows}, found.too_far + len(rows) - len(candidates))
+    too_far = found.too_far + len(rows) - len(candidates)
+    return Candidates(candidates, {row.key: row for row in rows}, facts, too_far)
 
 
 def _places(found: Found, rows: Sequence[Row]) -> dict[int, int]:

@@ -15,7 +15,7 @@ from recollect.forks import renew_after_fork
 from recollect.ingest.vectorize import Vectorizer
 from recollect.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
 from recollect.records import Filter, Match, Query
-from recollect.store.base import Model, Store
+from recollect.store.base import Model, Store, Words
 
 T = TypeVar("T")
 
@@ -30,12 +30,15 @@ class Found:
     """
     What the legs found, best first, and what was missing while they looked.
 
-    What is below `floor` counts as not found by meaning; the scan estimates, so `vector` holds a little more than that,
-    and `too_far` counts the rest.
+    `strange` are words that stand in no memory. What is below `floor` counts as not found by meaning; the scan
+    estimates, so `vector` holds a little more than that, and `too_far` counts the rest. `around` are the keys
+    of what is near with or without the filter.
     """
 
     keyword: Sequence[Match] = ()
+    strange: Sequence[str] = ()
     vector: Sequence[Match] = ()
+    around: Sequence[int] = ()
     model: Model | None = None
     question: NDArray[np.float32] | None = field(default=None, compare=False)
     floor: float | None = None
@@ -67,14 +70,14 @@ class Legs:
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> Found:
         limit = max(profile.limit * profile.overfetch, profile.least_candidates)
 
-        def keyword(asked: Query = query) -> list[Match]:
+        def keyword(asked: Query = query) -> Words:
             match = partial(self._store.match, asked, filter, limit=limit, page=profile.limit, weights=profile.columns)
             return _named("keyword", match)
 
         if mode == "keyword" or (mode == "hybrid" and _words_say_it_all(query, profile)):
-            return Found(keyword=keyword())
+            return _by_words(keyword())
         if mode == "hybrid" and vectorizer.model_name in LATIN_ONLY and not _mostly_latin(query.text):
-            return Found(keyword=keyword(), degraded=f"keyword search only: {vectorizer.model_name} reads Latin script")
+            return _by_words(keyword(), f"keyword search only: {vectorizer.model_name} reads Latin script")
         beside = None
         try:
             if vectorizer.embedder is None:
@@ -88,10 +91,11 @@ class Legs:
                 raise EmbedderUnavailable(
                     f"semantic search has nothing to go by: {exc}. Use hybrid or keyword"
                 ) from exc
-            enough = beside is not None and (not query.spare or len(beside.result()) >= profile.limit)
-            matches = beside.result() if beside and enough else keyword()
-            return Found(keyword=matches, degraded=f"keyword search only: {exc}")
-        return replace(found, keyword=beside.result()) if beside else found
+            enough = beside is not None and (not query.spare or len(beside.result().matches) >= profile.limit)
+            return _by_words(beside.result() if beside and enough else keyword(), f"keyword search only: {exc}")
+        if beside is None:
+            return found
+        return replace(found, keyword=beside.result().matches, strange=beside.result().strange)
 
     def _vector(self, text: str, filter: Filter, limit: int, profile: Profile, vectorizer: Vectorizer) -> Found:
         model = vectorizer.model()
@@ -107,15 +111,20 @@ class Legs:
                 f"{nearest.missing} of {nearest.total} memories have no vector of {model.name} yet and are found by "
                 "keyword only; `recollect reembed` makes them"
             )
-        return Found((), near, model, question, floor, len(nearest.matches) - len(near), degraded)
+        around = [match.key for match in nearest.unfiltered if floor is None or match.score >= floor - ESTIMATE_ERROR]
+        return Found((), (), near, around, model, question, floor, len(nearest.matches) - len(near), degraded)
 
-    def _beside(self, work: Callable[[], list[Match]]) -> "Future[list[Match]]":
+    def _beside(self, work: Callable[[], Words]) -> "Future[Words]":
         with self._lock:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(KEYWORD_THREADS, "recollect-keyword")
             return self._threads.submit(work)
+
+
+def _by_words(words: Words, degraded: str | None = None) -> Found:
+    return Found(keyword=words.matches, strange=words.strange, degraded=degraded)
 
 
 def _words_say_it_all(query: Query, profile: Profile) -> bool:

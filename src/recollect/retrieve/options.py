@@ -6,8 +6,17 @@ from typing import Any
 
 from recollect import inputs
 from recollect.errors import InvalidInput
-from recollect.profiles import ALL_COLUMNS, PROFILES, MatchWords, Profile, Recency, Weights
-from recollect.records import FUSIONS, GRAMMARS, MODES, SECTORS
+from recollect.profiles import (
+    ALL_COLUMNS,
+    FACT_DECAY,
+    PROFILES,
+    SECTOR_DECAY,
+    MatchWords,
+    Profile,
+    Recency,
+    Weights,
+)
+from recollect.records import FUSIONS, GRAMMARS, MODES, RECORDING, SECTORS
 
 MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
@@ -22,6 +31,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "snippet": ("passage", "cut", "full"),
     "on_no_vector": ("keyword", "error"),
     "unknown_mode": MODES,
+    "confidence_mode": ("off", "blend", "multiply"),
+    "record": (*RECORDING, "session"),
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
     "alpha": (0, 1),
@@ -31,6 +42,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "min_confidence": (0, 1),
     "min_relevance": (0, 1),
     "superseded_factor": (0, 1),
+    "confidence_weight": (0, 1),
+    "reinforcement": (0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int]] = {
     "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
@@ -38,9 +51,12 @@ _COUNTS: Mapping[str, tuple[int, int]] = {
 _RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_words": MatchWords}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Recency, "form"): ("none", "add", "multiply", "tiers"),
-    (Recency, "on"): ("created", "updated"),
+    (Recency, "on"): ("created", "updated", "accessed"),
 }
-_NUMBERS_BY_NAME: Mapping[str, tuple[str, ...]] = {"columns": tuple(ALL_COLUMNS), "sector_boosts": SECTORS}
+_NUMBERS_BY_NAME: Mapping[str, tuple[str, ...] | None] = {
+    "columns": tuple(ALL_COLUMNS), "sector_boosts": SECTORS, "sector_decay": SECTORS, "fact_decay": None,
+}  # fmt: skip
+_PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {"sector_decay": SECTOR_DECAY, "fact_decay": FACT_DECAY}
 _FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
 
 
@@ -90,12 +106,16 @@ def _checked(option: str, value: Any, base: Profile) -> Any:
 
 
 def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
-    """A table of numbers, with those in it replaced that were given."""
+    """A table of numbers, with those in it replaced that were given; or a preset by its name."""
     known = _NUMBERS_BY_NAME[option]
+    if isinstance(value, str) and option in _PRESETS:
+        return dict(_PRESETS[option][inputs.choice(value, _PRESETS[option], option)])
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{option} must be a mapping, not {type(value).__name__}")
     given = {
-        inputs.choice(name, known, option): inputs.number(part, f"{option}.{name}", 0, 100)
+        inputs.required_name(name, option) if known is None else inputs.choice(name, known, option): inputs.number(
+            part, f"{option}.{name}", 0, 100
+        )
         for name, part in value.items()
     }
     return {**old, **given}

@@ -1,6 +1,6 @@
 """The seam to databases: the verbs every backend speaks. One store serves one namespace and sees nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -8,7 +8,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.records import Draft, Filter, Match, Memory, Page, Query, Report, Row, Stats, Version
+from recollect.life import Recall, Related, Relation, Session, SessionContext
+from recollect.records import (
+    Draft,
+    Fact,
+    FactDraft,
+    Filter,
+    Match,
+    Memory,
+    Page,
+    Query,
+    Report,
+    Row,
+    Stats,
+    Version,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +48,7 @@ class Unembedded:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a draft: stored as new, or known already and reinforced."""
+    """What became of a draft: stored as new, or known already and reinforced (then nothing is pending)."""
 
     memory: Memory
     pending: Unembedded | None
@@ -42,27 +56,126 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """What the vector leg found, and how many memories have no vector yet to be found by."""
+    """
+    What the vector leg found, and how many memories have no vector yet to be found by. `unfiltered` is what it would
+    have found without a filter.
+    """
 
     matches: Sequence[Match]
     missing: int = 0
     total: int = 0
+    unfiltered: Sequence[Match] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the keyword leg found, and the words of the question that stand in no memory at all."""
+
+    matches: list[Match]
+    strange: tuple[str, ...] = ()
+
+
+class Links(Protocol):
+    """What memories have to do with each other."""
+
+    def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory: ...
+
+    def unsupersede(self, old: str, now: datetime) -> Memory: ...
+
+    def relate(
+        self, source: str, target: str, kind: str, confidence: float, said_by: str | None, now: datetime
+    ) -> Relation: ...
+
+    def unrelate(self, source: str, target: str, kind: str, now: datetime) -> None: ...
+
+    def linked(self, id: str, limit: int, as_of: datetime | None) -> list[Related]: ...
+
+
+class Strength(Protocol):
+    """How much memories matter, and how sure their facts are. `rates` are the decay rates of kinds of facts."""
+
+    def change(
+        self, id: str, share: float, now: datetime, rates: Mapping[str, float], session: str | None
+    ) -> Memory: ...
+
+    def pin(self, id: str, pinned: bool, now: datetime) -> Memory: ...
+
+    def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact: ...
+
+    def reinforce_fact(self, id: str, share: float, now: datetime, rates: Mapping[str, float]) -> Fact: ...
+
+    def remove_fact(self, id: str) -> Fact: ...
+
+    def find_fact(self, id: str) -> Fact | None: ...
+
+
+class Sessions(Protocol):
+    def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session: ...
+
+    def end(self, id: str, summary: str | None, now: datetime) -> Session: ...
+
+    def summarise(self, id: str, summary: str | None) -> Session: ...
+
+    def page(self, project: str | None, active: bool | None, limit: int) -> list[Session]: ...
+
+    def require(self, id: str, *, open: bool = False) -> Session: ...
+
+    def context(self, id: str) -> SessionContext | None: ...
+
+    def of(self, ids: Sequence[str]) -> list[Session]: ...
+
+
+class Recalls(Protocol):
+    def record(self, recalls: Sequence[tuple[Recall, float]]) -> None: ...
+
+    def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]: ...
+
+
+class Lenses(Protocol):
+    def put(self, name: str, definition: Mapping[str, Any]) -> None: ...
+
+    def remove(self, name: str) -> bool: ...
+
+    def all(self) -> dict[str, dict[str, Any]]: ...
 
 
 class Store(Protocol):
     """Each verb is one transaction: done whole, or not at all."""
 
+    @property
+    def links(self) -> Links: ...
+
+    @property
+    def strength(self) -> Strength: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def recalls(self) -> Recalls: ...
+
+    @property
+    def lenses(self) -> Lenses: ...
+
     def add(self, drafts: Sequence[Draft], reinforcement: float) -> list[Kept]: ...
 
-    def find(self, ids: Sequence[str], *, deleted: bool = False) -> list[Memory | None]:
-        """The memories with these ids, or unique beginnings or endings of ids, in the order asked."""
+    def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
+        """The live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
 
     def require(self, id: str) -> Memory:
         """The live memory with this id; NotFound says what became of it otherwise."""
 
     def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page: ...
 
-    def update(self, id: str, changes: Mapping[str, Any], now: datetime) -> tuple[Memory, Unembedded | None]: ...
+    def around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
+        """The memories nearest in time on both sides of one, and itself, in the order they happened."""
+
+    def between(self, filter: Filter, limit: int) -> list[Memory]:
+        """What passes a filter, in the order it happened."""
+
+    def update(
+        self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
+    ) -> tuple[Memory, Unembedded | None]: ...
 
     def history(self, id: str) -> list[Version]: ...
 
@@ -75,16 +188,40 @@ class Store(Protocol):
     def purge(self, before: datetime | None) -> int:
         """Erase what was forgotten (before a time), and wipe what is left of it in the file."""
 
-    def match(
-        self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]
-    ) -> list[Match]:
+    def match(self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
         """The keyword leg: what holds the words of the query, best first; a page of it if there is so much."""
 
     def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, *, limit: int) -> Nearest:
         """The vector leg: what is closest in meaning, best first; `limit` of them if so many pass the filter."""
 
-    def rows(self, keys: Sequence[int], model: Model | None, vector: NDArray[np.float32] | None) -> list[Row]:
+    def rows(
+        self,
+        keys: Sequence[int],
+        model: Model | None,
+        vector: NDArray[np.float32] | None,
+        as_of: datetime | None = None,
+    ) -> list[Row]:
         """What ranking and presenting need of these memories, in one read; gone ones are left out."""
+
+    def vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
+        """The vector of a memory, or of what it said at a time; None where it has none."""
+
+    def facets(
+        self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
+        """Counts by field over all that matches the words of a query, and these keys; without a query, over all."""
+
+    def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
+        """How many of all that match the words of a query, and of these keys, each part of a filter keeps out."""
+
+    def known_words(self, words: Sequence[str]) -> set[str]:
+        """Those of the words that live memories have, as they are or with another ending."""
+
+    def similar_words(self, word: str) -> list[str]:
+        """Words of live memories that one letter or two make of this one, best first."""
+
+    def texts(self, filter: Filter) -> Iterator[tuple[str, str]]:
+        """The id and text of every memory that passes a filter, oldest first."""
 
     def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
         """Live texts beyond a key that no vector was made of since they were written."""

@@ -1,10 +1,10 @@
 """Memories in one SQLite file."""
 
+import glob
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,39 +13,35 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.errors import Ambiguous, InvalidInput, NotFound, StoreError
+from recollect.errors import InvalidInput
 from recollect.inputs import UPDATABLE
-from recollect.records import Draft, Filter, Match, Memory, Page, Query, Report, Row, Stats, Version
-from recollect.store import sqlite_check, sqlite_match
-from recollect.store.base import Kept, Model, Nearest, Unembedded
+from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Version
+from recollect.store import sqlite_check, sqlite_match, sqlite_matching
+from recollect.store.base import Kept, Model, Nearest, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
 from recollect.store.sqlite_filter import conditions, from_micros, to_micros
-from recollect.store.sqlite_pool import APPLICATION_ID, Pool, fetch, value
+from recollect.store.sqlite_ids import Ids
+from recollect.store.sqlite_links import Links, revive, splice
+from recollect.store.sqlite_past import VECTOR, VECTOR_THEN
+from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.sqlite_recalls import Lenses, Recalls, erase_traces
+from recollect.store.sqlite_rows import NOW, THEN, columns, facts_of, memory_of, tags_of
+from recollect.store.sqlite_schema import Schema
+from recollect.store.sqlite_sessions import Sessions, link, open_session
+from recollect.store.sqlite_strength import Strength, add_facts, keep_strength, strengthen
+from recollect.store.sqlite_suggest import Vocabulary
 from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
-
-SHORTEST_ID = 6
-
-_COLUMNS = """
-    m.id, m.content, m.namespace, m.project, m.sector, m.tier, m.kind, m.tags, m.salience, m.source, m.title,
-    m.summary, m.metadata, m.created_at, m.updated_at, m.reinforced_at, m.deleted_at
-"""
 
 _INSERT = """
     insert into memories(
         id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, sector, tier,
-        salience, metadata, created_at, updated_at, reinforced_at)
+        salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
     values (
         :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :sector,
-        :tier, :salience, :metadata, :created_at, :now, :now)
+        :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
     on conflict do nothing
     returning rid
-"""
-
-_REINFORCE = """
-    update memories
-    set salience = salience + :amount * (1 - salience), reinforced_at = :now
-    where rid = :rid
 """
 
 
@@ -68,10 +64,17 @@ class SqliteStore:
         self._migrations = bundled("sqlite") if migrations is None else migrations
         self._keyword = sqlite_match.KeywordLeg(namespace)
         self._vectors = Vectors(self._pool, namespace)
+        self._vocabulary = Vocabulary(namespace)
         self._unmerged = 0
+        self._ids = Ids(namespace)
+        self.links = Links(self._pool, self._ids)
+        self.strength = Strength(self._pool, self._ids)
+        self.sessions = Sessions(self._pool, self._ids)
+        self.recalls = Recalls(self._pool, self._ids)
+        self.lenses = Lenses(self._pool, namespace)
         try:
             with self._pool.reading() as connection:
-                migrate(_Schema(self._pool, connection, self._migrations), self._migrations)
+                migrate(Schema(self._pool, connection), self._migrations)
         except BaseException:
             self._pool.close()
             raise
@@ -91,18 +94,22 @@ class SqliteStore:
             return kept
 
     def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: float) -> Kept:
-        now = to_micros(datetime.now(UTC))
-        values = {field: getattr(draft, field) for field in draft.__slots__} | {
+        recorded = to_micros(draft.recorded_at)
+        sid = None if draft.session is None else open_session(connection, self.namespace, draft.session)
+        values = {field: getattr(draft, field) for field in draft.__slots__ if field not in ("facts", "session")} | {
             "namespace": self.namespace,
             "content_hash": content_hash(draft.content),
             "tags": _json(draft.tags),
             "segments": segments(draft.title, draft.content, *draft.tags),
             "metadata": _json(draft.metadata),
             "created_at": to_micros(draft.created_at),
-            "now": now,
+            "recorded_at": recorded,
         }
         rid = value(connection, _INSERT, values)
         if rid is not None:
+            if sid is not None:
+                link(connection, sid, [rid], "created", recorded)
+            add_facts(connection, rid, draft.facts, min(recorded, values["created_at"]))
             return Kept(self._row(connection, rid), Unembedded(rid, draft.title, draft.content))
         known = value(
             connection,
@@ -115,17 +122,28 @@ class SqliteStore:
         )
         if known is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
-        connection.execute(_REINFORCE, {"amount": reinforcement, "now": now, "rid": known})
+        strengthen(connection, [known], reinforcement, recorded)
+        revive(connection, known, recorded)  # whoever says it again means that it holds
+        if sid is not None:
+            link(connection, sid, [known], "reinforced", recorded)
+        add_facts(connection, known, draft.facts, recorded)
         return Kept(self._row(connection, known), None)
 
-    def update(self, id: str, changes: Mapping[str, Any], now: datetime) -> tuple[Memory, Unembedded | None]:
+    def update(
+        self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
+    ) -> tuple[Memory, Unembedded | None]:
         with self._pool.writing() as connection:
-            rid, memory = self._require(connection, id)
+            rid, memory = self._ids.require(connection, id)
+            stamp = to_micros(now)
+            if session is not None:
+                link(connection, open_session(connection, self.namespace, session), [rid], "updated", stamp)
             new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
             if all(new[field] == getattr(memory, field) for field in UPDATABLE):
                 return memory, None
-            stamp = to_micros(now)
             self._keep_history(connection, rid, memory, stamp)
+            if new["salience"] != memory.salience:
+                keep_strength(connection, [rid], stamp)
+            facts = [fact.text for fact in memory.facts]
             try:
                 connection.execute(
                     _UPDATE,
@@ -136,7 +154,7 @@ class SqliteStore:
                         "content_hash": content_hash(new["content"]),
                         "tags": _json(new["tags"]),
                         "metadata": _json(new["metadata"]),
-                        "segments": segments(new["title"], new["content"], *new["tags"]),
+                        "segments": segments(new["title"], new["content"], *new["tags"], *facts),
                     },
                 )
             except apsw.ConstraintError as exc:
@@ -158,12 +176,12 @@ class SqliteStore:
 
     def forget(self, id: str, now: datetime) -> None:
         with self._pool.writing() as connection:
-            rid, _ = self._require(connection, id)
+            rid, _ = self._ids.require(connection, id)
             connection.execute("update memories set deleted_at = ? where rid = ?", (to_micros(now), rid))
 
     def restore(self, id: str) -> Memory:
         with self._pool.writing() as connection:
-            rid, _ = self._require(connection, id, deleted=True)
+            rid, _ = self._ids.require(connection, id, deleted=True)
             try:
                 connection.execute("update memories set deleted_at = null where rid = ?", (rid,))
             except apsw.ConstraintError as exc:
@@ -172,25 +190,32 @@ class SqliteStore:
 
     def erase(self, ids: Sequence[str]) -> int:
         with self._pool.writing() as connection:
-            rids = [self._require(connection, id, deleted=None)[0] for id in ids]
-            connection.execute(f"delete from memories as m where {_AMONG}", {"keys": _json(rids)})
-            return len(set(rids))
+            rids = {self._ids.require(connection, id, deleted=None)[0] for id in ids}
+            self._erase(connection, sorted(rids))
+            return len(rids)
+
+    def _erase(self, connection: apsw.Connection, rids: Sequence[int]) -> None:
+        erase_traces(connection, rids)
+        for rid in rids:
+            splice(connection, rid)
+        connection.execute(f"delete from memories as m where {_AMONG}", {"keys": _json(list(rids))})
 
     def purge(self, before: datetime | None) -> int:
         with self._pool.writing() as connection:
-            connection.execute(
+            forgotten = fetch(
+                connection,
                 """
-                delete from memories
+                select rid from memories
                 where namespace = :namespace and deleted_at is not null and deleted_at < :before
                 """,
                 {"namespace": self.namespace, "before": to_micros(before) if before else 1 << 62},
             )
-            gone = connection.changes()
+            self._erase(connection, [rid for (rid,) in forgotten])
             # Merging all segments drops the words of deleted rows, which a delete only marks.
             for index in sqlite_match.INDEXES:
                 connection.execute(f"insert into {index}({index}) values ('optimize')")
         self._wipe()
-        return gone
+        return len(forgotten)
 
     def _wipe(self) -> None:
         """Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left."""
@@ -205,49 +230,91 @@ class SqliteStore:
                     raise apsw.BusyError("a reader holds the write-ahead log")
 
             self._pool.patiently(checkpoint)
+        # Copies of the time before a migration hold what was erased since.
+        for copy in Path(self.path).parent.glob(f"{glob.escape(Path(self.path).name)}.before-*"):
+            copy.unlink(missing_ok=True)
 
     # Reading
 
-    def find(self, ids: Sequence[str], *, deleted: bool = False) -> list[Memory | None]:
+    def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
+        moment = None if as_of is None else to_micros(as_of)
         with self._pool.reading() as connection:
             sql = f"""
-                select {_COLUMNS} from memories m
+                select {columns(then=as_of is not None)} from {NOW if as_of is None else THEN}
                 where m.id in (select value from json_each(:ids)) and m.namespace = :namespace
-                  and m.deleted_at is {"not null" if deleted else "null"}
+                  and m.deleted_at is null
             """
-            values = {"ids": _json(list(ids)), "namespace": self.namespace}
-            whole = {memory.id: memory for memory in map(_memory, fetch(connection, sql, values))}
-            return [whole.get(id) or self._by_part(connection, id, deleted=deleted) for id in ids]
+            values = {"ids": _json(list(ids)), "namespace": self.namespace, "as_of": moment}
+            whole = {memory.id: memory for memory in map(memory_of, fetch(connection, sql, values))}
+            return [whole.get(id) or self._by_part(connection, id, moment) for id in ids]
 
-    def _by_part(self, connection: apsw.Connection, id: str, *, deleted: bool) -> Memory | None:
-        found = self._find(connection, id, deleted=deleted)
+    def _by_part(self, connection: apsw.Connection, id: str, as_of: int | None) -> Memory | None:
+        found = self._ids.find(connection, id, as_of=as_of)
         return found[1] if found else None
 
     def require(self, id: str) -> Memory:
         with self._pool.reading() as connection:
-            return self._require(connection, id)[1]
+            return self._ids.require(connection, id)[1]
 
     def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
-        where, values = conditions(filter)
+        where, values = "", {"limit": limit + 1}
         if cursor is not None:
-            where += " and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
+            where = "and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
             values |= _cursor_values(cursor)
-        sql = f"""
-            select m.rid, {_COLUMNS}
-            from memories m
-            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {where}
-            order by m.created_at desc, m.rid desc
-            limit :limit
-        """
-        with self._pool.reading() as connection:
-            rows = fetch(connection, sql, values | {"namespace": self.namespace, "limit": limit + 1})
-        memories = tuple(_memory(row[1:]) for row in rows[:limit])
+        rows = self._in_order(filter, where, values, "desc", deleted=deleted)
+        memories = tuple(memory_of(row[1:]) for row in rows[:limit])
         more = f"{to_micros(memories[-1].created_at)}:{rows[limit - 1][0]}" if len(rows) > limit else None
         return Page(memories, more)
 
+    def around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
+        with self._pool.reading() as connection:
+            rid, anchor = self._ids.require(connection, id)
+        values = {"time": to_micros(anchor.created_at), "rid": rid}
+        place = "and (m.created_at, m.rid) {} (:time, :rid)"
+        earlier = self._in_order(filter, place.format("<"), values | {"limit": before}, "desc")
+        later = self._in_order(filter, place.format(">"), values | {"limit": after}, "asc")
+        (shown,) = self.find([anchor.id], as_of=filter.as_of)
+        rows = [memory_of(row[1:]) for row in (*reversed(earlier), *later)]
+        return [*rows[: len(earlier)], *([shown] if shown else []), *rows[len(earlier) :]]
+
+    def between(self, filter: Filter, limit: int) -> list[Memory]:
+        return [memory_of(row[1:]) for row in self._in_order(filter, "", {"limit": limit}, "asc")]
+
+    def _in_order(
+        self, filter: Filter, where: str, values: Mapping[str, Any], order: str, *, deleted: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Rows that pass a filter in the order they happened, or the other way round; in the order added on a tie."""
+        then = filter.as_of is not None
+        wanted, given = conditions(filter, then=then)
+        sql = f"""
+            select m.rid, {columns(then=then)}
+            from {THEN if then else NOW}
+            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {wanted} {where}
+            order by m.created_at {order}, m.rid {order}
+            limit :limit
+        """
+        with self._pool.reading() as connection:
+            return fetch(connection, sql, {**given, **values, "namespace": self.namespace})
+
+    def texts(self, filter: Filter) -> Iterator[tuple[str, str]]:
+        where, values = conditions(filter)
+        sql = f"""
+            select m.rid, m.id, m.content from memories m
+            where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null {where}
+            order by m.rid limit {TEXTS_AT_ONCE}
+        """
+        after = 0
+        while True:
+            with self._pool.reading() as connection:
+                rows = fetch(connection, sql, values | {"namespace": self.namespace, "after": after})
+            yield from ((id, content) for _, id, content in rows)
+            if len(rows) < TEXTS_AT_ONCE:
+                return
+            after = rows[-1][0]
+
     def history(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:
-            rid, _ = self._require(connection, id, deleted=None)
+            rid, _ = self._ids.require(connection, id, deleted=None)
             rows = fetch(
                 connection,
                 "select snapshot, replaced_at from memory_history where rid = ? order by version desc",
@@ -258,32 +325,68 @@ class SqliteStore:
             for old, replaced_at in ((json.loads(snapshot), replaced_at) for snapshot, replaced_at in rows)
         ]
 
-    def match(
-        self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]
-    ) -> list[Match]:
+    def match(self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
         with self._pool.reading() as connection:
             return self._keyword.match(connection, query, filter, limit, page, weights)
+
+    def facets(
+        self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
+        with self._pool.reading() as connection:
+            return sqlite_matching.facets(connection, self._keyword, query, filter, keys, fields)
+
+    def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
+        with self._pool.reading() as connection:
+            return sqlite_matching.held_back(connection, self._keyword, query, filter, keys)
+
+    def known_words(self, words: Sequence[str]) -> set[str]:
+        with self._pool.reading() as connection:
+            return self._vocabulary.known(connection, words)
+
+    def similar_words(self, word: str) -> list[str]:
+        with self._pool.reading() as connection:
+            return self._vocabulary.similar(connection, word)
 
     def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, *, limit: int) -> Nearest:
         return self._vectors.nearest(model, vector, filter, limit)
 
-    def rows(self, keys: Sequence[int], model: Model | None, vector: NDArray[np.float32] | None) -> list[Row]:
+    def rows(
+        self,
+        keys: Sequence[int],
+        model: Model | None,
+        vector: NDArray[np.float32] | None,
+        as_of: datetime | None = None,
+    ) -> list[Row]:
+        then, number = as_of is not None, "(select model from models where name = :model)"
         sql = f"""
-            select m.rid, v.vector, m.created_at, m.updated_at, m.salience, m.sector, {_COLUMNS}
-            from memories m
-            left join vectors v on v.rid = m.rid and v.model = (select model from models where name = :model)
+            select m.rid, {(VECTOR_THEN if then else VECTOR).format(model=number)}, {columns(then=then)}
+            from {THEN if then else NOW}
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
-        values = {"keys": _json(list(keys)), "namespace": self.namespace, "model": model.name if model else None}
+        values = {
+            "keys": _json(list(keys)),
+            "namespace": self.namespace,
+            "model": model.name if model else None,
+            "as_of": to_micros(as_of) if as_of else None,
+        }
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
         similarities = _similarities([row[1] for row in found], vector)
-        return [
-            Row(row[0], similarity, row[2] / 1e6, row[3] / 1e6, row[4], row[5], partial(_memory, row[6:]))
-            for row, similarity in zip(found, similarities, strict=True)
-        ]
+        return [_ranking_row(row, similarity) for row, similarity in zip(found, similarities, strict=True)]
 
     # Vectors
+
+    def vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
+        number = "(select model from models where name = :model)"
+        sql = f"""
+            select {(VECTOR_THEN if as_of else VECTOR).format(model=number)}
+            from {THEN if as_of else NOW}
+            where m.namespace = :namespace and m.id = :id and m.deleted_at is null
+        """
+        values = {"namespace": self.namespace, "id": id, "model": model.name}
+        with self._pool.reading() as connection:
+            blob = value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
+        return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
 
     def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
         return self._vectors.pending(after, limit)
@@ -308,86 +411,10 @@ class SqliteStore:
     # One memory
 
     def _row(self, connection: apsw.Connection, rid: int) -> Memory:
-        return _memory(value(connection, f"select {_COLUMNS} from memories m where m.rid = ?", (rid,)))
-
-    def _require(self, connection: apsw.Connection, id: str, *, deleted: bool | None = False) -> tuple[int, Memory]:
-        found = self._find(connection, id, deleted=deleted)
-        if found:
-            return found
-        if deleted is None:
-            raise NotFound(f"no memory has the id {id!r}; `recollect list` shows ids")
-        if self._find(connection, id, deleted=not deleted):
-            raise NotFound(
-                f"memory {id} is not forgotten"
-                if deleted
-                else f"memory {id} was forgotten; `recollect restore {id}` brings it back"
-            )
-        raise NotFound(f"no memory has the id {id!r}; `recollect list` shows ids")
-
-    def _find(self, connection: apsw.Connection, id: str, *, deleted: bool | None) -> tuple[int, Memory] | None:
-        """By the whole id, or by a beginning or ending that only one memory has. `deleted` None takes either state."""
-        state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
-        select = f"select m.rid, {_COLUMNS} from memories m where m.namespace = :namespace {state}"
-        values = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff"}
-        rows = fetch(connection, f"{select} and m.id = :id", values)
-        if not rows and len(id) >= SHORTEST_ID:
-            rows = fetch(
-                connection,
-                f"""
-                {select} and m.id >= :id and m.id < :end
-                union
-                {select} and substr(m.id, -6) = substr(:id, -6) and substr(m.id, -length(:id)) = :id
-                limit 5
-                """,
-                values,
-            )
-        if len(rows) > 1:
-            raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
-        return (rows[0][0], _memory(rows[0][1:])) if rows else None
+        return memory_of(value(connection, f"select {columns()} from memories m where m.rid = ?", (rid,)))
 
 
-class _Schema:
-    """This database, as migrations see it."""
-
-    def __init__(self, pool: Pool, connection: apsw.Connection, migrations: Migrations) -> None:
-        self._pool, self._connection, self._migrations = pool, connection, migrations
-
-    def applied(self) -> dict[str, str]:
-        # Asked of the file: `table_exists` answers from the schema this connection read some time before.
-        if not value(self._connection, "select 1 from sqlite_master where name = '_migrations'"):
-            return {}
-        return dict(fetch(self._connection, "select name, sha256 from _migrations"))
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        if self._pool.read_only:
-            raise StoreError(f"{self._pool.path} has an older schema; open it once for writing to bring it up to date")
-        with self._pool.transaction(self._connection, "begin immediate"):
-            yield
-
-    def apply(self, name: str, sql: str, digest: str) -> None:
-        self._connection.execute("create table if not exists _migrations(name text primary key, sha256 text not null)")
-        self._connection.execute(sql)
-        self._connection.execute("insert into _migrations(name, sha256) values (?, ?)", (name, digest))
-        self._connection.pragma("application_id", APPLICATION_ID)
-
-    def keep_copy(self, before: str) -> None:
-        """The whole database as it was before a migration, in a file beside it. Called with the write lock held."""
-        if self._pool.in_memory or self._pool.read_only:
-            return
-        target = Path(f"{self._pool.path}.before-{before}")
-        part = target.with_name(target.name + ".part")
-        part.unlink(missing_ok=True)
-        copy = apsw.Connection(str(part))
-        try:
-            # Another connection: one that writes cannot be copied from.
-            with self._pool.reading() as source, copy.backup("main", source, "main") as backup:
-                while not backup.done:
-                    backup.step(1000)
-        finally:
-            copy.close()
-        part.replace(target)
-
+TEXTS_AT_ONCE = 1000
 
 _UPDATE = f"""
     update memories
@@ -402,29 +429,25 @@ def content_hash(content: str) -> bytes:
     return hashlib.sha256(content.encode()).digest()
 
 
-def _memory(row: Sequence[Any]) -> Memory:
-    (
-        id, content, namespace, project, sector, tier, kind, tags, salience, source, title, summary, metadata,
-        created_at, updated_at, reinforced_at, deleted_at,
-    ) = row  # fmt: skip
-    return Memory(
-        id=id,
-        content=content,
-        namespace=namespace,
-        project=project,
-        sector=sector,
-        tier=tier,
-        kind=kind,
-        tags=tuple(json.loads(tags)) if tags != "[]" else (),
+def _ranking_row(row: Sequence[Any], similarity: float | None) -> Row:
+    # In the order of `columns`.
+    id, sector, kind, tags, salience, source = row[2], row[6], row[8], row[9], row[10], row[11]
+    created_at, updated_at, reinforced_at, valid_until, accessed_at, facts = *row[15:18], row[21], row[23], row[24]
+    return Row(
+        key=row[0],
+        similarity=similarity,
+        created_at=created_at / 1e6,
+        updated_at=updated_at / 1e6,
+        accessed_at=None if accessed_at is None else accessed_at / 1e6,
+        reinforced_at=reinforced_at / 1e6,
         salience=salience,
+        sector=sector,
+        kind=kind,
         source=source,
-        title=title,
-        summary=summary,
-        metadata=json.loads(metadata) if metadata != "{}" else {},
-        created_at=from_micros(created_at),
-        updated_at=from_micros(updated_at),
-        reinforced_at=from_micros(reinforced_at),
-        deleted_at=None if deleted_at is None else from_micros(deleted_at),
+        tags=tags_of(tags),
+        superseded=valid_until is not None,
+        facts=facts_of(id, facts),
+        memory=partial(memory_of, row[2:]),
     )
 
 

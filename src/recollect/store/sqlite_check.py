@@ -6,9 +6,10 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from recollect.records import Report, Stats
+from recollect.records import SUPERSEDES, Report, Stats
 from recollect.store.sqlite_match import INDEXES
 from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.sqlite_strength import index_facts
 from recollect.store.sqlite_vectors import block_rows
 from recollect.store.vectors import encode, unpack
 
@@ -74,6 +75,8 @@ def stats(pool: Pool, namespace: str, model: str | None) -> Stats:
             """,
             (namespace,),
         )
+        counts = ("superseded", "pinned", "facts", "relations", "sessions", "recalls")
+        life = dict(zip(counts, value(connection, _LIFE, {"namespace": namespace}), strict=True))
         pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
         schema = value(connection, "select max(name) from _migrations")
     models: dict[str, int] = dict(counted)
@@ -91,6 +94,7 @@ def stats(pool: Pool, namespace: str, model: str | None) -> Stats:
         size_bytes=_size(pool.path) if not pool.in_memory else pages * page_size,
         schema=schema,
         sqlite=apsw.sqlite_lib_version(),
+        **life,
     )
 
 
@@ -105,6 +109,20 @@ def _file(connection: apsw.Connection) -> Iterator[str]:
             yield f"database: {line}"
     for table, rowid, parent, _ in fetch(connection, "pragma foreign_key_check"):
         yield f"database: row {rowid} of {table} points to a missing row of {parent}"
+
+
+_LIFE = """
+    select
+        (select count(*) from memories
+         where namespace = :namespace and valid_until is not null and deleted_at is null),
+        (select count(*) from memories where namespace = :namespace and pinned <> 0 and deleted_at is null),
+        (select count(*) from facts f join memories m on m.rid = f.rid
+         where m.namespace = :namespace and m.deleted_at is null),
+        (select count(*) from relations r join memories m on m.rid = r.source
+         where m.namespace = :namespace and m.deleted_at is null and r.valid_until is null),
+        (select count(*) from sessions where namespace = :namespace),
+        (select count(*) from recalls where namespace = :namespace)
+"""
 
 
 def _full_text(connection: apsw.Connection) -> Iterator[str]:
@@ -192,9 +210,57 @@ def _open_bad_blocks(connection: apsw.Connection) -> None:
     )
 
 
+def _facts(connection: apsw.Connection) -> Iterator[str]:
+    """The words of facts, as the indexes know them."""
+    for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
+        yield f"facts: the indexes do not know the facts of row {rid}"
+
+
+def _index_facts(connection: apsw.Connection) -> None:
+    for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
+        index_facts(connection, rid)
+
+
+_FACTS_NOT_INDEXED = """
+    select m.rid
+    from memories m
+    where m.facts is not (
+        select group_concat(f.text, char(10)) from (select text from facts where rid = m.rid order by fact) f)
+      and (m.facts is not null or m.rid in (select rid from facts))
+"""
+
+
+def _validity(connection: apsw.Connection) -> Iterator[str]:
+    """What is superseded is what a relation says so of, from the time it says."""
+    for (rid,) in fetch(connection, _WRONG_VALIDITY):
+        yield f"relations: row {rid} is not superseded from the time its relations say"
+
+
+def _set_validity(connection: apsw.Connection) -> None:
+    connection.execute(
+        f"""
+        update memories
+        set valid_until = (
+            select r.valid_from from relations r
+            where r.target = memories.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null)
+        where rid in ({_WRONG_VALIDITY})
+        """
+    )
+
+
+_WRONG_VALIDITY = f"""
+    select m.rid
+    from memories m
+    left join relations r on r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null
+    where m.valid_until is not r.valid_from
+"""
+
+
 _Look = Callable[[apsw.Connection], Iterator[str]]
 _Mend = Callable[[apsw.Connection], None]
 _DERIVED: tuple[tuple[_Look, _Mend], ...] = (
+    (_facts, _index_facts),
+    (_validity, _set_validity),
     (_full_text, _rebuild_full_text),
     (_vector_rows, _drop_bad_vectors),
     (_waiting, _queue_lost),

@@ -4,10 +4,24 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from recollect.records import Filter
+from recollect.records import SUPERSEDES, Filter
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+# What was so at `:as_of`, of a memory `m`.
+STRENGTH_THEN = """coalesce((
+    select s.{0} from strength_history s
+    where s.rid = m.rid and s.replaced_at > :as_of order by s.replaced_at, s.change limit 1), m.{0})"""
+VALID_UNTIL_THEN = f"""(
+    select r.valid_from from relations r
+    where r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_from <= :as_of
+      and (r.valid_until is null or r.valid_until > :as_of) order by r.relation desc limit 1)"""
+# Its text, tags and so on were others then, or its facts were: no index of the present knows it.
+CHANGED = """(
+    exists (select 1 from memory_history h where h.rid = m.rid and h.replaced_at > :as_of)
+    or exists (select 1 from facts f where f.rid = m.rid and f.created_at > :as_of))"""
+EXISTED = "min(m.created_at, m.recorded_at) <= :as_of"
 
 
 def to_micros(moment: datetime) -> int:
@@ -18,28 +32,72 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def conditions(filter: Filter) -> tuple[str, dict[str, Any]]:
-    """A filter as ` and ...` over the memories `m`, with its values."""
-    clauses: list[str] = []
+def conditions(filter: Filter, *, then: bool = False) -> tuple[str, dict[str, Any]]:
+    """
+    A filter as ` and ...` over the memories `m`, with its values.
+
+    With `as_of`, only memories pass that are now as they were; for the others `m` has to be what they were `then`.
+    """
+    named, values = clauses(filter, then=then)
+    if filter.as_of is not None:
+        values["as_of"] = to_micros(filter.as_of)
+        if not then:
+            named |= {"existed": EXISTED, "unchanged": f"not {CHANGED}"}
+    return "".join(f" and {clause}" for clause in named.values()), values
+
+
+def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict[str, Any]]:
+    """What each field of a filter asks of a memory `m`, by the field's name, and the values for it."""
+    past = filter.as_of is not None and not then
+    named: dict[str, str] = {}
     values: dict[str, Any] = {}
     for column in ("project", "sector", "tier", "kind", "source"):
-        wanted = getattr(filter, column)
-        if len(wanted) == 1:
-            clauses.append(f"m.{column} = :{column}")
-            values[column] = wanted[0]
-        elif wanted:
-            clauses.append(f"m.{column} in (select value from json_each(:{column}))")
-            values[column] = json.dumps(wanted)
-    for number, tag in enumerate(filter.tags):
-        clauses.append(f"exists (select 1 from memory_tags where tag = :tag{number} and rid = m.rid)")
-        values[f"tag{number}"] = tag
-    if filter.since is not None:
-        clauses.append("m.created_at >= :since")
-        values["since"] = to_micros(filter.since)
-    if filter.until is not None:
-        clauses.append("m.created_at < :until")
-        values["until"] = to_micros(filter.until)
+        if wanted := getattr(filter, column):
+            named[column] = _among(f"m.{column}", column, wanted, values)
+    if filter.tags:
+        in_table, in_row = "memory_tags where tag = :{0} and rid = m.rid", "json_each(m.tags) where value = :{0}"
+        each = [(in_row if then else in_table).format(f"tag{number}") for number in range(len(filter.tags))]
+        named["tags"] = " and ".join(f"exists (select 1 from {tag})" for tag in each)
+        values |= {f"tag{number}": tag for number, tag in enumerate(filter.tags)}
+    for bound, test in (("since", ">="), ("until", "<")):
+        if (moment := getattr(filter, bound)) is not None:
+            named[bound] = f"m.created_at {test} :{bound}"
+            values[bound] = to_micros(moment)
     if filter.min_salience is not None:
-        clauses.append("m.salience >= :min_salience")
+        named["min_salience"] = f"{STRENGTH_THEN.format('salience') if past else 'm.salience'} >= :min_salience"
         values["min_salience"] = filter.min_salience
-    return "".join(f" and {clause}" for clause in clauses), values
+    if filter.session is not None:
+        named["session"] = _IN_SESSION
+        values["session"] = filter.session
+    if filter.fact_kind:
+        kind = _among("f.kind", "fact_kind", filter.fact_kind, values)
+        known = "" if filter.as_of is None else "and f.created_at <= :as_of"
+        named["fact_kind"] = f"exists (select 1 from facts f where f.rid = m.rid and {kind} {known})"
+    if filter.month:
+        named["month"] = _among(MONTH, "month", filter.month, values)
+    if filter.pinned is not None:
+        named["pinned"] = f"{STRENGTH_THEN.format('pinned') if past else 'm.pinned'} = {int(filter.pinned)}"
+    if filter.recalled is not None:
+        named["recalled"] = f"m.access_count {'>' if filter.recalled else '='} 0"
+    if not filter.superseded:
+        named["superseded"] = f"{VALID_UNTIL_THEN if past else 'm.valid_until'} is null"
+    return named, values
+
+
+# Whether anything in the namespace is superseded at all.
+SUPERSEDED = """exists (
+    select 1 from memories where namespace = :namespace and valid_until is not null and deleted_at is null)"""
+MONTH = "strftime('%Y-%m', m.created_at / 1000000, 'unixepoch', 'localtime')"
+_IN_SESSION = """
+    exists (
+        select 1 from session_memories u
+        where u.rid = m.rid and u.sid = (select sid from sessions where namespace = :namespace and id = :session))
+"""
+
+
+def _among(column: str, name: str, wanted: tuple[str, ...], values: dict[str, Any]) -> str:
+    if len(wanted) == 1:
+        values[name] = wanted[0]
+        return f"{column} = :{name}"
+    values[name] = json.dumps(wanted)
+    return f"{column} in (select value from json_each(:{name}))"

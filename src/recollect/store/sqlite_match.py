@@ -8,24 +8,26 @@ so that small stores are ranked whole. If it leaves too few, the rest is ranked 
 memories through, those are the guard.
 """
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apsw
 
 from recollect.forks import renew_after_fork
 from recollect.records import Filter, Match, Query, Term
-from recollect.store import words
+from recollect.store import sqlite_past, words
+from recollect.store.base import Words
 from recollect.store.coverage import Asked, Atom, coverage, worth
-from recollect.store.sqlite_filter import conditions
+from recollect.store.sqlite_filter import SUPERSEDED, conditions
 from recollect.store.sqlite_pool import fetch
 
 STEMS, WORDS = "memories_stems", "memories_words"
 INDEXES = (STEMS, WORDS)
-COLUMNS = ("title", "content", "tags", "source", "segments")
+COLUMNS = ("title", "content", "tags", "source", "segments", "facts")
 
 # Chosen on LoCoMo's questions over 100,000 memories: a quarter of the time of ranking all, 99.6 % of the same ten best.
 GUARD_ROWS = 1500
@@ -66,7 +68,7 @@ class KeywordLeg:
     """Full-text search in one namespace."""
 
     def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
+        self.namespace = namespace
         self._survey = _Survey()
 
     def match(
@@ -77,36 +79,67 @@ class KeywordLeg:
         limit: int,
         page: int,
         weights: Mapping[str, float],
-    ) -> list[Match]:
+    ) -> Words:
         """What holds the words, best first: all of them before some of them before only the commonest of them."""
-        where, values = conditions(filter)
-        values |= {"namespace": self._namespace, "limit": limit, "enough": min(limit, max(page, ENOUGH))}
-        values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
-        expressions = _expressions(query.terms, stemmed=query.stemmed)
-        # The index holds unspaced script as pairs, which only terms are cut into.
-        if query.raw is not None and not any(len(run) > 2 for run in words.unspaced(query.raw)):
-            index = WORDS if "*" in query.raw else STEMS
-            search = _Search(expressions, where, values, all_needed=True)
+        search = self.prepare(query, filter)
+        search.values |= {"limit": limit, "enough": min(limit, max(page, ENOUGH))}
+        search.values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
+        if query.raw is not None:
+            found = self._raw(connection, query.raw, search)
+        if query.raw is None or found is None:
+            if not search.expressions:
+                return Words([])
             self._survey.look(connection, search)
-            search.expressions = [Expression(index, (), query.raw)]
-            try:
-                return _run(connection, search)
-            except apsw.SQLError:
-                pass  # not the index's syntax after all: plain words
-        if not expressions:
-            return []
-        search = _Search(
-            expressions,
+            found = _run(connection, search)
+        if filter.as_of is not None:
+            found += sqlite_past.matches(
+                connection, self.namespace, filter, search.counted(), weights, all_needed=search.all_needed
+            )
+            found = sorted(found, key=lambda match: (not match.whole, -match.score, match.key))[:limit]
+        return Words(found, tuple(atom.text for atom, count in search.counts.items() if not count))
+
+    def _raw(self, connection: apsw.Connection, expression: str, search: "_Search") -> list[Match] | None:
+        """What an expression in the index's own syntax finds; None where it is none."""
+        # The index holds unspaced script as pairs, which only terms are cut into.
+        if any(len(run) > 2 for run in words.unspaced(expression)):
+            return None
+        raw = replace(search, all_needed=True, whole=False, literals=(), spare=[], part=None)
+        self._survey.look(connection, raw)
+        raw.expressions = [_raw_expression(expression)]
+        search.rows, search.counts, search.worth = raw.rows, raw.counts, raw.worth
+        try:
+            return _run(connection, raw)
+        except apsw.SQLError:
+            return None  # not the index's syntax after all: plain words
+
+    def prepare(self, query: Query, filter: Filter) -> "_Search":
+        """What is to be asked of the index; `survey` tells how."""
+        # Whether there is anything superseded to leave out is asked in the survey: most often there is nothing.
+        hides = not filter.superseded and filter.as_of is None
+        where, values = conditions(replace(filter, superseded=True) if hides else filter)
+        return _Search(
+            _expressions(query.terms, stemmed=query.stemmed),
             where,
-            values,
+            values | {"namespace": self.namespace},
             all_needed=not query.any_of,
             whole=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
             spare=_expressions(query.spare, stemmed=query.stemmed),
             part=query.terms[0].text.lower() if len(query.terms) == 1 else None,
+            hides_superseded=hides,
         )
+
+    def survey(self, connection: apsw.Connection, search: "_Search") -> None:
         self._survey.look(connection, search)
-        return _run(connection, search)
+
+    def readable(self, connection: apsw.Connection, expression: str) -> Expression | None:
+        """An expression in the index's own syntax, and the index to ask; None where it has an error."""
+        raw = _raw_expression(expression)
+        try:
+            fetch(connection, f"select 1 from {raw.index} where {raw.index} match ? limit 1", (expression,))
+        except apsw.SQLError:
+            return None
+        return raw
 
 
 @dataclass(slots=True)
@@ -124,7 +157,19 @@ class _Search:
     guard: str | None = None
     few: bool = False  # the filter lets so few memories through that they are the guard
     alone: bool = False  # no filter, and no other namespace: every row of the index may be found
+    hides_superseded: bool = False
+    rows: int = 0
+    counts: dict[Atom, int] = field(default_factory=dict)  # in how many rows each atom stands
     worth: dict[Atom, float] = field(default_factory=dict)  # how much each atom tells: the rarer, the more
+
+    def asked(self) -> list[Asked]:
+        return [Asked.of(atom, each, self.literals) for atom, each in self.worth.items()]
+
+    def counted(self) -> list[sqlite_past.Counted]:
+        """Each atom with the weight that BM25 gives it."""
+        idf = [max(1e-6, math.log((self.rows - n + 0.5) / (n + 0.5))) if n <= self.rows else 1e-6
+               for n in self.counts.values()]  # fmt: skip
+        return [sqlite_past.Counted(asked, each) for asked, each in zip(self.asked(), idf, strict=True)]
 
 
 class _Survey:
@@ -141,7 +186,10 @@ class _Survey:
 
     def look(self, connection: apsw.Connection, search: _Search) -> None:
         """Find out how much each atom tells, and which rows are worth scoring."""
-        rows, others, scope, counts = self._counted(connection, search)
+        rows, others, superseded, scope, counts = self._counted(connection, search)
+        if search.hides_superseded and superseded:
+            search.where += " and m.valid_until is null"
+        search.rows, search.counts = rows, counts
         if rows > (SMALL_STORE if search.where else PARTS_UP_TO):
             search.part = None
         search.alone = not others and not search.where
@@ -154,8 +202,11 @@ class _Survey:
         elif rows > GUARD_ROWS:
             search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
 
-    def _counted(self, connection: apsw.Connection, search: _Search) -> tuple[int, int, int, dict[Atom, int]]:
-        """All rows, other namespaces, rows that pass the filter (counted up to a few), and rows of each atom."""
+    def _counted(self, connection: apsw.Connection, search: _Search) -> tuple[int, int, int, int, dict[Atom, int]]:
+        """
+        All rows, whether there are other namespaces and superseded ones, rows that pass the filter (counted up to a
+        few), and rows of each atom.
+        """
         scope = (search.where, *(search.values[name] for name in sorted(search.values) if f":{name}" in search.where))
         asked: dict[Any, str] = {
             "rows": "select max(rid) from memories",
@@ -163,6 +214,7 @@ class _Survey:
                 select exists (select 1 from memories where namespace < :namespace)
                      + exists (select 1 from memories where namespace > :namespace)
             """,
+            "superseded": f"select {SUPERSEDED}",
             scope: f"""
                 select count(*) from (
                     select 1 from memories m
@@ -180,7 +232,8 @@ class _Survey:
                 self._counts, self._expires = {}, time.monotonic() + SURVEY_AGE
             known = {key: self._counts[key] for key in asked if key in self._counts}
         before = known.pop("rows", None)
-        known.pop("others", None)  # asked every time: a wall is no matter for a guess
+        for exact in ("others", "superseded"):  # asked every time: no matter for a guess
+            known.pop(exact, None)
         values = search.values | names
         known |= self._ask(connection, {key: sql for key, sql in asked.items() if key not in known}, values)
         if before is not None and abs(known["rows"] - before) > SURVEY_DRIFT * before:
@@ -188,7 +241,7 @@ class _Survey:
                 self._counts = {}
             known = self._ask(connection, asked, values)
         counts = {key: known[key] for key in asked if isinstance(key, Atom)}
-        return known["rows"], known["others"], known[scope], counts
+        return known["rows"], known["others"], known["superseded"], known[scope], counts
 
     def _ask(self, connection: apsw.Connection, asked: Mapping[Any, str], values: Mapping[str, Any]) -> dict[Any, int]:
         columns = ", ".join(f"({sql})" for sql in asked.values())
@@ -197,6 +250,10 @@ class _Survey:
         with self._lock:
             self._counts |= new
         return new
+
+
+def _raw_expression(expression: str) -> Expression:
+    return Expression(WORDS if "*" in expression else STEMS, (), expression)
 
 
 def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
@@ -275,11 +332,11 @@ def _run(connection: apsw.Connection, search: _Search) -> list[Match]:
 def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: _Search) -> None:
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
-        select u.rid, u.score, u.whole, concat_ws(' ', m.title, m.tags, m.source, m.segments, m.content)
+        select u.rid, u.score, u.whole, concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         order by u.stage, u.whole desc, u.score desc, u.rid
     """
-    asked = [Asked.of(atom, each, search.literals) for atom, each in search.worth.items()]
+    asked = search.asked()
     for rid, score, whole, text in fetch(connection, sql, search.values):
         if rid not in found:
             found[rid] = Match(rid, score, bool(whole), coverage(asked, text) if score else 0.0)
@@ -312,9 +369,12 @@ def _ranked(search: _Search, *, guarded: bool) -> str:
     """
 
 
+_WEIGHTS = ", ".join(f":weight{number}" for number in range(len(COLUMNS)))
+
+
 def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
-        select {index}.rowid as rid, -bm25({index}, :weight0, :weight1, :weight2, :weight3, :weight4) as score
+        select {index}.rowid as rid, -bm25({index}, {_WEIGHTS}) as score
         from {index}
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"

@@ -8,6 +8,7 @@ namespace, in each of these statements.
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import apsw
 import numpy as np
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from recollect.errors import EmbedderError, StoreCorrupt
 from recollect.forks import renew_after_fork
 from recollect.records import EVERYTHING, Filter, Match
+from recollect.store import sqlite_past
 from recollect.store.base import Model, Nearest, Unembedded
-from recollect.store.sqlite_filter import conditions
+from recollect.store.sqlite_filter import SUPERSEDED, conditions
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
 
@@ -109,6 +111,7 @@ class Vectors:
             values = {"model": _register(connection, model), "namespace": self._namespace}
             connection.execute(f"delete from vectors where model <> :model and {mine}", values)
             dropped = connection.changes()
+            connection.execute(f"delete from old_vectors where model <> :model and {mine}", values)
             connection.execute("delete from vector_blocks where model <> :model and namespace = :namespace", values)
             connection.execute(
                 f"""
@@ -121,7 +124,7 @@ class Vectors:
                 """
                 delete from models
                 where model not in (select model from vectors) and model not in (select model from vector_blocks)
-                  and model <> :model
+                  and model not in (select model from old_vectors) and model <> :model
                 """,
                 {"model": values["model"]},
             )
@@ -133,35 +136,62 @@ class Vectors:
             with self._pool.reading() as connection:
                 total = _live(connection, self._namespace)
             return Nearest([], total, total)
-        return Nearest(self._nearest(mirror.scan, vector, filter, limit), mirror.total - len(mirror.scan), mirror.total)
+        if not filter.superseded and not mirror.superseded and filter.as_of is None:
+            filter = replace(filter, superseded=True)  # there is nothing to leave out
+        matches, unfiltered = self._nearest(mirror.scan, vector, filter, limit)
+        if filter.as_of is not None:
+            matches = sorted(matches + self._then(model, vector, filter), key=lambda each: (-each.score, each.key))
+        return Nearest(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
 
-    def _nearest(self, scan: VectorScan, vector: NDArray[np.float32], filter: Filter, limit: int) -> list[Match]:
+    def _then(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
+        """What has changed since the time that is asked about, compared as it was."""
+        with self._pool.reading() as connection:
+            rows = sqlite_past.vectors(connection, self._namespace, filter, model.name)
+        if not rows:
+            return []
+        halves = np.frombuffer(b"".join(blob for _, blob in rows), np.float16).reshape(len(rows), -1)
+        return _matches(np.array([rid for rid, _ in rows], np.int64), halves.astype(np.float32) @ vector)
+
+    def _nearest(
+        self, scan: VectorScan, vector: NDArray[np.float32], filter: Filter, limit: int
+    ) -> tuple[list[Match], list[Match]]:
+        """What passes the filter, and what there was without it."""
         if filter == EVERYTHING:
-            return _matches(*scan.nearest(vector, limit))
+            found = _matches(*scan.nearest(vector, limit))
+            return found, found
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
         # that pass is read and only those are compared. Either way the answer is exact.
         first = len(scan) if len(scan) <= SMALL else min(limit * FILTER_FIRST_LOOK, len(scan))
         keys, similarities = scan.nearest(vector, first)
-        passing = self._passing(filter, keys)
+        passing, complete = self._passing(filter, keys, limit if first < len(scan) else 0)
+        unfiltered = _matches(keys[:limit], similarities[:limit])
+        if complete:
+            return _matches(*scan.nearest(vector, limit, passing)), unfiltered
         kept = np.isin(keys, passing)
-        if kept.sum() < limit and first < len(scan):
-            return _matches(*scan.nearest(vector, limit, self._passing(filter, None)))
-        return _matches(keys[kept][:limit], similarities[kept][:limit])
+        return _matches(keys[kept][:limit], similarities[kept][:limit]), unfiltered
 
-    def _passing(self, filter: Filter, keys: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def _passing(self, filter: Filter, keys: NDArray[np.int64], enough: int) -> tuple[NDArray[np.int64], bool]:
+        """Which of the keys pass a filter; if they are not enough, all that pass it (and True). In one statement."""
         where, values = conditions(filter)
-        values |= {"namespace": self._namespace}
-        if keys is not None:
-            where += " and m.rid in (select value from json_each(:keys))"
-            values["keys"] = json.dumps(keys.tolist())
+        values |= {"namespace": self._namespace, "keys": json.dumps(keys.tolist()), "enough": enough}
         sql = f"""
-            select m.rid
+            with near as materialized (
+                select m.rid
+                from memories m
+                where m.rid in (select value from json_each(:keys)) and +m.namespace = :namespace
+                  and m.deleted_at is null {where})
+            select rid, 0 from near
+            union all
+            select m.rid, 1
             from memories m
-            where {"+" if keys is not None else ""}m.namespace = :namespace and m.deleted_at is null {where}
-            order by m.rid
+            where (select count(*) from near) < :enough
+              and m.namespace = :namespace and m.deleted_at is null {where}
+            order by 2 desc, 1
         """
         with self._pool.reading() as connection:
-            return np.array([rid for (rid,) in fetch(connection, sql, values)], np.int64)
+            rows = fetch(connection, sql, values)
+        complete = bool(rows and rows[0][1]) or (not rows and enough > 0)
+        return np.array([rid for rid, every in rows if every == complete], np.int64), complete
 
     def _current(self, model: Model) -> "_Mirror | None":
         """The scan, brought up to what is committed now; None where the model has no vectors yet."""
@@ -189,6 +219,7 @@ class _Mirror:
         self.model = model
         self.scan = VectorScan(model.dimensions)
         self.total = 0  # how many memories there are to have a vector
+        self.superseded = False  # whether any memory is
         self._namespace = namespace
         self._position = position
 
@@ -207,6 +238,7 @@ class _Mirror:
         mirror = cls(namespace, model, position)
         mirror._read_blocks(connection, known[0])
         mirror.total = _live(connection, namespace)
+        mirror.superseded = bool(value(connection, f"select {SUPERSEDED}", {"namespace": namespace}))
         return mirror
 
     def _read_blocks(self, connection: apsw.Connection, number: int) -> None:
@@ -235,10 +267,10 @@ class _Mirror:
         Memories are counted only while some are known to lack a vector of this model: texts that wait for one, or
         logged ones that have none.
         """
-        (_, total, _, _), *news = fetch(
+        (_, total, _, superseded), *news = fetch(
             connection,
             f"""
-            select 0, case when :count or {_WAITING} then ({_LIVE}) end, null, null
+            select 0, case when :count or {_WAITING} then ({_LIVE}) end, null, {SUPERSEDED}
             union all
             select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
                 m.rid is not null and m.deleted_at is null
@@ -268,6 +300,7 @@ class _Mirror:
         if total is None and any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
             total = _live(connection, self._namespace)
         self.total = len(self.scan) if total is None else total
+        self.superseded = bool(superseded)
         return True
 
 

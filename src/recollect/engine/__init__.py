@@ -1,0 +1,5 @@
+"""Recollect itself: every stage composed into the calls that users and surfaces make."""
+
+from recollect.engine.opening import Recollect, default_path, nothing_at, open_memory
+
+__all__ = ["Recollect", "default_path", "nothing_at", "open_memory"]

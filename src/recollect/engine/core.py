@@ -1,0 +1,90 @@
+"""What all parts of a memory share: the store, the model, the profile, and an end."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from recollect import inputs
+from recollect.embed.base import Embedder
+from recollect.errors import InvalidInput, NotFound
+from recollect.ingest.recorder import Recorder
+from recollect.ingest.vectorize import Vectorizer
+from recollect.life import Lens
+from recollect.present.hits import seen
+from recollect.rank.signals import certain
+from recollect.records import Filter, Memory
+from recollect.retrieve import options
+from recollect.retrieve.legs import Legs
+from recollect.store.base import Store
+
+Moment = datetime | str | float
+
+
+class Core:
+    """A store and a model, opened together and closed together."""
+
+    def __init__(
+        self, store: Store, embedder: Embedder | None, *, profile: str, own_embedder: bool, near: str = "report"
+    ) -> None:
+        self._store = store
+        self._profile = options.profile(profile)
+        self._legs = Legs(store)
+        self._vectorizer = Vectorizer(store, embedder)
+        self._recorder = Recorder(store.recalls)
+        self._own_model = embedder if own_embedder else None
+        self._near = near
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, the model and every thread. Closing twice is fine."""
+        self._recorder.close()
+        self._legs.close()
+        self._store.close()
+        close_model(self._own_model)
+
+    @property
+    def recalls_lost(self) -> int:
+        """How many recalls could not be written down; the searches they belong to were answered all the same."""
+        return self._recorder.lost
+
+    def _filter(self, given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
+        """Filters as a caller gives them; a session may be named by a part of its id, but has to exist."""
+        filter = inputs.search_filter(given, include_superseded=include_superseded)
+        if filter.session is None:
+            return filter
+        return replace(filter, session=self._store.sessions.require(filter.session).id)
+
+    def _lens(self, name: object) -> Lens:
+        wanted, known = inputs.required_name(name, "lens"), self._store.lenses.all()
+        if wanted not in known:
+            there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `recollect lens set` makes one"
+            raise NotFound(f"there is no lens {wanted!r}; {there_are}")
+        return Lens(wanted, **known[wanted])
+
+    def _shown(self, memory: Memory, detail: str = "full", as_of: datetime | None = None) -> Memory:
+        """A memory as it is shown: with the confidence its facts have left, from as far away as asked for."""
+        if memory.facts:
+            facts = certain(memory.facts, self._profile.fact_decay, as_of or datetime.now(UTC))
+            memory = replace(memory, facts=facts)
+        return seen(memory, detail)
+
+
+def given_id(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"an id must be text, not {value!r}")
+    return inputs.clean(value)
+
+
+def close_model(model: Embedder | None) -> None:
+    close = getattr(model, "close", None)
+    if close:
+        close()

@@ -1,0 +1,118 @@
+"""Memories that are like each other: almost the same text, or close in meaning."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from recollect import inputs
+from recollect.engine.core import Core, Moment, given_id
+from recollect.errors import EmbedderError, InvalidInput, StoreError
+from recollect.life import Related
+from recollect.rank.duplicates import groups, resemblance
+from recollect.records import Filter, Memory, Near, Row
+from recollect.retrieve.query import parse
+from recollect.store.words import stems
+
+ALMOST_THE_SAME = 0.8  # share of their words that two texts have in common
+CANDIDATES = 5  # nearest memories compared word by word with a new one
+LOOKED_AT = 2000  # characters of a text that are asked for where there is no vector of it
+NEAR_TEXT = 200
+
+VALID = Filter(superseded=False)
+
+
+class Likeness(Core):
+    """Finds what is alike, and makes one of what is the same."""
+
+    def related(self, id: str, limit: int = 10, *, as_of: Moment | None = None) -> list[Related]:
+        """
+        What belongs to a memory: first what it is linked with, the surest first; then what is most similar.
+
+        Superseded memories are left out.
+        """
+        count = inputs.limit(limit)
+        moment = None if as_of is None else inputs.last_moment(as_of, "as_of")
+        memory = self._store.require(given_id(id))
+        linked = self._store.links.linked(memory.id, count, moment)
+        found = [replace(one, memory=self._shown(one.memory, as_of=moment)) for one in linked]
+        known = {memory.id, *(one.memory.id for one in linked)}
+        for row in self._alike(memory, count + len(known), replace(VALID, as_of=moment)):
+            if len(found) < count and (other := row.memory()).id not in known:
+                found.append(Related(self._shown(other, as_of=moment), similarity=row.similarity))
+        return found
+
+    def duplicates(
+        self,
+        *,
+        threshold: float = ALMOST_THE_SAME,
+        progress: Callable[[int], None] | None = None,
+        **filters: Any,
+    ) -> list[tuple[Memory, ...]]:
+        """Groups of memories that say almost the same, oldest first; takes the filters of `list`."""
+        inputs.number(threshold, "threshold", 0.1, 1)
+        ids: list[str] = []
+        words: list[tuple[int, frozenset[str]]] = []
+        for id, text in self._store.texts(self._filter(filters, include_superseded=False)):
+            words.append((len(ids), frozenset(stems(text))))
+            ids.append(id)
+            if progress and len(ids) % 1000 == 0:
+                progress(len(ids))
+        alike = [[ids[place] for place in group] for group in groups(words, threshold)]
+        return [tuple(self._shown(memory) for memory in self._store.find(group) if memory) for group in alike]
+
+    def merge(self, keep: str, others: Sequence[str]) -> Memory:
+        """
+        Let one memory stand for others that say the same: it takes over their tags, and supersedes them.
+
+        Nothing is lost: they stay in the history, and `unsupersede` brings one back.
+        """
+        if isinstance(others, str):
+            raise InvalidInput("merge takes the id that stays, and a list of ids that go")
+        now = datetime.now(UTC)
+        kept = self._store.require(given_id(keep))
+        merged = [self._store.require(given_id(id)) for id in others]
+        for memory in merged:
+            self._store.links.supersede(memory.id, kept.id, None, "merge", now)
+        tags = tuple(dict.fromkeys([*kept.tags, *(tag for memory in merged for tag in memory.tags)]))
+        if tags != kept.tags:
+            self._store.update(kept.id, {"tags": tags[: inputs.MAX_TAGS]}, now, None)
+        return self._shown(self._store.require(kept.id))
+
+    def _with_near(self, memory: Memory, way: str) -> Memory:
+        """A new memory with the older one that says almost the same, if there is one; merged if so wanted."""
+        try:
+            return self._compared(memory, way)
+        except StoreError:  # the new memory is kept; an error would ask for it once more
+            return memory
+
+    def _compared(self, memory: Memory, way: str) -> Memory:
+        mine = frozenset(stems(memory.content))
+        scope = Filter(superseded=False, project=(memory.project,) if memory.project else ())
+        others = [other.memory() for other in self._alike(memory, CANDIDATES, scope)]
+        alike = [(resemblance(mine, frozenset(stems(other.content))), other) for other in others]
+        share, other = max(alike, key=lambda each: each[0], default=(0.0, None))
+        if other is None or share < ALMOST_THE_SAME:
+            return memory
+        merged = way == "merge"
+        if merged:
+            memory = self.merge(memory.id, [other.id])
+        return replace(memory, near=Near(other.id, other.content[:NEAR_TEXT], share, merged))
+
+    def _alike(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
+        """Other memories, the most similar first: by meaning where it has a vector, else by its words."""
+        try:
+            model = self._vectorizer.model()
+            vector = self._store.vector(memory.id, model, filter.as_of)
+        except EmbedderError:
+            vector = None
+        if vector is not None:
+            near = self._store.nearest(model, vector, filter, limit=limit + 1).matches
+            rows = self._store.rows([match.key for match in near], model, vector, filter.as_of)
+            rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
+        else:
+            words = parse(memory.content[:LOOKED_AT], "or")
+            found = self._store.match(words, filter, limit=limit + 1, page=limit, weights=self._profile.columns)
+            place = {match.key: at for at, match in enumerate(found.matches)}
+            rows = sorted(self._store.rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
+        return [row for row in rows if row.memory().id != memory.id][:limit]

@@ -1,0 +1,90 @@
+"""How a memory is opened, and what it is then."""
+
+import os
+from pathlib import Path
+
+from recollect import inputs
+from recollect.config import SYNCHRONOUS
+from recollect.embed import resolve
+from recollect.embed.base import Embedder
+from recollect.engine.living import Living
+from recollect.engine.reading import Reading
+from recollect.engine.writing import Writing
+from recollect.errors import InvalidInput
+from recollect.records import NEAR
+from recollect.retrieve import options
+from recollect.store.sqlite import SqliteStore
+
+
+class Recollect(Writing, Reading, Living):
+    """
+    A memory: text in, found again by word and by meaning.
+
+    Made by `recollect.open`. One object serves any number of threads; close it, or use it in a `with` block.
+    """
+
+
+def open_memory(
+    target: str | Path | None = None,
+    *,
+    namespace: str = "default",
+    embedder: str | Embedder | None = None,
+    profile: str = "balanced",
+    read_only: bool = False,
+    busy_timeout: float = 30.0,
+    synchronous: str = "full",
+    threads: int | None = None,
+    near: str = "report",
+) -> Recollect:
+    """
+    Open a memory, creating it where there is none.
+
+    `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model,
+    "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`, `dimensions` and
+    `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key.
+    `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
+    `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
+    """
+    options.profile(profile)
+    inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
+    inputs.choice(near, NEAR, "near")
+    inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
+    if threads is not None:
+        inputs.whole_number(threads, "threads", 1, 256)
+    model = resolve(embedder, threads=threads)
+    path = _path(target)
+    if path == ":memory:" or (read_only and nothing_at(Path(path))):
+        path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
+    store = SqliteStore(
+        path,
+        namespace=inputs.required_name(namespace, "namespace"),
+        read_only=read_only,
+        busy_timeout=busy_timeout,
+        synchronous=synchronous,
+    )
+    return Recollect(store, model, profile=profile, own_embedder=model is not embedder, near=near)
+
+
+def default_path() -> Path:
+    """The user's own database, where their system keeps such things."""
+    from platformdirs import user_data_path
+
+    return user_data_path("recollect", appauthor=False) / "memory.db"
+
+
+def _path(target: object) -> str:
+    if target is None:
+        return str(default_path())
+    if not isinstance(target, str | os.PathLike):
+        raise InvalidInput(f"the database must be a path, not {type(target).__name__}")
+    path = os.fspath(target)
+    if not isinstance(path, str) or not path.strip():
+        raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
+    if "://" in path:
+        raise InvalidInput(f"{path.partition('://')[0]}:// databases are not supported; name a file")
+    return path
+
+
+def nothing_at(path: Path) -> bool:
+    """Whether there is no database to read yet: no file, or an empty one."""
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)

@@ -1,0 +1,333 @@
+"""Memories out: searched, listed, seen along time."""
+
+import builtins
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, overload
+
+from recollect import inputs
+from recollect.engine.core import Core, Moment, given_id
+from recollect.errors import InvalidInput, NotFound
+from recollect.life import Lens, Recall, Recalled, Timeline
+from recollect.present.hits import page
+from recollect.profiles import Profile
+from recollect.rank.fuse import rank
+from recollect.rank.lens import Boosts
+from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results
+from recollect.retrieve import options
+from recollect.retrieve.candidates import Candidates, gather
+from recollect.retrieve.legs import Found
+from recollect.retrieve.query import parse
+from recollect.retrieve.suggest import suggestion
+
+FOUND_LITTLE = 3  # hits by words; with fewer, a word may have been meant otherwise
+LOGGED = 50  # characters of a query
+
+_log = logging.getLogger("recollect.search")
+_NO_LENS = Lens("")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A search, with every option settled."""
+
+    query: str
+    question: Query
+    filter: Filter
+    mode: str
+    profile: Profile
+    lens: Lens
+    record: str
+    session: str | None
+    now: datetime
+
+    @property
+    def boosts(self) -> Boosts:
+        return self.lens.boosts
+
+
+class Reading(Core):
+    """Everything that only looks."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        mode: str = "hybrid",
+        profile: str | None = None,
+        project: str | Sequence[str] | None = None,
+        session: str | None = None,
+        sector: str | Sequence[str] | None = None,
+        tier: str | Sequence[str] | None = None,
+        kind: str | Sequence[str] | None = None,
+        tags: str | Sequence[str] | None = None,
+        source: str | Sequence[str] | None = None,
+        fact_kind: str | Sequence[str] | None = None,
+        month: str | Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        as_of: Moment | None = None,
+        pinned: bool | None = None,
+        recalled: bool | None = None,
+        min_salience: float | None = None,
+        include_superseded: bool = False,
+        include_facts: bool = True,
+        lens: str | None = None,
+        detail: str = "full",
+        record: str | None = None,
+        record_session: str | None = None,
+        facets: Sequence[str] = (),
+        explain: bool = False,
+        **replaced: Any,
+    ) -> Results:
+        """
+        Find memories by word and by meaning, best first.
+
+        Filters hold within both legs, so a page is full whenever enough memories pass them. Every option of the
+        profile can be replaced by name: `grammar`, `fusion`, `alpha`, `weights`, `min_relevance` ... (see
+        `recollect.profiles.Profile`).
+        """
+        started = time.perf_counter()
+        filters = dict(
+            project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source,
+            fact_kind=fact_kind, month=month, since=since, until=until, as_of=as_of, pinned=pinned, recalled=recalled,
+            min_salience=min_salience,
+        )  # fmt: skip
+        asked = self._asked(
+            query, filters, {**replaced, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
+            record_session=record_session, include_superseded=include_superseded,
+        )  # fmt: skip
+        detail, counted = inputs.detail(detail), inputs.facets(facets)
+        inputs.flag(include_facts, "include_facts")
+        _log.debug("search %r begins, mode %s", query[:LOGGED], asked.mode)
+        results = self._answer(asked, started, detail, include_facts, counted, explain)
+        _log.info("search %r: %d hits in %.1f ms", query[:LOGGED], len(results), results.took_ms)
+        if asked.record != "off":
+            self._recorder.put(_recall(asked, results), self._reinforcement(asked))
+        return results
+
+    def _asked(
+        self,
+        query: object,
+        filters: dict[str, Any],
+        replaced: dict[str, Any],
+        *,
+        mode: object,
+        profile: str | None,
+        lens: str | None,
+        record_session: str | None,
+        include_superseded: bool,
+    ) -> _Asked:
+        seen_through = _NO_LENS if lens is None else self._lens(lens)
+        filters = {**seen_through.filters, **{name: value for name, value in filters.items() if value is not None}}
+        name = profile or seen_through.profile
+        base = self._profile if name is None else options.profile(name)
+        if seen_through.recency is not None:
+            replaced = {"recency": seen_through.recency, **replaced}
+        settled = options.settle(base, {**replaced, "min_salience": filters.get("min_salience")})
+        if settled.min_salience is not None:
+            filters["min_salience"] = settled.min_salience
+        filter = self._filter(filters, include_superseded=include_superseded)
+        session = None
+        if record_session is not None:
+            session = self._store.sessions.require(inputs.session_id(record_session), open=True).id
+        record = settled.record
+        if record == "session":
+            record = "off" if session is None else "log"
+        text = inputs.query_text(query)
+        return _Asked(
+            query=text,
+            question=replace(parse(text, settled.grammar), stemmed=settled.stemmed),
+            filter=filter,
+            mode=options.mode(mode, settled),
+            profile=settled,
+            lens=seen_through,
+            record=record,
+            session=session,
+            now=filter.as_of or datetime.now(UTC),
+        )
+
+    def _answer(
+        self, asked: _Asked, started: float, detail: str, include_facts: bool, facets: Sequence[str], explain: bool
+    ) -> Results:
+        question, filter, profile = asked.question, asked.filter, asked.profile
+        found = self._legs.run(question, filter, asked.mode, profile, self._vectorizer) if question else Found()
+        profile = options.for_legs(profile, asked.mode, degraded=found.model is None)
+        legs_done = time.perf_counter()
+        gathered = gather(self._store, found, profile, asked.now, filter.as_of)
+        ranked = rank(gathered.candidates, profile, asked.now.timestamp(), asked.boosts)
+        model = found.model.name if found.model else None
+        answer = page(ranked, gathered, question, profile, model, detail=detail, include_facts=include_facts)
+        counts = self._store.facets(question, filter, _keys(gathered), facets) if facets and question else {}
+        hidden = self._hidden(asked, found, gathered, len(answer.hits)) | dict(answer.hidden)
+        ended = time.perf_counter()
+        return Results(
+            hits=answer.hits,
+            query=asked.query,
+            mode=asked.mode,
+            profile=profile.name,
+            took_ms=(ended - started) * 1000,
+            degraded=found.degraded,
+            suggestion=self._suggestion(asked, found),
+            hidden=hidden,
+            facets=counts,
+            plan=_plan(question, found, legs_done - started, ended - legs_done) if explain else None,
+            detail=detail,
+            lens=asked.lens.name or None,
+        )
+
+    def _hidden(self, asked: _Asked, found: Found, gathered: Candidates, hits: int) -> dict[str, int]:
+        """What was held back. Filters are asked only where the page has room for more: it has to be explainable."""
+        hidden = {}
+        if gathered.too_far and asked.profile.min_similarity is not None:
+            hidden["min_similarity"] = gathered.too_far
+        if hits == asked.profile.limit or not asked.question or asked.filter == EVERYTHING:
+            return hidden
+        return hidden | self._store.held_back(asked.question, asked.filter, found.around)
+
+    def _suggestion(self, asked: _Asked, found: Found) -> str | None:
+        """What the question perhaps meant; looked for only where its words find little, or nobody has one of them."""
+        if asked.mode == "semantic" or not (found.strange or len(found.keyword) < FOUND_LITTLE):
+            return None
+        return self._suggest(asked.query)
+
+    def _suggest(self, text: str) -> str | None:
+        return suggestion(text, self._store.known_words, self._store.similar_words)
+
+    def _reinforcement(self, asked: _Asked) -> float:
+        return asked.profile.reinforcement if asked.record == "reinforce" else 0.0
+
+    def suggest(self, query: str) -> str | None:
+        """The query as it was perhaps meant, from the words that are there; None where all its words are fine."""
+        return self._suggest(inputs.query_text(query))
+
+    def facets(
+        self, query: str | None = None, fields: Sequence[str] = FACETS, **filters: Any
+    ) -> Mapping[str, Mapping[str, int]]:
+        """How many memories have each value of a field: of all, or of those that match a query."""
+        question = None if query is None else parse(inputs.query_text(query), self._profile.grammar)
+        if question is not None and not question:
+            return {field: {} for field in inputs.facets(fields)}
+        filter = self._filter(filters, include_superseded=False)
+        return self._store.facets(question, filter, (), inputs.facets(fields))
+
+    @overload
+    def get(self, ids: str, *, as_of: Moment | None = None) -> Memory: ...
+    @overload
+    def get(self, ids: builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memories: ...
+    def get(self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memory | Memories:
+        """One memory by its id, or several in the order asked, naming those not found; `as_of` a time, as they were."""
+        moment = None if as_of is None else inputs.last_moment(as_of, "as_of")
+        if isinstance(ids, str):
+            return self._one(given_id(ids), moment)
+        if not isinstance(ids, list | tuple):
+            raise InvalidInput(f"get takes an id or a list of ids, not {type(ids).__name__}")
+        found = self._store.find([given_id(id) for id in ids], as_of=moment)
+        return Memories(
+            tuple(self._shown(memory, as_of=moment) for memory in found if memory),
+            tuple(id for id, memory in zip(ids, found, strict=True) if not memory),
+        )
+
+    def _one(self, id: str, as_of: datetime | None) -> Memory:
+        memory = self._store.require(id)
+        if as_of is not None:
+            (then,) = self._store.find([memory.id], as_of=as_of)
+            if then is None:
+                raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
+            memory = then
+        return self._shown(memory, as_of=as_of)
+
+    def list(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        deleted: bool = False,
+        detail: str = "full",
+        include_superseded: bool = True,
+        **filters: Any,
+    ) -> Page:
+        """
+        Memories newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones.
+
+        A listing is history: superseded memories are in it, marked by `valid_until` and `superseded_by`.
+        """
+        inputs.whole_number(limit, "limit", 1, 1_000_000_000)
+        wanted, filter = inputs.detail(detail), self._filter(filters, include_superseded=include_superseded)
+        found = self._store.page(filter, limit=limit, cursor=cursor, deleted=deleted)
+        return Page(tuple(self._shown(memory, wanted, filter.as_of) for memory in found), found.cursor)
+
+    def timeline(
+        self,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        anchor: str | None = None,
+        before: int = 5,
+        after: int = 5,
+        query: str | None = None,
+        project: str | Sequence[str] | None = None,
+        as_of: Moment | None = None,
+        limit: int = 1000,
+        detail: str = "index",
+    ) -> Timeline:
+        """
+        What happened, in order: between two times, around a memory (`anchor`), or around the best match of a query.
+
+        `end` is included, to its last moment: `end="2026-03"` takes in all of March. Around a memory, the nearest on
+        both sides come from its own project, unless another is asked for.
+        """
+        inputs.whole_number(limit, "limit", 1, 1_000_000)
+        for count, what in ((before, "before"), (after, "after")):
+            inputs.whole_number(count, what, 0, 10_000)
+        wanted = inputs.detail(detail)
+        filter = self._filter({"project": project, "since": start, "as_of": as_of})
+        if end is not None:
+            filter = replace(filter, until=inputs.last_moment(end, "end") + timedelta(microseconds=1))
+        if anchor is not None and query is not None:
+            raise InvalidInput("a timeline has one middle: give anchor or query, not both")
+        if query is not None:
+            best = self.search(query, limit=1, project=project, since=start, as_of=as_of, detail="index")
+            if not best:
+                return Timeline((), None, ())
+            anchor = best[0].memory.id
+        if anchor is None:
+            memories, middle = self._store.between(filter, limit), None
+        else:
+            memory = self._store.require(given_id(anchor))
+            if project is None and memory.project is not None:
+                filter = replace(filter, project=(memory.project,))
+            memories, middle = self._store.around(memory.id, filter, before=before, after=after), memory.id
+        touched = dict.fromkeys(memory.session.id for memory in memories if memory.session)
+        sessions = self._store.sessions.of(list(touched)) if touched else ()
+        shown = tuple(self._shown(memory, wanted, filter.as_of) for memory in memories)
+        return Timeline(shown, middle, tuple(sessions))
+
+
+def _keys(gathered: Candidates) -> builtins.list[int]:
+    return [candidate.key for candidate in gathered.candidates if candidate.vector_rank]
+
+
+def _recall(asked: _Asked, results: Results) -> Recall:
+    memories = (
+        Recalled(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts))
+        for place, hit in enumerate(results, 1)
+    )
+    return Recall(
+        asked.query, datetime.now(UTC), asked.mode, results.profile, results.lens, asked.session, tuple(memories)
+    )
+
+
+def _plan(query: Query, found: Found, legs_seconds: float, rank_seconds: float) -> dict[str, Any]:
+    return {
+        "terms": [term.text + "*" * term.prefix for term in query.terms],
+        "left_out": [term.text for term in query.spare],
+        "keyword_candidates": len(found.keyword),
+        "vector_candidates": len(found.vector),
+        "legs_ms": round(legs_seconds * 1000, 3),
+        "ranking_ms": round(rank_seconds * 1000, 3),
+    }

@@ -1,0 +1,89 @@
+"""Writes down what was recalled: after the answer is given, in batches, in a thread of its own."""
+
+import atexit
+import logging
+import threading
+from collections import deque
+from weakref import WeakSet
+
+from recollect.forks import renew_after_fork
+from recollect.life import Recall
+from recollect.store.base import Recalls
+
+BATCH_DELAY = 0.05  # seconds a first recall waits for others to be written with it
+IDLE = 5.0  # seconds without work after which the thread ends
+MOST_WAITING = 10_000
+
+_log = logging.getLogger("recollect.recalls")
+_recorders: "WeakSet[Recorder]" = WeakSet()
+
+
+class Recorder:
+    """
+    A queue of recalls on their way into the log.
+
+    Nothing here may slow down or fail a search: what cannot be written is counted in `lost`.
+    """
+
+    def __init__(self, recalls: Recalls) -> None:
+        self._recalls = recalls
+        self.lost = 0
+        self.after_fork()
+        renew_after_fork(self)
+        _recorders.add(self)
+
+    def after_fork(self) -> None:
+        """In a child: what waits is the parent's to write, and its thread did not come along."""
+        self._waiting: deque[tuple[Recall, float]] = deque()
+        self._work = threading.Condition()
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, recall: Recall, reinforcement: float) -> None:
+        """Have a recall written soon. It reinforces what it found by so much."""
+        with self._work:
+            if self._closed or len(self._waiting) >= MOST_WAITING:
+                self.lost += 1
+                return
+            self._waiting.append((recall, reinforcement))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="recollect-recalls", daemon=True)
+                self._thread.start()
+            self._work.notify()
+
+    def flush(self) -> None:
+        """Write what waits, and wait for what is being written."""
+        with self._writing:
+            with self._work:
+                batch = list(self._waiting)
+                self._waiting.clear()
+            if not batch:
+                return
+            try:
+                self._recalls.record(batch)
+            except Exception as exc:  # whatever it is: the answer was given, and nobody is there to be told
+                self.lost += len(batch)
+                _log.warning("%d recalls could not be written: %s", len(batch), exc)
+
+    def close(self) -> None:
+        self.flush()
+        with self._work:
+            self._closed = True
+            self._work.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._work:
+                self._work.wait_for(lambda: self._waiting or self._closed, timeout=IDLE)
+                if not self._waiting:
+                    self._thread = None
+                    return
+                self._work.wait_for(lambda: self._closed, timeout=BATCH_DELAY)
+            self.flush()
+
+
+@atexit.register
+def _flush_all() -> None:
+    for recorder in list(_recorders):
+        recorder.flush()

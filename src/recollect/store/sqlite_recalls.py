@@ -1,0 +1,144 @@
+"""What was recalled, when and for which question; and the lenses that memories are looked at with."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from recollect.life import Recall, Recalled
+from recollect.store.sqlite_filter import from_micros, to_micros
+from recollect.store.sqlite_ids import Ids
+from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.sqlite_sessions import link
+from recollect.store.sqlite_strength import strengthen
+
+
+class Recalls:
+    """The recall log of one namespace."""
+
+    def __init__(self, pool: Pool, ids: Ids) -> None:
+        self._pool, self._ids = pool, ids
+
+    def record(self, recalls: Sequence[tuple[Recall, float]]) -> None:
+        """Write down answers that were given, each with how much it reinforces what it found, in one transaction."""
+        with self._pool.writing() as connection:
+            for recall, share in recalls:
+                self._record(connection, recall, share)
+
+    def _record(self, connection: apsw.Connection, recall: Recall, share: float) -> None:
+        stamp = to_micros(recall.at)
+        number, sid = value(
+            connection,
+            """
+            insert into recalls(namespace, at, query, mode, profile, lens, sid)
+            values (
+                :namespace, :at, :query, :mode, :profile, :lens,
+                (select sid from sessions where namespace = :namespace and id = :session and ended_at is null))
+            returning recall, sid
+            """,
+            {"namespace": self._ids.namespace, "at": stamp, "query": recall.query, "mode": recall.mode,
+             "profile": recall.profile, "lens": recall.lens, "session": recall.session},
+        )  # fmt: skip
+        connection.executemany(
+            """
+            insert into recalled(recall, place, rid, score, relevance, facts)
+            select ?1, ?2, rid, ?4, ?5, ?6 from memories where namespace = ?7 and id = ?3
+            """,
+            [
+                (number, one.place, one.id, one.score, one.relevance, json.dumps(one.facts), self._ids.namespace)
+                for one in recall.memories
+            ],
+        )
+        keys = [rid for (rid,) in fetch(connection, "select rid from recalled where recall = ?", (number,))]
+        connection.execute(
+            """
+            update memories set access_count = access_count + 1, accessed_at = max(coalesce(accessed_at, 0), :at)
+            where rid in (select value from json_each(:keys))
+            """,
+            {"at": stamp, "keys": json.dumps(keys)},
+        )
+        if share:
+            strengthen(connection, keys, share, stamp)
+        if sid is not None:
+            link(connection, sid, keys, "recalled", stamp)
+
+    def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]:
+        """The latest first; only those that found one memory, or were made in one session, if so wanted."""
+        where, values = "", {"namespace": self._ids.namespace, "limit": limit}
+        with self._pool.reading() as connection:
+            if memory is not None:
+                values["rid"] = self._ids.key(connection, memory)
+                where += " and r.recall in (select recall from recalled where rid = :rid)"
+            if session is not None:
+                values["session"] = session
+                where += " and s.id = :session"
+            if since is not None:
+                values["since"] = to_micros(since)
+                where += " and r.at >= :since"
+            rows = fetch(
+                connection,
+                f"""
+                select r.query, r.at, r.mode, r.profile, r.lens, s.id, (
+                    select json_group_array(json_array(m.id, h.place, h.score, h.relevance, json(h.facts)))
+                    from (select * from recalled where recall = r.recall order by place) h
+                    join memories m on m.rid = h.rid)
+                from recalls r
+                left join sessions s on s.sid = r.sid
+                where r.namespace = :namespace {where}
+                order by r.at desc, r.recall desc
+                limit :limit
+                """,
+                values,
+            )
+        return [_recall(row) for row in rows]
+
+
+class Lenses:
+    """The lenses of one namespace, as they were defined: plain data."""
+
+    def __init__(self, pool: Pool, namespace: str) -> None:
+        self._pool, self._namespace = pool, namespace
+
+    def put(self, name: str, definition: Mapping[str, Any]) -> None:
+        with self._pool.writing() as connection:
+            connection.execute(
+                """
+                insert into lenses(namespace, name, definition)
+                values (?, ?, ?)
+                on conflict do update set definition = excluded.definition
+                """,
+                (self._namespace, name, json.dumps(definition, ensure_ascii=False)),
+            )
+
+    def remove(self, name: str) -> bool:
+        with self._pool.writing() as connection:
+            connection.execute("delete from lenses where namespace = ? and name = ?", (self._namespace, name))
+            return bool(connection.changes())
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        sql = "select name, definition from lenses where namespace = ? order by name"
+        with self._pool.reading() as connection:
+            return {name: json.loads(definition) for name, definition in fetch(connection, sql, (self._namespace,))}
+
+
+def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
+    """Before memories are erased: a question may repeat what it found, so it goes with them."""
+    connection.execute(
+        """
+        update recalls
+        set query = null
+        where recall in (select h.recall from json_each(?) k join recalled h on h.rid = k.value)
+        """,
+        (json.dumps(keys),),
+    )
+
+
+def _recall(row: Sequence[Any]) -> Recall:
+    query, at, mode, profile, lens, session, memories = row
+    found = tuple(
+        Recalled(id, place, score, relevance, tuple(facts))
+        for id, place, score, relevance, facts in json.loads(memories)
+    )
+    return Recall(query, from_micros(at), mode, profile, lens, session, found)

@@ -1,0 +1,162 @@
+"""Sessions, and which memories were made, changed and used in them."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from recollect.errors import Ambiguous, InvalidInput, NotFound
+from recollect.life import Session, SessionContext
+from recollect.store.sqlite_filter import from_micros, to_micros
+from recollect.store.sqlite_ids import SHORTEST_ID, Ids
+from recollect.store.sqlite_pool import Pool, fetch, value
+
+_COLUMNS = """
+    s.id, s.namespace, s.project, s.started_at, s.ended_at, s.summary,
+    (select count(distinct u.rid) from session_memories u join memories m on m.rid = u.rid
+     where u.sid = s.sid and m.deleted_at is null)
+"""
+
+
+class Sessions:
+    """The sessions of one namespace."""
+
+    def __init__(self, pool: Pool, ids: Ids) -> None:
+        self._pool, self._ids = pool, ids
+
+    def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session:
+        with self._pool.writing() as connection:
+            made = value(
+                connection,
+                """
+                insert into sessions(id, namespace, project, started_at, summary)
+                values (:id, :namespace, :project, :now, :summary)
+                on conflict do nothing
+                returning sid
+                """,
+                {"id": id, "namespace": self._ids.namespace, "project": project, "now": to_micros(now),
+                 "summary": summary},
+            )  # fmt: skip
+            if made is None:
+                raise InvalidInput(f"there is a session {id!r} already; choose another id, or leave it out")
+            return self._row(connection, made)
+
+    def end(self, id: str, summary: str | None, now: datetime) -> Session:
+        with self._pool.writing() as connection:
+            session = self._require(connection, id)
+            sid = open_session(connection, self._ids.namespace, session.id)
+            connection.execute(
+                "update sessions set ended_at = ?, summary = coalesce(?, summary) where sid = ?",
+                (max(to_micros(now), to_micros(session.started_at)), summary, sid),
+            )
+            return self._row(connection, sid)
+
+    def summarise(self, id: str, summary: str | None) -> Session:
+        with self._pool.writing() as connection:
+            session = self._require(connection, id)
+            sid = value(
+                connection,
+                "update sessions set summary = ? where namespace = ? and id = ? returning sid",
+                (summary, self._ids.namespace, session.id),
+            )
+            return self._row(connection, sid)
+
+    def page(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
+        state = {None: "", True: "and s.ended_at is null", False: "and s.ended_at is not null"}[active]
+        sql = f"""
+            select {_COLUMNS}
+            from sessions s
+            where s.namespace = :namespace and (:project is null or s.project = :project) {state}
+            order by s.started_at desc, s.sid desc
+            limit :limit
+        """
+        values = {"namespace": self._ids.namespace, "project": project, "limit": limit}
+        with self._pool.reading() as connection:
+            return [_session(row) for row in fetch(connection, sql, values)]
+
+    def require(self, id: str, *, open: bool = False) -> Session:
+        """The session with this id, or a unique part of it; an error where there is none, or it has to be open."""
+        with self._pool.reading() as connection:
+            session = self._require(connection, id)
+        if open and session.ended_at is not None:
+            raise _ended(session.id, session.ended_at)
+        return session
+
+    def context(self, id: str) -> SessionContext | None:
+        """The session that used a memory last."""
+        with self._pool.reading() as connection:
+            rid, _ = self._ids.require(connection, id)
+            row = value(
+                connection,
+                f"""
+                select {_COLUMNS}, u.usage, u.at
+                from session_memories u
+                join sessions s on s.sid = u.sid
+                where u.rid = ?
+                order by u.at desc, s.sid desc, u.usage = 'created'
+                limit 1
+                """,
+                (rid,),
+            )
+        return SessionContext(_session(row[:7]), row[7], from_micros(row[8])) if row else None
+
+    def of(self, ids: Sequence[str]) -> list[Session]:
+        """These sessions, in the order they began."""
+        sql = f"""
+            select {_COLUMNS} from sessions s
+            where s.namespace = ? and s.id in (select value from json_each(?))
+            order by s.started_at, s.sid
+        """
+        with self._pool.reading() as connection:
+            return [_session(row) for row in fetch(connection, sql, (self._ids.namespace, json.dumps(ids)))]
+
+    def _require(self, connection: apsw.Connection, id: str) -> Session:
+        select = f"select {_COLUMNS} from sessions s where s.namespace = :namespace and "
+        values = {"namespace": self._ids.namespace, "id": id}
+        rows = fetch(connection, f"{select} s.id = :id", values)
+        if not rows and len(id) >= SHORTEST_ID:
+            part = "(substr(s.id, 1, length(:id)) = :id or substr(s.id, -length(:id)) = :id) limit 5"
+            rows = fetch(connection, select + part, values)
+        if len(rows) > 1:
+            raise Ambiguous(f"{id!r} could be {', '.join(row[0] for row in rows)}: give more characters of the id")
+        if not rows:
+            raise NotFound(f"no session has the id {id!r}; `recollect session list` shows them")
+        return _session(rows[0])
+
+    def _row(self, connection: apsw.Connection, sid: int) -> Session:
+        return _session(value(connection, f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
+
+
+def open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
+    """The key of a session in which something is about to happen: it has to exist, and not be over."""
+    found = value(connection, "select sid, ended_at from sessions where namespace = ? and id = ?", (namespace, id))
+    if found is None:
+        raise NotFound(f"no session has the id {id!r}; `start_session` begins one")
+    if found[1] is not None:
+        raise _ended(id, from_micros(found[1]))
+    return int(found[0])
+
+
+def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
+    """Say what a session did with memories; the first time counts."""
+    connection.execute(
+        """
+        insert or ignore into session_memories(rid, sid, usage, at)
+        select value, :sid, :usage, :now from json_each(:keys)
+        """,
+        {"sid": sid, "usage": usage, "now": now, "keys": json.dumps(keys)},
+    )
+
+
+def _ended(id: str, at: datetime) -> InvalidInput:
+    return InvalidInput(f"session {id} ended on {at:%Y-%m-%d at %H:%M} UTC; start a new one to go on")
+
+
+def _session(row: Sequence[Any]) -> Session:
+    id, namespace, project, started_at, ended_at, summary, memories = row
+    return Session(
+        id, namespace, project, from_micros(started_at), None if ended_at is None else from_micros(ended_at), summary,
+        memories,
+    )  # fmt: skip

@@ -1,0 +1,170 @@
+"""How much a memory matters: its salience, its pin, and the confidence of its facts. What they were before is kept."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import apsw
+
+from recollect.errors import NotFound
+from recollect.records import Fact, FactDraft, Memory
+from recollect.store.sqlite_filter import to_micros
+from recollect.store.sqlite_ids import Ids
+from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.sqlite_rows import fact_of
+from recollect.store.sqlite_sessions import link, open_session
+from recollect.store.words import segments
+
+_AMONG = "rid in (select value from json_each(:keys))"
+_FACT = (
+    "f.id, f.text, f.kind, f.subject, f.predicate, f.object, f.confidence, f.decay_rate, f.created_at, f.reinforced_at"
+)
+
+
+class Strength:
+    """Reinforcement and facts, of one namespace."""
+
+    def __init__(self, pool: Pool, ids: Ids) -> None:
+        self._pool, self._ids = pool, ids
+
+    def change(self, id: str, share: float, now: datetime, rates: Mapping[str, float], session: str | None) -> Memory:
+        """
+        Salience a share of the way up to 1 (or, below 0, down to 0).
+
+        A memory that is confirmed is confirmed with its facts: the confidence each has left is raised in the same way.
+        """
+        stamp = to_micros(now)
+        with self._pool.writing() as connection:
+            rid, memory = self._ids.require(connection, id)
+            strengthen(connection, [rid], share, stamp)
+            if share > 0:
+                for fact in memory.facts:
+                    self._rebase(connection, fact, share, now, rates)
+            if session is not None:
+                link(connection, open_session(connection, self._ids.namespace, session), [rid], "reinforced", stamp)
+            return self._ids.require(connection, memory.id)[1]
+
+    def pin(self, id: str, pinned: bool, now: datetime) -> Memory:
+        with self._pool.writing() as connection:
+            rid, memory = self._ids.require(connection, id)
+            if memory.pinned != pinned:
+                keep_strength(connection, [rid], to_micros(now))
+                connection.execute("update memories set pinned = ? where rid = ?", (pinned, rid))
+            return self._ids.require(connection, memory.id)[1]
+
+    def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact:
+        """A fact of a memory; one it has already is given the new confidence, as of now."""
+        with self._pool.writing() as connection:
+            rid, memory = self._ids.require(connection, id)
+            add_facts(connection, rid, [draft], to_micros(now))
+            return fact_of(memory.id, value(connection, f"select {_FACT} from facts f where f.rid = ? and f.text = ?",
+                                            (rid, draft.text)))  # fmt: skip
+
+    def reinforce_fact(self, id: str, share: float, now: datetime, rates: Mapping[str, float]) -> Fact:
+        with self._pool.writing() as connection:
+            fact = self._fact(connection, id)
+            self._rebase(connection, fact, share, now, rates)
+            return self._fact(connection, fact.id)
+
+    def remove_fact(self, id: str) -> Fact:
+        with self._pool.writing() as connection:
+            fact = self._fact(connection, id)
+            rid = value(connection, "delete from facts where id = ? returning rid", (fact.id,))
+            index_facts(connection, rid)
+            return fact
+
+    def find_fact(self, id: str) -> Fact | None:
+        with self._pool.reading() as connection:
+            return self._find_fact(connection, id)
+
+    def _fact(self, connection: apsw.Connection, id: str) -> Fact:
+        found = self._find_fact(connection, id)
+        if found is None:
+            raise NotFound(f"no fact has the id {id!r}; `recollect fact list MEMORY` shows the facts of a memory")
+        return found
+
+    def _find_fact(self, connection: apsw.Connection, id: str) -> Fact | None:
+        """By the whole id, or by a beginning or ending that is enough to name it."""
+        sql = f"""
+            select m.id, {_FACT}
+            from facts f
+            join memories m on m.rid = f.rid
+            where m.namespace = :namespace and m.deleted_at is null and {{}}
+            limit 2
+        """
+        values = {"namespace": self._ids.namespace, "id": id}
+        rows = fetch(connection, sql.format("f.id = :id"), values)
+        if not rows and len(id) >= 6:
+            part = "(substr(f.id, 1, length(:id)) = :id or substr(f.id, -length(:id)) = :id)"
+            rows = fetch(connection, sql.format(part), values)
+        return fact_of(rows[0][0], rows[0][1:]) if len(rows) == 1 else None
+
+    def _rebase(
+        self, connection: apsw.Connection, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
+    ) -> None:
+        """Value and time together: what was lost until now is not won back, and what is left decays from now on."""
+        left = fact.confidence_at(now, rates)
+        _set_confidence(connection, fact.id, left + share * (1 - left), to_micros(now))
+
+
+def strengthen(connection: apsw.Connection, keys: Sequence[int], share: float, now: int) -> None:
+    keep_strength(connection, keys, now)
+    target = "salience + :share * (1 - salience)" if share >= 0 else "salience + :share * salience"
+    connection.execute(
+        f"update memories set salience = {target}, reinforced_at = :now where {_AMONG}",
+        {"share": share, "now": now, "keys": json.dumps(keys)},
+    )
+
+
+def keep_strength(connection: apsw.Connection, keys: Sequence[int], now: int) -> None:
+    """Write down what is about to be changed, for whoever asks how it was."""
+    connection.execute(
+        f"""
+        insert into strength_history(rid, replaced_at, salience, reinforced_at, pinned)
+        select rid, :now, salience, reinforced_at, pinned from memories where {_AMONG}
+        """,
+        {"now": now, "keys": json.dumps(keys)},
+    )
+
+
+def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft], now: int) -> None:
+    for draft in drafts:
+        known = value(connection, "select id from facts where rid = ? and text = ?", (rid, draft.text))
+        if known is not None:
+            _set_confidence(connection, known, draft.confidence, now)
+            continue
+        connection.execute(
+            """
+            insert into facts(
+                id, rid, text, kind, subject, predicate, object, confidence, decay_rate, created_at, reinforced_at)
+            values (
+                :id, :rid, :text, :kind, :subject, :predicate, :object, :confidence, :decay_rate, :now, :now)
+            """,
+            {name: getattr(draft, name) for name in draft.__slots__} | {"rid": rid, "now": now},
+        )
+    if drafts:
+        index_facts(connection, rid)
+
+
+def index_facts(connection: apsw.Connection, rid: int) -> None:
+    """Let a memory be found by the words of its facts."""
+    texts = [text for (text,) in fetch(connection, "select text from facts where rid = ? order by fact", (rid,))]
+    title, content, tags = value(connection, "select title, content, tags from memories where rid = ?", (rid,))
+    connection.execute(
+        "update memories set facts = ?, segments = ? where rid = ?",
+        ("\n".join(texts) or None, segments(title, content, *json.loads(tags), *texts), rid),
+    )
+
+
+def _set_confidence(connection: apsw.Connection, id: str, confidence: float, now: int) -> None:
+    connection.execute(
+        """
+        insert into fact_history(fact, replaced_at, confidence, reinforced_at)
+        select fact, :now, confidence, reinforced_at from facts where id = :id
+        """,
+        {"now": now, "id": id},
+    )
+    connection.execute(
+        "update facts set confidence = :confidence, reinforced_at = :now where id = :id",
+        {"confidence": min(1.0, confidence), "now": now, "id": id},
+    )

@@ -1,0 +1,274 @@
+"""Times as people say them ("yesterday", "last march", "2026-W12", "an hour ago") and the stretch of time they mean."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import time as clock
+from typing import Any
+
+MAX_TEXT = 100  # nobody says a time with more characters, and so reading one is always instant
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """
+    A stretch of time a person named: from `start` up to, not including, `end`; both in UTC.
+
+    An instant has start == end.
+    """
+
+    start: datetime
+    end: datetime
+
+
+def period(value: object, now: datetime | None = None, zone: tzinfo | None = None) -> Period | None:
+    """What a person means by a time; None where it is none. No zone means the system's, no `now` the present."""
+    try:
+        present = datetime.now(UTC) if now is None else _utc(now, zone)
+        if isinstance(value, datetime):
+            return _instant(_utc(value, zone))
+        if isinstance(value, date):
+            return _whole((value, value), zone)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _instant(datetime.fromtimestamp(value, UTC))
+        if isinstance(value, str) and len(value) <= MAX_TEXT:
+            return _said(" ".join(value.lower().split()).removeprefix("the "), present, zone)
+    except (ValueError, OverflowError, OSError):  # a 31 February, or beyond what the calendar or the system can count
+        pass
+    return None
+
+
+_Days = tuple[date, date]  # the first and the last, as the calendar on the person's wall has them
+_Found = Mapping[str, Any]
+_DAY = timedelta(days=1)
+
+
+def _table(lines: str, numbers: Iterable[int]) -> dict[str, int]:
+    """Every word of each line, with the number of its line."""
+    return {word: number for line, number in zip(lines.split("|"), numbers, strict=True) for word in line.split()}
+
+
+_COUNTS = _table("a an one|couple two|three|four|five|six|seven|eight|nine|ten|eleven|twelve", range(1, 13))
+_SECONDS = _table("s sec secs second seconds|m min mins minute minutes|h hr hrs hour hours", (1, 60, 3600))
+_WHOLE_DAYS = _table("d day days|w wk wks week weeks", (1, 7))
+_WHOLE_MONTHS = _table("mo mos month months|y yr yrs year years", (1, 12))
+_CALENDAR_MONTHS = _table("month|quarter|year", (1, 3, 12))
+_STEPS = _table("last|this|next", (-1, 0, 1))
+_FROM_TODAY = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
+_WEEKDAYS = _table(
+    "mon monday|tue tues tuesday|wed weds wednesday|thu thur thurs thursday|fri friday|sat saturday|sun sunday",
+    range(7),
+)
+_MONTHS = _table(
+    "1 01 jan january|2 02 feb february|3 03 mar march|4 04 apr april|5 05 may|6 06 jun june|7 07 jul july|"
+    "8 08 aug august|9 09 sep sept september|10 oct october|11 nov november|12 dec december",
+    range(1, 13),
+)
+_HOURS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}  # of the day it begins in
+
+# All patterns are texts, which `re` compiles when first used: who names no time does not wait for them.
+_EPOCH_SECONDS = r"[0-9]{9,11}(\.[0-9]+)?"
+_ISO_MOMENT = r"([0-9]{8}|[0-9w-]{10})[t ]([0-9]{2}[0-9:.,]*) ?(z|[+-][0-9:]+)?"
+_AMOUNT = r"(?P<count>[0-9]+|[a-z]+(?= )) ?(?P<unit>[a-z]+)"
+_A_COUPLE = r"\b(a )?couple( of)?\b"
+_CLOCK = r"(?P<hour>[0-9]{1,2})(?P<minute>:[0-9]{2})?(?P<second>:[0-9]{2})?(?: ?(?P<half>[ap]m))?"
+_DAY_AND_CLOCK = rf"(?P<day>.+?),? (?:at )?(?P<clock>noon|midnight|{_CLOCK})"
+_DAY_AND_PART = r"(?P<day>.+) (?P<part>morning|afternoon|evening|night)"
+_YEAR, _MONTH, _DAY_NUMBER = r"(?P<year>[0-9]{4})", r"(?P<month>[0-9]{1,2})", r"(?P<day>[0-9]{1,2})"
+_MONTH_NAME, _NTH, _MAYBE_YEAR = r"(?P<month>[a-z]{3,9})", rf"{_DAY_NUMBER}(?:st|nd|rd|th)?", rf"(?:,? {_YEAR})?"
+
+
+def _said(text: str, present: datetime, zone: tzinfo | None) -> Period | None:
+    """An instant, whole days, or a time or part of one day."""
+    if moment := _moment(text, present, zone):
+        return _instant(moment)
+    today = present.astimezone(zone).date()
+    if days := _days(text, today):
+        return _whole(days, zone)
+    if found := re.fullmatch(_DAY_AND_CLOCK, text):
+        day, time = _one_day(found["day"], today), _clock(found)
+        return _instant(_utc(datetime.combine(day, time), zone)) if day and time else None
+    if found := re.fullmatch(_DAY_AND_PART, "this night" if text == "tonight" else text):
+        day = _one_day({"this": "today", "last": "yesterday"}.get(found["day"], found["day"]), today)
+        if day:
+            first, after = (datetime.combine(day, clock()) + timedelta(hours=hour) for hour in _HOURS[found["part"]])
+            return _between(first, after, zone)
+    return None
+
+
+def _utc(moment: datetime, zone: tzinfo | None) -> datetime:
+    """
+    The instant a clock in the zone shows this; where it shows it twice, the first.
+
+    Where it skips it, the time counts on from before the change, so that a day without a midnight begins where it
+    begins. In the system's zone only `timestamp` does so: `astimezone` is an hour early there.
+    """
+    if moment.tzinfo is not None:
+        return moment.astimezone(UTC)
+    if zone is not None:
+        return moment.replace(tzinfo=zone).astimezone(UTC)
+    seconds = moment.replace(microsecond=0).timestamp()  # whole ones: a float has no room for every microsecond
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=moment.microsecond)
+
+
+def _instant(moment: datetime) -> Period:
+    return Period(moment, moment)
+
+
+def _between(start: datetime, end: datetime, zone: tzinfo | None) -> Period:
+    first = _utc(start, zone)
+    return Period(first, max(first, _utc(end, zone)))  # a day a zone left out (Samoa, 30 December 2011) runs backwards
+
+
+def _whole(days: _Days, zone: tzinfo | None) -> Period:
+    """From midnight to midnight: a day is 23 or 25 hours long where the clock changes."""
+    first, last = (datetime.combine(day, clock()) for day in days)
+    if days[1] == date.max:  # how some say "for ever": a day like any other, though none comes after it
+        return Period(_utc(first, zone), datetime.max.replace(tzinfo=UTC))
+    return _between(first, last + _DAY, zone)
+
+
+def _moment(text: str, present: datetime, zone: tzinfo | None) -> datetime | None:
+    if text == "now":
+        return present
+    if re.fullmatch(_EPOCH_SECONDS, text):
+        return datetime.fromtimestamp(float(text), UTC)
+    if found := re.fullmatch(_ISO_MOMENT, text):
+        day, time, offset = found.groups(default="")
+        return _utc(datetime.fromisoformat(f"{day}T{time}{offset}".upper()), zone)
+    count, unit = _amount(text)
+    return present + timedelta(seconds=count * _SECONDS[unit]) if unit in _SECONDS else None
+
+
+def _amount(text: str) -> tuple[int, str]:
+    """How many of which unit from now: "2 weeks ago", "an hour ago" and "24h" lie behind, "in 2 days" ahead."""
+    sign = 1 if text.startswith("in ") else -1
+    length = text.removeprefix("in ") if sign == 1 else text.removesuffix(" ago")
+    found = re.fullmatch(_AMOUNT, re.sub(_A_COUPLE, "couple", length))
+    if not found or not (found["count"] in _COUNTS or found["count"].isdigit()):
+        return 0, ""
+    return sign * (_COUNTS.get(found["count"]) or int(found["count"])), found["unit"]
+
+
+def _clock(found: re.Match[str]) -> clock | None:
+    """14:30, 2pm, 2:30 pm, noon, or the midnight a day begins with; a bare "at 2" may be either half of the day."""
+    if found["clock"] in ("noon", "midnight"):
+        return clock(12 if found["clock"] == "noon" else 0)
+    hour = int(found["hour"])
+    if found["half"] and 1 <= hour <= 12:
+        hour = hour % 12 + (12 if found["half"] == "pm" else 0)
+    elif found["half"] or not found["minute"]:
+        return None
+    minute, second = (int((found[part] or ":0")[1:]) for part in ("minute", "second"))
+    return clock(hour, minute, second)
+
+
+def _days(text: str, today: date) -> _Days | None:
+    for form, read in _FORMS:
+        if (found := re.fullmatch(form, text)) and (days := read(found.groupdict(), today)):
+            return days
+    return _days_away(text, today)
+
+
+def _one_day(text: str, today: date) -> date | None:
+    days = _days(text, today)
+    return days[0] if days and days[0] == days[1] else None
+
+
+def _year(found: _Found, today: date) -> _Days:
+    return _months(12 * int(found["year"]), 12)
+
+
+def _month(found: _Found, today: date) -> _Days | None:
+    """A month; without a year, the latest that has begun."""
+    if not (month := _MONTHS.get(found["month"])):
+        return None
+    if found["year"]:
+        return _months(12 * int(found["year"]) + month - 1, 1)
+    return _months(_near(12 * today.year + month - 1, _month_number(today), 12, None), 1)
+
+
+def _date(found: _Found, today: date) -> _Days | None:
+    """A day of a month; without a year, the latest not after today."""
+    month, day = _MONTHS.get(found["month"], 0), int(found["day"])
+    for year in [int(found["year"])] if found["year"] else range(today.year, today.year - 9, -1):  # for 29 February
+        with suppress(ValueError):
+            if (chosen := date(year, month, day)) <= today or found["year"]:
+                return chosen, chosen
+    return None
+
+
+def _week(found: _Found, today: date) -> _Days:
+    day = date.fromisocalendar(int(found["year"]), int(found["week"]), int(found["weekday"] or 1))
+    return day, day if found["weekday"] else day + 6 * _DAY
+
+
+def _named(found: _Found, today: date) -> _Days | None:
+    """Yesterday, tuesday, this week, next year, last march."""
+    step, name = _STEPS.get(found["which"]), found["name"]
+    monday = today - today.weekday() * _DAY
+    if name in _WEEKDAYS:
+        day = date.fromordinal(_near(monday.toordinal() + _WEEKDAYS[name], today.toordinal(), 7, step))
+        return day, day
+    if step is None:
+        return (day := today + _FROM_TODAY[name] * _DAY, day) if name in _FROM_TODAY else None
+    if name == "week":
+        return monday + 7 * step * _DAY, monday + (7 * step + 6) * _DAY
+    if size := _CALENDAR_MONTHS.get(name):
+        return _months((_month_number(today) // size + step) * size, size)
+    if month := _MONTHS.get(name):
+        return _months(_near(12 * today.year + month - 1, _month_number(today), 12, step), 1)
+    return None
+
+
+def _near(this: int, current: int, cycle: int, step: int | None) -> int:
+    """
+    Which one is meant of those that return every `cycle`, when `this` is the one of the current week or year.
+
+    "Last" is the latest before the current day or month, "next" the first after it; no word the latest up to it.
+    """
+    if step == 0:
+        return this
+    if step == 1:
+        return current + 1 + (this - current - 1) % cycle
+    latest = current if step is None else current - 1
+    return latest - (latest - this) % cycle
+
+
+def _days_away(text: str, today: date) -> _Days | None:
+    """Days, weeks, months or years from today; a day that month does not have is the last it has."""
+    count, unit = _amount(text)
+    if unit in _WHOLE_DAYS:
+        day = today + count * _WHOLE_DAYS[unit] * _DAY
+        return day, day
+    if unit in _WHOLE_MONTHS:
+        first, last = _months(_month_number(today) + count * _WHOLE_MONTHS[unit], 1)
+        day = first.replace(day=min(today.day, last.day))
+        return day, day
+    return None
+
+
+def _month_number(day: date) -> int:
+    """Months numbered through from the year 0, to count over the turn of a year."""
+    return 12 * day.year + day.month - 1
+
+
+def _months(number: int, size: int) -> _Days:
+    first, after = (date(month // 12, month % 12 + 1, 1) for month in (number, number + size))
+    return first, after - _DAY
+
+
+_FORMS: tuple[tuple[str, Callable[[_Found, date], _Days | None]], ...] = (
+    (_YEAR, _year),  # 2026
+    (rf"{_YEAR}[-/]{_MONTH}", _month),  # 2026-03
+    (rf"{_YEAR}(?P<mark>[-/]){_MONTH}(?P=mark){_DAY_NUMBER}", _date),  # 2026-03-31, 2026/03/31
+    (r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})", _date),  # 20260331
+    (rf"{_DAY_NUMBER}\.{_MONTH}\.{_YEAR}", _date),  # 31.03.2026
+    (rf"{_YEAR}-?w(?P<week>[0-9]{{2}})(?:-?(?P<weekday>[1-7]))?", _week),  # 2026-W12, 2026-W12-3
+    (rf"{_MONTH_NAME}{_MAYBE_YEAR}", _month),  # march, march 2026
+    (rf"{_MONTH_NAME} (?:the )?{_NTH}{_MAYBE_YEAR}", _date),  # march 5, march 5th, 2026
+    (rf"{_NTH} (?:of )?{_MONTH_NAME}{_MAYBE_YEAR}", _date),  # 5 march 2026, 5th of march
+    (r"(?:(?P<which>last|this|next) )?(?P<name>[a-z ]+)", _named),  # today, tuesday, last week, next march
+)
