@@ -63,6 +63,8 @@ def _measure(options: argparse.Namespace, data: corpus.Corpus) -> list[Figure]:
         databases[size] = corpus.database(data, size, options.cache, real=options.real)
         _say(f"searches, {short(size)}")
         figures += legs.search_legs(data, databases[size], size, queries, passes)
+        _say(f"life, {short(size)}")
+        figures += legs.lives(data, databases[size], size, queries // 3, passes, options.cache)
     _say("writing")
     figures += legs.writing(data, 512 if options.quick else 3_072, options.cache)
     for size, database in databases.items():

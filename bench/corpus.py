@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +126,34 @@ class Derived:
         return self._vectors[[self._rows[text] for text in texts]]
 
 
+def about(number: int) -> dict[str, Any]:
+    """What a text carries besides, so that every filter has something to look at; every fourth has a fact."""
+    project = number % PROJECTS
+    fields = {
+        "project": f"p{project}",
+        "session": f"s{project}",
+        "sector": ("semantic", "episodic")[project % 2],
+        "kind": ("turn", "note", "decision")[project % 3],
+        "source": f"conversation-{project % 10}",
+        "tags": [f"t{project % 20}", "locomo"],
+    }
+    return fields | ({"facts": [{"text": f"said in turn {number}", "kind": "temporal"}]} if number % 4 == 0 else {})
+
+
+def filters(number: int) -> dict[str, Any]:
+    """Every filter there is at once, for one project."""
+    fields = about(number % PROJECTS)
+    return {name: fields[name] for name in ("project", "session", "sector", "kind", "source", "tags")} | {
+        "tier": "project",
+        "fact_kind": "temporal",
+        "month": [f"{year}-{month:02}" for year in range(2025, 2040) for month in range(1, 13)],
+        "since": "2020-01-01",
+        "until": "2040-01-01",
+        "min_salience": 0.1,
+        "pinned": False,
+    }
+
+
 def database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Path:
     """A database of that many texts, built where it is not there yet; a build that was stopped goes on."""
     kind = "real" if real else "derived"
@@ -139,10 +168,13 @@ def database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Path:
     embedder = LocalEmbedder() if real else Derived(corpus, texts, pairs)
     with recollect.open(path, embedder=embedder, synchronous="normal") as memory:
         before = memory.stats().memories
+        if not before:
+            for number in range(PROJECTS):
+                memory.start_session(f"p{number}", id=f"s{number}")
         progress = _Progress(f"building {path.name}", size, before)
         for start in range(before, size, EMBEDDED_AT_ONCE):
             stop = min(start + EMBEDDED_AT_ONCE, size)
-            memory.add_many({"content": texts[n], "project": f"p{n % PROJECTS}"} for n in range(start, stop))
+            memory.add_many({"content": texts[n], **about(n)} for n in range(start, stop))
             progress(stop)
         memory.reembed()
     done.touch()

@@ -1,5 +1,6 @@
 """The figures of one process: the vector scan, the legs of a search, and writing."""
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import recollect
-from corpus import Corpus, Vectors, derived
+from corpus import PROJECTS, Corpus, Vectors, derived, filters
 from figures import Figure, Spread, interleave
 from recollect.embed.local import LocalEmbedder
 from recollect.ingest.vectorize import BATCH
+from recollect.records import FACETS
 from recollect.store.vectors import VectorScan, encode
 
 CANDIDATES = 50  # what a search of ten hits asks of a leg
@@ -90,6 +92,42 @@ def search_legs(corpus: Corpus, database: Path, size: int, queries: int, passes:
     )  # fmt: skip
     others = {"keyword": "keyword", "semantic": "semantic", "filtered": "hybrid, filtered to 1 %"}
     return [hybrid, *(Figure(section, size, what, took[t], base, took["embedding"]) for t, what in others.items())]
+
+
+def lives(corpus: Corpus, database: Path, size: int, queries: int, passes: int, cache: Path) -> list[Figure]:
+    """What a search costs with all that it can be asked for, against the plain one."""
+    questions, embedder = corpus.questions[:queries], Uncached()
+    asked = [filters(4 * number) for number in range(PROJECTS // 4)]  # projects whose memories have facts
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        copy = shutil.copy(database, Path(folder, "lives.db"))  # recording writes
+        with recollect.open(copy, embedder=embedder) as memory:
+            tasks: dict[str, Callable[[int], object]] = {
+                "plain": lambda n: memory.search(questions[n]),
+                "all": lambda n: memory.search(
+                    questions[n], **asked[n % len(asked)], facets=FACETS, record="reinforce",
+                    record_session=f"s{n % PROJECTS}",
+                ),
+                "filters": lambda n: memory.search(questions[n], **asked[n % len(asked)]),
+                "facets": lambda n: memory.search(questions[n], facets=FACETS),
+                "record": lambda n: memory.search(questions[n], record="reinforce"),
+                "then": lambda n: memory.search(questions[n], as_of="now"),
+            }  # fmt: skip
+            for number, task in enumerate(tasks.values()):
+                if not task(number):
+                    raise SystemExit("Error: a search of the bench found nothing; its time says nothing")
+            took = interleave(tasks, len(questions), passes)
+            memory.recalls(limit=1)
+            if memory.recalls_lost:
+                raise SystemExit(f"Error: {memory.recalls_lost} recalls were lost; their time cannot be compared")
+    section = "Life: Recollect.search with more asked of it"
+    others = {"filters": "every filter", "facets": "every facet", "record": "recording", "then": "as of a time"}
+    return [
+        Figure(
+            section, size, "every filter, every facet, recording", took["all"], "a plain search", took["plain"],
+            target=at_target(size, 1.5),
+        ),
+        *(Figure(section, size, what, took[task], "a plain search", took["plain"]) for task, what in others.items()),
+    ]  # fmt: skip
 
 
 def writing(corpus: Corpus, texts: int, cache: Path) -> list[Figure]:

@@ -15,6 +15,7 @@ from typing import Any
 from recollect import inputs
 from recollect.errors import ConfigError, InvalidInput
 from recollect.profiles import PROFILES
+from recollect.records import NEAR
 
 PROJECT_FILE = "recollect.toml"
 USER_FILE = "config.toml"
@@ -35,6 +36,7 @@ class Settings:
     threads: int | None = None
     busy_timeout: float = 30.0
     synchronous: str = "full"
+    near: str = "report"
 
 
 TYPES: Mapping[str, type] = {
@@ -46,6 +48,7 @@ TYPES: Mapping[str, type] = {
     "threads": int,
     "busy_timeout": float,
     "synchronous": str,
+    "near": str,
 }
 
 
@@ -159,6 +162,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "threads": lambda value: inputs.number(value, "threads", 1, 256),
     "busy_timeout": lambda value: inputs.number(value, "busy_timeout", 0, 86_400),
     "synchronous": lambda value: inputs.choice(value, SYNCHRONOUS, "synchronous"),
+    "near": lambda value: inputs.choice(value, NEAR, "near"),
 }
 
 

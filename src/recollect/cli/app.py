@@ -101,6 +101,7 @@ class Session:
             busy_timeout=settings.busy_timeout,
             synchronous=settings.synchronous,
             threads=settings.threads,
+            near=settings.near,
         )
 
 

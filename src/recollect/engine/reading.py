@@ -193,17 +193,17 @@ class Reading(Core):
         """What the question perhaps meant; looked for only where its words find little, or nobody has one of them."""
         if asked.mode == "semantic" or not (found.strange or len(found.keyword) < FOUND_LITTLE):
             return None
-        return self._suggest(asked.query)
+        return self._suggest(asked.question)
 
-    def _suggest(self, text: str) -> str | None:
-        return suggestion(text, self._store.known_words, self._store.similar_words)
+    def _suggest(self, question: Query) -> str | None:
+        return suggestion(question, self._store.known_terms, self._store.similar_words)
 
     def _reinforcement(self, asked: _Asked) -> float:
         return asked.profile.reinforcement if asked.record == "reinforce" else 0.0
 
     def suggest(self, query: str) -> str | None:
         """The query as it was perhaps meant, from the words that are there; None where all its words are fine."""
-        return self._suggest(inputs.query_text(query))
+        return self._suggest(parse(inputs.query_text(query), self._profile.grammar))
 
     def facets(
         self, query: str | None = None, fields: Sequence[str] = FACETS, **filters: Any

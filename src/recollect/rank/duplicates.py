@@ -50,7 +50,7 @@ def groups(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) 
 
 
 class _Posting:
-    """The texts that have a rare word, by their places: those of large groups by the root of the group, and the rest."""
+    """The texts that have a rare word, by their places: those of large groups by the group's root, and the rest."""
 
     __slots__ = ("large", "rest")
 
@@ -108,7 +108,7 @@ class _Join:
             places.append(place)
 
     def _compare(self, place: int, posting: _Posting, start: int, end: int) -> None:
-        """Join a text with those of a posting that it resembles; texts at places out of bounds are too short or long."""
+        """Join a text with those of a posting that it resembles; at places out of bounds none can be."""
         signatures, signature, share = self._signatures, self._signatures[place], self._threshold
         # So many words stand in one of the two only. Each makes for one bit that differs, or none.
         most = int(2 * self._lengths[place] * (1 - share) / (1 + share) + SLACK)

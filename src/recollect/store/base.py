@@ -21,6 +21,7 @@ from recollect.records import (
     Report,
     Row,
     Stats,
+    Term,
     Version,
 )
 
@@ -214,8 +215,8 @@ class Store(Protocol):
     def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
         """How many of all that match the words of a query, and of these keys, each part of a filter keeps out."""
 
-    def known_words(self, words: Sequence[str]) -> set[str]:
-        """Those of the words that live memories have, as they are or with another ending."""
+    def known_terms(self, terms: Sequence[Term]) -> set[Term]:
+        """Those of the terms that live memories have: beginnings as they are, everything else by its stems."""
 
     def similar_words(self, word: str) -> list[str]:
         """Words of live memories that one letter or two make of this one, best first."""

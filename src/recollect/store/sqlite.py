@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import InvalidInput
 from recollect.inputs import UPDATABLE
-from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Version
+from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
 from recollect.store.base import Kept, Model, Nearest, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
@@ -339,9 +339,9 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return sqlite_matching.held_back(connection, self._keyword, query, filter, keys)
 
-    def known_words(self, words: Sequence[str]) -> set[str]:
+    def known_terms(self, terms: Sequence[Term]) -> set[Term]:
         with self._pool.reading() as connection:
-            return self._vocabulary.known(connection, words)
+            return self._vocabulary.known(connection, terms)
 
     def similar_words(self, word: str) -> list[str]:
         with self._pool.reading() as connection:

@@ -61,7 +61,8 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
         values |= {f"tag{number}": tag for number, tag in enumerate(filter.tags)}
     for bound, test in (("since", ">="), ("until", "<")):
         if (moment := getattr(filter, bound)) is not None:
-            named[bound] = f"m.created_at {test} :{bound}"
+            # Of a project and a time SQLite would choose the time to go by, which may well be all there is.
+            named[bound] = f"{'+' if filter.project else ''}m.created_at {test} :{bound}"
             values[bound] = to_micros(moment)
     if filter.min_salience is not None:
         named["min_salience"] = f"{STRENGTH_THEN.format('salience') if past else 'm.salience'} >= :min_salience"

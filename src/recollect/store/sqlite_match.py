@@ -158,6 +158,7 @@ class _Search:
     few: bool = False  # the filter lets so few memories through that they are the guard
     alone: bool = False  # no filter, and no other namespace: every row of the index may be found
     hides_superseded: bool = False
+    hidden: str | None = None  # which rows are not to be found
     rows: int = 0
     counts: dict[Atom, int] = field(default_factory=dict)  # in how many rows each atom stands
     worth: dict[Atom, float] = field(default_factory=dict)  # how much each atom tells: the rarer, the more
@@ -188,7 +189,7 @@ class _Survey:
         """Find out how much each atom tells, and which rows are worth scoring."""
         rows, others, superseded, scope, counts = self._counted(connection, search)
         if search.hides_superseded and superseded:
-            search.where += " and m.valid_until is null"
+            search.hidden = _SUPERSEDED_ROWS
         search.rows, search.counts = rows, counts
         if rows > (SMALL_STORE if search.where else PARTS_UP_TO):
             search.part = None
@@ -369,6 +370,10 @@ def _ranked(search: _Search, *, guarded: bool) -> str:
     """
 
 
+_SUPERSEDED_ROWS = """
+    select rid from memories indexed by memories_superseded
+    where namespace = :namespace and valid_until is not null and deleted_at is null
+"""
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(COLUMNS)))
 
 
@@ -379,6 +384,7 @@ def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"
     mine = f"and m.namespace = :namespace {search.where}"
+    shown = f"and +{index}.rowid not in ({search.hidden})" if search.hidden else ""
     if guarded and search.few:
         guard = f"select m.rid from memories m where m.deleted_at is null {mine}"
     elif guarded and search.guard is not None and search.alone:
@@ -386,11 +392,11 @@ def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
     elif guarded and search.guard is not None:
         guard = f"select {index}.rowid from {index} {joined} where {index} match :guard {mine}"
     elif search.alone:
-        return f"{score} where {index} match :wanted{number}"
+        return f"{score} where {index} match :wanted{number} {shown}"
     else:
-        return f"{score} {joined} where {index} match :wanted{number} {mine}"
+        return f"{score} {joined} where {index} match :wanted{number} {shown} {mine}"
     # The plus keeps SQLite from asking the index anew for each row behind the guard: a hundred times slower.
-    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard})"
+    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {shown}"
 
 
 def _whole(search: _Search) -> str:
@@ -408,6 +414,10 @@ def _whole(search: _Search) -> str:
     return " and ".join(tests) or "0"
 
 
+def _shown(search: _Search) -> str:
+    return f"and m.rid not in ({search.hidden})" if search.hidden else ""
+
+
 def _newest(search: _Search) -> str:
     """Rows that hold only words so common that they say little, when the page is not full."""
     index = search.spare[0].index
@@ -415,7 +425,7 @@ def _newest(search: _Search) -> str:
     return f"""
         select {index}.rowid as rid, 0.0 as score, 0 as whole
         from {index} cross join memories m on m.rid = {index}.rowid
-        where {index} match :spare and m.namespace = :namespace {search.where}
+        where {index} match :spare and m.namespace = :namespace {search.where} {_shown(search)}
         order by {index}.rowid desc limit :enough
     """
 
@@ -429,5 +439,6 @@ def _inside_words(search: _Search) -> str:
         select m.rid, 1e-6 as score, 0 as whole
         from memories m
         where m.namespace = :namespace and m.deleted_at is null and instr({content}, :part) > 0 {search.where}
+          {_shown(search)}
         order by m.rid desc limit :enough
     """

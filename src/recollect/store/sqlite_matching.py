@@ -129,6 +129,10 @@ def _found(
         )
         keys = [*keys, *(match.key for match in changed)]
     arms, values = _arms(expressions, wanted, keys)
+    if search.few:
+        passing = f"select m.rid from memories m where m.namespace = :namespace and m.deleted_at is null {search.where}"
+        arms = [f"{arm} and +rowid in ({passing})" for arm in arms[:-1]] + arms[-1:]
+        values |= search.values
     if search.all_needed and len(expressions) > 1:
         both = " intersect ".join(arms[:-1])
         arms = [f"select * from ({both})", arms[-1]]

@@ -28,6 +28,7 @@ BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 SMALL = 2000  # vectors; of so few, all are checked at once
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
+SUPERSEDED_FIRST_LOOK = 2  # the same where only superseded ones are left out, of which there are few
 
 
 class Vectors:
@@ -161,7 +162,8 @@ class Vectors:
             return found, found
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
         # that pass is read and only those are compared. Either way the answer is exact.
-        first = len(scan) if len(scan) <= SMALL else min(limit * FILTER_FIRST_LOOK, len(scan))
+        look = SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK
+        first = len(scan) if len(scan) <= SMALL else min(limit * look, len(scan))
         keys, similarities = scan.nearest(vector, first)
         passing, complete = self._passing(filter, keys, limit if first < len(scan) else 0)
         unfiltered = _matches(keys[:limit], similarities[:limit])
@@ -182,10 +184,11 @@ class Vectors:
                   and m.deleted_at is null {where})
             select rid, 0 from near
             union all
-            select m.rid, 1
-            from memories m
-            where (select count(*) from near) < :enough
-              and m.namespace = :namespace and m.deleted_at is null {where}
+            select * from (
+                select m.rid, 1
+                from memories m
+                where m.namespace = :namespace and m.deleted_at is null {where}
+                limit (select iif(count(*) < :enough, -1, 0) from near))
             order by 2 desc, 1
         """
         with self._pool.reading() as connection:
