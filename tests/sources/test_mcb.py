@@ -193,7 +193,7 @@ class TestStatements:
                 for limit in (1, 10, 100):
                     memory.search("a warm walrus", mode=mode, limit=limit, project=None)
                     statements.clear()
-                    assert len(memory.search(f"walrus {mode} {limit}", mode=mode, limit=limit)) == limit
+                    assert len(memory.search(f"walrus observation {limit}", mode=mode, limit=limit)) == limit
                     counts[mode, limit] = len(statements)
 
         assert max(counts.values()) <= 6, counts

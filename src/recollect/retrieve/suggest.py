@@ -99,11 +99,9 @@ def _may_be_misspelt(word: str, shortest: int) -> bool:
 
 def _unknown(words: Sequence[_Word], known: Known) -> list[_Word]:
     """Those that stand nowhere, neither by their stems nor as a beginning."""
-    for prefix in (False, True):
-        terms = {word.text: Term(word.text, prefix=prefix) for word in words}
-        standing = known(list(terms.values())) if terms else ()
-        words = [word for word in words if terms[word.text] not in standing]
-    return list(words)
+    forms = {word.text: [Term(word.text), Term(word.text, prefix=True)] for word in words}
+    standing = known([form for each in forms.values() for form in each])
+    return [word for word in words if not any(form in standing for form in forms[word.text])]
 
 
 def _joined(text: str, words: Sequence[_Word], unknown: Collection[_Word], known: Known) -> dict[Place, str]:

@@ -5,6 +5,7 @@ The index holds all namespaces together, and so does the list of its words. So t
 word counts for anything before a live memory of the namespace was found that holds it.
 """
 
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from recollect.store.words import folded, unspaced
 LONGEST = 40  # characters; nobody types a longer word
 QUICK = 0.01  # seconds; a list that is read in less is read whenever the index has changed
 PATIENCE = 100  # a longer list is read again only after this many times as long as reading it took
+MOST_COUNTED = 1000
 MOST_NEW = 1000  # memories whose words are added to a list one by one
 
 _LIST = f"create virtual table if not exists temp.vocabulary using fts5vocab(main, {WORDS}, row)"
@@ -46,26 +48,21 @@ _NEW = """
 """
 
 _STANDS = """
-    select exists (
+    exists (
         select 1
         from {index} cross join memories m on m.rid = {index}.rowid
-        where {index} match :wanted and m.namespace = :namespace)
+        where {index} match :{wanted} and m.namespace = :namespace)
 """
 
-# Where there is no other namespace, the index knows the number without looking at memories.
-_COUNT = f"""
-    select case
-        when exists (select 1 from memories where namespace < :namespace)
-          or exists (select 1 from memories where namespace > :namespace)
-        then (
-            select count(*)
+# In how many memories of the namespace each word stands: enough of them to tell the common from the rare.
+_COUNTED = f"""
+    select c.value, (
+        select count(*) from (
+            select 1
             from {WORDS} cross join memories m on m.rid = {WORDS}.rowid
-            where {WORDS} match :wanted and m.namespace = :namespace)
-        else (
-            select count(*)
-            from {WORDS}
-            where {WORDS} match :wanted)
-    end
+            where {WORDS} match '"' || c.value || '"' and m.namespace = :namespace
+            limit {MOST_COUNTED}))
+    from json_each(:words) c
 """
 
 
@@ -92,11 +89,13 @@ class Vocabulary:
 
     def known(self, connection: apsw.Connection, terms: Sequence[Term]) -> set[Term]:
         """Those of the terms that a live memory holds: beginnings as they are, everything else by its stems."""
-        return {
-            term
-            for term in terms
-            if self._stands(connection, WORDS if term.prefix else STEMS, Atom(term.text, term.prefix))
-        }
+        if not terms:
+            return set()
+        indexes = [WORDS if term.prefix else STEMS for term in terms]
+        asked = (_STANDS.format(index=index, wanted=f"wanted{number}") for number, index in enumerate(indexes))
+        values = {f"wanted{number}": Atom(term.text, term.prefix).sql for number, term in enumerate(terms)}
+        (stand,) = fetch(connection, f"select {', '.join(asked)}", values | {"namespace": self._namespace})
+        return {term for term, stands in zip(terms, stand, strict=True) if stands}
 
     def similar(self, connection: apsw.Connection, word: str) -> list[str]:
         """
@@ -107,22 +106,15 @@ class Vocabulary:
         plain = folded(word)
         if not 2 <= len(plain) <= LONGEST or unspaced(plain):
             return []
-        for slips in range(1, reach(plain) + 1):
-            near = [other for other, number in self._near(connection, plain, slips).items() if number == slips]
-            mine = [other for other in near if not unspaced(other) and self._stands(connection, WORDS, Atom(other))]
-            if len(mine) > 1:
-                mine.sort(key=lambda other: (-self._count(connection, Atom(other)), other))
-            if mine:
-                return mine
-        return []
-
-    def _stands(self, connection: apsw.Connection, index: str, atom: Atom) -> bool:
-        values = {"wanted": atom.sql, "namespace": self._namespace}
-        return bool(value(connection, _STANDS.format(index=index), values))
-
-    def _count(self, connection: apsw.Connection, atom: Atom) -> int:
-        count: int = value(connection, _COUNT, {"wanted": atom.sql, "namespace": self._namespace})
-        return count
+        near = {
+            other: slips for other, slips in self._near(connection, plain, reach(plain)).items() if not unspaced(other)
+        }
+        if not near:
+            return []
+        values = {"words": json.dumps(list(near)), "namespace": self._namespace}
+        mine = {other: count for other, count in fetch(connection, _COUNTED, values) if count}
+        fewest = min((near[other] for other in mine), default=0)
+        return sorted((other for other in mine if near[other] == fewest), key=lambda other: (-mine[other], other))
 
     def _near(self, connection: apsw.Connection, word: str, slips: int) -> dict[str, int]:
         with self._lock:
