@@ -287,3 +287,18 @@ class TestComputeScore:
 
         assert found[("both",)].highlights == ((0, 5),)
         assert found[("semantic",)].highlights == ()
+
+
+def test_a_search_logs_its_question_cut_short_its_hits_and_its_time(
+    memory: Recollect, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.add("walruses are large")
+
+    with caplog.at_level("DEBUG", logger="recollect.search"):
+        memory.search("walruses " + "and more " * 20)
+
+    begun, ended = (record.getMessage() for record in caplog.records)
+    assert begun.startswith("search 'walruses and more")
+    assert len(begun) < 100
+    assert "1 hits in" in ended
+    assert "ms" in ended

@@ -1,5 +1,6 @@
 """What all parts of a memory share: the store, the model, the profile, and an end."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from recollect.retrieve.legs import Legs
 from recollect.store.base import Store
 
 Moment = datetime | str | float
+
+logging.getLogger("recollect").addHandler(logging.NullHandler())  # whoever wants to read along sets up another
 
 
 class Core:

@@ -291,7 +291,9 @@ class Reading(Core):
         if anchor is not None and query is not None:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")
         if query is not None:
-            best = self.search(query, limit=1, project=project, since=start, as_of=as_of, detail="index")
+            best = self.search(
+                query, limit=1, project=project, since=start, until=filter.until, as_of=as_of, record="off"
+            )
             if not best:
                 return Timeline((), None, ())
             anchor = best[0].memory.id
