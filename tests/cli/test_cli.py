@@ -8,11 +8,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from command_line import CommandLine, Done
 
 import recollect
-from recollect.cli.app import COMMANDS, HELP
+from recollect.cli.app import COMMANDS, HELP, app
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"
@@ -57,6 +58,34 @@ class TestHelp:
         assert "Error: " in done.err
 
 
+GROUPS = {
+    name: command for name in COMMANDS if isinstance(command := app.get_command(click.Context(app), name), click.Group)
+}
+PARTS = [(name, part) for name, group in GROUPS.items() for part in group.commands]
+
+
+class TestGroups:
+    def test_there_are_commands_of_several_parts(self) -> None:
+        assert set(GROUPS) == {"fact", "session", "lens", "config"}
+
+    @pytest.mark.parametrize(("command", "part"), PARTS)
+    def test_every_part_has_help_with_an_example_and_is_documented(
+        self, cli: CommandLine, command: str, part: str
+    ) -> None:
+        out = cli(command, part, "--help").out
+        page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
+
+        assert f"recollect {command} {part}" in out.partition("Example:")[2]
+        assert f"$ recollect {command} {part}" in page
+
+    @pytest.mark.parametrize("command", ["fact", "session", "lens"])
+    def test_without_a_part_it_shows_help_and_it_is_wrong_usage(self, cli: CommandLine, command: str) -> None:
+        done = cli(command)
+
+        assert done.code == 2
+        assert f"Usage: recollect {command}" in done.out + done.err
+
+
 class TestErrors:
     @pytest.mark.parametrize("command", [["stats"], ["search", "x"], ["list"], ["add", "x"], ["check"]])
     def test_a_database_that_is_a_directory(self, cli: CommandLine, command: list[str]) -> None:
@@ -80,7 +109,10 @@ class TestErrors:
 READING: list[list[str]] = [
     ["search", "anything"], ["search", "anything", "--json"], ["search", "anything", "--mode", "keyword"],
     ["list"], ["list", "--json"], ["list", "--deleted"], ["stats"], ["stats", "--json"], ["check"], ["check", "--json"],
-    ["config"], ["config", "--json"],
+    ["config"], ["config", "--json"], ["timeline"], ["timeline", "--query", "anything", "--json"], ["recalls"],
+    ["recalls", "--json"], ["recalls", "--never", "--json"], ["dupes"], ["dupes", "--merge", "--yes", "--json"],
+    ["pin"], ["pin", "--json"], ["session", "list"], ["session", "list", "--json"], ["lens", "list"],
+    ["lens", "list", "--json"],
 ]  # fmt: skip
 
 
@@ -123,14 +155,45 @@ class TestMissingDatabase:
 class TestOutput:
     @pytest.fixture
     def hostile(self, cli: CommandLine) -> str:
-        return cli.add(
-            HOSTILE, "--title", HOSTILE, "--project", HOSTILE, "--kind", HOSTILE, "--tag", HOSTILE, "--source", HOSTILE
-        )
+        """A memory, and all that can be said of one, in hostile words."""
+        with recollect.open(cli.database, embedder="none") as memory:
+            session = memory.start_session(HOSTILE, id="\x9b31m \u202e", summary=HOSTILE).id
+            one, other = (
+                memory.add(
+                    f"{HOSTILE} {more} of many words that are all the same", title=HOSTILE, project=HOSTILE,
+                    kind=HOSTILE, tags=[HOSTILE], source=HOSTILE, session=session,
+                    facts=[{"text": HOSTILE, "kind": HOSTILE}],
+                )
+                for more in ("one", "two")
+            )  # fmt: skip
+            memory.relate(one.id, other.id, HOSTILE, said_by=HOSTILE)
+            memory.pin(one.id)
+            memory.set_lens(HOSTILE, project=HOSTILE, boosts={"tag": {HOSTILE: 2}})
+            memory.search(f"csi {HOSTILE}", record="log", record_session=session, lens=HOSTILE)
+        return one.id
 
     COMMANDS: tuple[Callable[[str], list[str]], ...] = (
         lambda id: ["list"],
         lambda id: ["get", id],
-        lambda id: ["search", "csi", "--explain"],
+        lambda id: ["search", "csi", "--explain", "--facets", "all"],
+        lambda id: ["search", "csi", "--detail", "full"],
+        lambda id: ["search", "csi", "--detail", "index"],
+        lambda id: ["list", "--detail", "snippet"],
+        lambda id: ["list", "--detail", "full"],
+        lambda id: ["timeline"],
+        lambda id: ["timeline", "--detail", "full"],
+        lambda id: ["related", id],
+        lambda id: ["recalls"],
+        lambda id: ["dupes"],
+        lambda id: ["pin"],
+        lambda id: ["reinforce", id],
+        lambda id: ["fact", "list", id],
+        lambda id: ["session", "list"],
+        lambda id: ["session", "of", id],
+        lambda id: ["lens", "list"],
+        lambda id: ["lens", "show", HOSTILE],
+        lambda id: ["lens", "remove", HOSTILE],
+        lambda id: ["add", f"{HOSTILE} three of many words that are all the same", "--project", HOSTILE],
         lambda id: ["update", id, "--salience", "1"],
         lambda id: ["forget", id],
     )
@@ -142,7 +205,16 @@ class TestOutput:
         done = cli(*command(hostile))
 
         assert done.code == 0
+        assert done.out
         assert ESCAPE.search(done.out + done.err) is None
+
+    def test_control_characters_of_stored_names_are_not_printed_in_an_error(
+        self, cli: CommandLine, hostile: str
+    ) -> None:
+        done = cli("search", "csi", "--lens", "nope")
+
+        done.assert_failed(1, "there are: bell")
+        assert ESCAPE.search(done.err) is None
 
     def test_control_characters_of_former_texts_are_not_printed(self, cli: CommandLine, hostile: str) -> None:
         cli("update", hostile, "harmless now", "--title", "harmless")
@@ -155,7 +227,7 @@ class TestOutput:
     def test_json_carries_the_stored_text_as_it_is(self, cli: CommandLine, hostile: str) -> None:
         done = cli("get", hostile, "--json")
 
-        assert done.json["memories"][0]["content"] == HOSTILE
+        assert done.json["memories"][0]["content"].startswith(HOSTILE)
         assert re.search("[\x00-\x08\x0b-\x1f]", done.out) is None
 
     @pytest.mark.parametrize("command", [["list"], ["search", "ship", "--explain"], ["stats"], ["check"], ["config"]])

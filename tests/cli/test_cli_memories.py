@@ -65,6 +65,39 @@ class TestAdd:
         assert second["salience"] > first["salience"]
         assert cli.contents() == ["once"]
 
+    def test_facts_come_with_it(self, cli: CommandLine) -> None:
+        memory = cli("add", "Retries are capped", "--fact", "the cap is 5", "--fact", "it was 7", "--json").json
+
+        assert [fact["text"] for fact in memory["facts"]] == ["the cap is 5", "it was 7"]
+        assert "near" not in memory
+
+    def test_what_says_almost_the_same_is_named(self, cli: CommandLine) -> None:
+        old = cli.add("The nightly job copies every invoice to the archive server in Oslo")
+
+        done = cli("add", "The nightly job copies every invoice to the archive server in Oslo now")
+        near = cli("add", "The nightly job copies every invoice to the archive server in Oslo again", "--json").json
+
+        assert done.lines[1].startswith(f"Almost the same as {old[-8:]}: The nightly job copies")
+        assert set(near["near"]) == {"id", "content", "resemblance", "merged"}
+        assert len(cli.contents()) == 3
+
+    def test_what_says_almost_the_same_is_replaced_on_request(self, cli: CommandLine) -> None:
+        old = cli.add("The nightly job copies every invoice to the archive server in Oslo")
+
+        done = cli("add", "The nightly job copies every invoice to the archive server in Oslo now", "--near", "merge")
+
+        assert done.lines[1].startswith(f"Replaces {old[-8:]}: The nightly job copies")
+        assert len(cli.contents("--no-superseded")) == 1
+
+    def test_nobody_looks_for_the_same_where_that_is_off(self, cli: CommandLine) -> None:
+        cli.add("The nightly job copies every invoice to the archive server in Oslo")
+
+        off = cli("add", "The nightly job copies every invoice to the archive server in Oslo now", "--near", "off")
+
+        assert len(off.lines) == 1
+        cli("add", "x", "--near", "perhaps").assert_failed(1, "perhaps")
+        cli("add", "--jsonl", "-", "--near", "merge").assert_failed(2, "--near")
+
     @pytest.mark.parametrize(
         "arguments", [[], ["text", "--file", "note.md"], ["text", "--jsonl", "-"], ["--file", "a", "--jsonl", "b"]]
     )
@@ -126,6 +159,13 @@ class TestAddJsonl:
             "a text": ("api", "note"),
             "an object": ("web", "note"),
         }
+
+    def test_facts_and_a_session_for_all_of_them(self, cli: CommandLine) -> None:
+        cli("session", "start", "--id", "import")
+        cli("add", "--jsonl", "-", "--session", "import", "--fact", "imported", stdin=self.LINES)
+
+        memories = cli("list", "--session", "import", "--json").json["memories"]
+        assert [[fact["text"] for fact in one["facts"]] for one in memories] == [["imported"], ["imported"]]
 
     def test_many_from_standard_input(self, cli: CommandLine) -> None:
         done = cli("add", "--jsonl", "-", stdin=self.LINES)
@@ -225,7 +265,7 @@ class TestGet:
         assert set(memory) >= {
             "id", "content", "created_at", "updated_at", "deleted_at", "namespace", "project", "session", "sector",
             "tier", "pinned", "kind", "tags", "salience", "source", "title", "summary", "metadata", "superseded_by",
-            "facts",
+            "valid_until", "related_count", "access_count", "facts",
         }  # fmt: skip
 
     def test_history_shows_what_it_said_before(self, cli: CommandLine) -> None:
@@ -238,6 +278,17 @@ class TestGet:
         assert memory["content"] == "version three"
         assert [version["content"] for version in memory["history"]] == ["version two", "version one"]
         assert "version one" in cli("get", id, "--history").out
+
+    def test_as_of_a_time_it_says_what_it_said_then(self, cli: CommandLine) -> None:
+        id = cli.add("version one", "--created-at", "2026-01-01")
+        cli("update", id, "version two")
+
+        (then,) = cli("get", id, "--as-of", "2026-01-02", "--json").json["memories"]
+
+        assert then["content"] == "version one"
+        assert "version one" in cli("get", id, "--as-of", "yesterday").out
+        cli("get", id, "--as-of", "2025-12-01").assert_failed(1, "did not exist yet")
+        cli("get", id, "--as-of", "banana").assert_failed(1, "banana")
 
 
 class TestList:
@@ -284,6 +335,12 @@ class TestList:
             (["--tier", "project", "--kind", "k1"], [1]),
             (["--source", "nowhere"], []),
             (["--project", "p1' or 1=1 --"], []),
+            (["--month", "2026-01", "--kind", "k2"], [2]),
+            (["--month", "2025-11"], []),
+            (["--fact-kind", "state"], []),
+            (["--pinned"], []),
+            (["--never-recalled", "--kind", "k4"], [4]),
+            (["--as-of", "2026-01-02T12:00Z"], [2, 1]),
         ],
     )
     def test_filters(self, cli: CommandLine, filters: list[str], numbers: list[int]) -> None:
@@ -297,10 +354,34 @@ class TestList:
             (["--since", "banana"], "banana"),
             (["--sector", "cosmic"], "cosmic"),
             (["--min-salience", "7"], "min_salience"),
+            (["--session", "nope"], "nope"),
+            (["--month", "2026-13"], "2026-13"),
+            (["--as-of", "banana"], "banana"),
+            (["--detail", "tiny"], "tiny"),
         ],
     )
     def test_what_cannot_be_used_is_refused(self, cli: CommandLine, arguments: list[str], about: str) -> None:
         cli("list", *arguments).assert_failed(1, about)
+
+    def test_as_much_of_each_as_is_asked_for(self, cli: CommandLine) -> None:
+        index, snippet, full = (
+            cli("list", "--limit", "1", "--detail", detail, "--json").json["memories"][0]
+            for detail in ("index", "snippet", "full")
+        )
+
+        assert index["summary"] == snippet["snippet"] == full["content"] == "memory 5"
+        assert set(index) == set(snippet) - {"snippet"}
+        assert "content" not in set(index) | set(snippet)
+        for detail in ("index", "snippet"):
+            assert "  memory 5  " in cli("list", "--limit", "1", "--detail", detail).out
+        assert cli("list", "--limit", "1", "--detail", "full").lines[1] == "memory 5"
+
+    def test_superseded_ones_are_in_it_unless_left_out(self, cli: CommandLine) -> None:
+        newest, older = cli("list", "--limit", "2", "--json").json["memories"]
+        cli("supersede", older["id"], newest["id"])
+
+        assert len(cli.contents()) == 5
+        assert "memory 4" not in cli.contents("--no-superseded")
 
     def test_deleted_lists_the_forgotten_ones_instead(self, cli: CommandLine) -> None:
         (third,) = cli("list", "--kind", "k3", "--json").json["memories"]

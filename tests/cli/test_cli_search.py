@@ -1,15 +1,27 @@
 """`recollect search`: the shape of its answers, its options, and what it refuses."""
 
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine
 
+import recollect
+from recollect import Recollect
+from recollect.cli.search import REASONS
+from recollect.inputs import FILTERS
 from recollect.profiles import PROFILES
+from recollect.records import FACETS
 
-ANSWER = {"query", "mode", "profile", "took_ms", "degraded", "suggestion", "hidden", "results"}
+ANSWER = {
+    "query", "mode", "profile", "took_ms", "degraded", "suggestion", "hidden", "results", "facets", "lens", "detail",
+    "relevant",
+}  # fmt: skip
+INDEX = {
+    "id", "score", "relevance", "match", "created_at", "kind", "tags", "summary", "project", "superseded_by",
+}  # fmt: skip
 RESULT = {
     "id", "score", "relevance", "match", "snippet", "content", "created_at", "project", "session", "sector", "tier",
     "pinned", "highlights", "kind", "tags", "salience", "source", "superseded_by", "related_count", "facts",
@@ -32,6 +44,7 @@ class TestJson:
         assert (answer["query"], answer["mode"], answer["profile"]) == ("ship", "hybrid", "balanced")
         assert answer["took_ms"] > 0
         assert (answer["suggestion"], answer["hidden"]) == (None, {})
+        assert (answer["facets"], answer["lens"], answer["detail"], answer["relevant"]) == ({}, None, "full", True)
 
     def test_every_result_has_the_documented_keys(self, cli: CommandLine) -> None:
         (result,) = cli("search", "ship", "--json").json["results"]
@@ -54,6 +67,8 @@ class TestJson:
             "source": None,
             "superseded_by": None,
             "related_count": 0,
+            "access_count": 0,
+            "valid_until": None,
             "facts": [],
         }
         assert 0 < result["score"] <= 1
@@ -84,6 +99,189 @@ class TestJson:
         assert answer["hidden"] == {"min_score": 1}
 
 
+class TestDetail:
+    def test_an_entry_of_an_index_has_a_summary_and_no_text(self, cli: CommandLine) -> None:
+        (result,) = cli("search", "ship", "--detail", "index", "--json").json["results"]
+
+        assert set(result) == INDEX
+        assert result["summary"] == "We deploy with `make ship` from the release branch"
+
+    def test_a_snippet_shows_the_passage_too(self, cli: CommandLine) -> None:
+        (result,) = cli("search", "ship", "--detail", "snippet", "--json").json["results"]
+
+        assert set(result) == INDEX | {"snippet", "highlights"}
+        assert "<mark>ship</mark>" in result["snippet"]
+
+    def test_explain_adds_its_trace_to_any(self, cli: CommandLine) -> None:
+        (result,) = cli("search", "ship", "--detail", "index", "--explain", "--json").json["results"]
+
+        assert set(result) == INDEX | {"trace", "raw"}
+
+    def test_as_text_the_summary_the_passage_or_all_of_it(self, cli: CommandLine) -> None:
+        cli.add("first line about zebras\n\nand a second one", "--summary", "About stripes")
+
+        def shown(detail: str) -> list[str]:
+            return cli("search", "zebras", "--detail", detail).lines[:-1]
+
+        assert shown("index") == [" 1. About stripes"]
+        assert shown("snippet") == [" 1. first line about zebras and a second one"]
+        assert shown("full") == [" 1. first line about zebras", "", "and a second one"]
+
+
+class TestLife:
+    """What a memory has lived through is shown with it, and can be asked for."""
+
+    @pytest.fixture(autouse=True)
+    def _superseded(self, cli: CommandLine) -> None:
+        with recollect.open(cli.database, embedder="none") as memory:
+            facts = [{"text": "the cap is 5", "kind": "decision", "confidence": 0.8}]
+            memory.add("Retries are capped at 5", id="retries-old", facts=facts, created_at="2026-01-10T12:00Z")
+            memory.add("Retries are capped at 3", id="retries-new", near="off")
+            memory.supersede("retries-old", "retries-new", at="2026-02-01")
+            memory.pin("retries-new")
+
+    def found(self, cli: CommandLine, *options: str) -> list[str]:
+        return [hit["id"] for hit in cli("search", "retries capped", *options, "--json").json["results"]]
+
+    def test_what_was_superseded_is_held_back_unless_asked_for(self, cli: CommandLine) -> None:
+        done = cli("search", "retries capped")
+
+        assert "1 more is superseded (--include-superseded shows it)." in done.err.splitlines()
+        assert self.found(cli) == ["retries-new"]
+        assert self.found(cli, "--include-superseded") == ["retries-new", "retries-old"]
+
+    def test_a_superseded_hit_is_marked_and_names_its_successor(self, cli: CommandLine) -> None:
+        asked = ("search", "the cap is 5", "--mode", "keyword", "--include-superseded")
+        hit = cli(*asked, "--json").json["results"][0]
+
+        assert hit["superseded_by"] == hit["superseded_by"] | {
+            "id": "retries-new", "content": "Retries are capped at 3",
+        }  # fmt: skip
+        assert cli(*asked).lines[1].endswith("(superseded by ries-new)")
+
+    def test_facts_stand_beneath_their_memory(self, cli: CommandLine) -> None:
+        asked = ("search", "retries", "--as-of", "2026-01-20")
+        (hit,) = cli(*asked, "--json").json["results"]
+
+        assert [(fact["text"], fact["kind"]) for fact in hit["facts"]] == [("the cap is 5", "decision")]
+        assert cli(*asked).lines[2] == "    - the cap is 5  (decision, 0.78)"
+        assert cli(*asked, "--no-facts", "--json").json["results"][0]["facts"] == []
+        assert len(cli(*asked, "--no-facts").lines) == 2
+
+    @pytest.mark.parametrize(
+        ("options", "found"),
+        [
+            (["--as-of", "2026-01-20"], ["retries-old"]),
+            (["--as-of", "2026-01-05"], []),
+            (["--pinned"], ["retries-new"]),
+            (["--month", "2026-01", "--include-superseded"], ["retries-old"]),
+            (["--fact-kind", "decision", "--include-superseded"], ["retries-old"]),
+            (["--fact-kind", "state", "--include-superseded"], []),
+            (["--never-recalled"], ["retries-new"]),
+        ],
+    )
+    def test_filters(self, cli: CommandLine, options: list[str], found: list[str]) -> None:
+        assert self.found(cli, *options) == found
+
+    def test_a_recorded_search_is_logged_and_counted(self, cli: CommandLine) -> None:
+        cli("search", "retries", "--record", "log")
+        cli("search", "retries", "--record", "reinforce")
+        cli("search", "retries", "--record", "off")
+
+        assert len(cli("recalls", "--json").json["recalls"]) == 2
+        (memory,) = cli("get", "retries-new", "--json").json["memories"]
+        assert memory["access_count"] == 2
+        assert memory["salience"] > 0.5
+        assert self.found(cli, "--never-recalled") == []
+
+    def test_a_search_that_cannot_be_written_down_is_answered_and_says_so(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        done = cli("search", "retries", "--record", "log")
+
+        assert done.code == 0
+        assert "Retries are capped at 3" in done.out
+        assert "could not be written down" in done.err
+
+    def test_confidence_can_weigh_on_the_score(self, cli: CommandLine) -> None:
+        def trace(mode: str) -> set[str]:
+            asked = ("search", "retries", "--include-superseded", "--confidence-mode", mode)
+            return {step for hit in cli(*asked, "--explain", "--json").json["results"] for step in hit["trace"]}
+
+        assert "confidence" in trace("multiply") - trace("off")
+
+
+class TestFacets:
+    def test_counts_by_field_given_one_by_one_or_with_commas(self, cli: CommandLine) -> None:
+        one_by_one = cli("search", "ship lunch", "--facets", "project", "--facets", "tag", "--json").json["facets"]
+        with_commas = cli("search", "ship lunch", "--facets", "project, tag", "--json").json["facets"]
+
+        assert one_by_one == with_commas == {"project": {"api": 1, "office": 1}, "tag": {"deploy": 1}}
+
+    def test_all_of_them(self, cli: CommandLine) -> None:
+        assert set(cli("search", "ship", "--facets", "all", "--json").json["facets"]) == set(FACETS)
+
+    def test_as_a_table_below_the_hits(self, cli: CommandLine) -> None:
+        assert cli("search", "ship lunch", "--facets", "project,kind,source").lines[-3:] == [
+            "project        1  api",
+            "               1  office",
+            "kind           1  habit",
+        ]
+
+    def test_a_long_column_is_cut_and_says_so(self, cli: CommandLine) -> None:
+        cli.add("ship ship ship", *(part for number in range(12) for part in ("--tag", f"tag {number:02}")))
+
+        lines = cli("search", "ship", "--facets", "tag").lines
+
+        assert len(lines) == 4 + 10 + 1
+        assert lines[-1] == f"{'':16}  and 3 more"
+
+
+class TestNotes:
+    """What is said on stderr about an answer."""
+
+    @pytest.mark.parametrize(
+        ("options", "note"),
+        [
+            (["--project", "api"], "1 more is in another project."),
+            (["--kind", "habit"], "1 more is of another kind."),
+            (["--sector", "episodic"], "2 more are of another sector."),
+            (["--tier", "global"], "2 more are of another tier."),
+            (["--source", "x"], "2 more are from another source."),
+            (["--tag", "deploy"], "1 more is without all the tags."),
+            (["--since", "tomorrow"], "2 more are older (--since)."),
+            (["--until", "2020"], "2 more are newer (--until)."),
+            (["--month", "2020-01"], "2 more are from another month."),
+            (["--fact-kind", "x"], "2 more are without a fact of that kind."),
+            (["--pinned"], "2 more are not pinned."),
+            (["--as-of", "2020"], "2 more are from after that time (--as-of)."),
+            (["--min-salience", "0.4"], "1 more is below min_salience."),
+            (["--min-confidence", "1", "--min-relevance", "0.99"], "2 more are below min_relevance."),
+        ],
+    )
+    def test_what_a_filter_held_back_is_told_in_words(self, cli: CommandLine, options: list[str], note: str) -> None:
+        assert note in cli("search", "ship lunch", *options).err.splitlines()
+
+    def test_every_filter_has_words_of_its_own(self) -> None:
+        assert {name for name in FILTERS if name != "min_salience"} | {"superseded"} == set(REASONS)
+
+    def test_a_suggestion_is_offered_and_not_applied(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Recollect, "_suggest", lambda *_: "ship\x1b")
+        done = cli("search", "shpi")
+
+        assert "Did you mean: ship\ufffd?" in done.err.splitlines()
+        assert done.out == ""
+        assert cli("search", "shpi", "--json").json["suggestion"] == "ship\x1b"
+
+    def test_an_answer_that_is_only_what_comes_closest_says_so(self, cli: CommandLine) -> None:
+        query = "which ship sailed around the cape with unicorns and dragons"
+
+        assert "nothing here is likely to answer" in cli("search", query).err
+        assert cli("search", query, "--json").json["relevant"] is False
+        assert "likely to answer" not in cli("search", "make ship").err
+
+
 class TestText:
     def test_a_hit_is_shown_with_its_short_id_and_its_relevance(self, cli: CommandLine) -> None:
         (result,) = cli("search", "ship", "--json").json["results"]
@@ -112,7 +310,7 @@ class TestText:
         done = cli("search", "ship lunch", "--min-relevance", "1")
 
         assert (done.code, done.out) == (0, "")
-        assert "held back by min_relevance" in done.err
+        assert "2 more are below min_relevance." in done.err
         assert "Note: keyword search only" in done.err
 
 
@@ -187,6 +385,15 @@ class TestRefusals:
             (["--since", "banana"], "banana"),
             (["--sector", "cosmic"], "cosmic"),
             (["--tier", "basement"], "basement"),
+            (["--session", "nope"], "nope"),
+            (["--lens", "nope"], "nope"),
+            (["--month", "march"], "march"),
+            (["--as-of", "banana"], "banana"),
+            (["--detail", "tiny"], "tiny"),
+            (["--record", "loudly"], "loudly"),
+            (["--record-session", "nope"], "nope"),
+            (["--facets", "project,colour"], "colour"),
+            (["--confidence-mode", "guess"], "guess"),
             (["--mode", "semantic"], "semantic search has nothing to go by"),
         ],
     )

@@ -8,7 +8,7 @@ import click
 from recollect import config
 from recollect.cli.app import Session
 from recollect.cli.options import Bar, json_option, print_json
-from recollect.present.render import flat_json
+from recollect.present.render import record_json
 
 
 @click.command("stats")
@@ -23,7 +23,7 @@ def stats_command(session: Session, /, as_json: bool) -> None:
         recollect stats --json
     """
     with session.open() as memory:
-        stats = flat_json(memory.stats()) | {"path": session.target}
+        stats = record_json(memory.stats()) | {"path": session.target}
     if as_json:
         print_json(stats)
         return
@@ -49,7 +49,7 @@ def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
     with session.open(embedder=None if repair else "none") as memory:
         report = memory.check(repair=repair)
     if as_json:
-        print_json(flat_json(report))
+        print_json(record_json(report))
     else:
         for problem in report.problems:
             click.echo(f"{'repaired' if problem in report.repaired else 'broken'}: {problem}")
@@ -100,7 +100,7 @@ def config_command(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand:
         return
     loaded = context.obj.loaded
-    values = flat_json(loaded.settings)
+    values = record_json(loaded.settings)
     if as_json:
         print_json(values)
         return

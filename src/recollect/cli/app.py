@@ -23,6 +23,17 @@ COMMANDS = {
     "restore": "memory",
     "purge": "memory",
     "search": "search",
+    "timeline": "look",
+    "related": "look",
+    "recalls": "look",
+    "dupes": "look",
+    "supersede": "life",
+    "relate": "life",
+    "reinforce": "life",
+    "pin": "life",
+    "fact": "facts",
+    "session": "sessions",
+    "lens": "lenses",
     "stats": "admin",
     "check": "admin",
     "reembed": "admin",
@@ -38,6 +49,17 @@ HELP = {
     "restore": "Bring a forgotten memory back.",
     "purge": "Erase forgotten memories for good.",
     "search": "Find memories by word and by meaning.",
+    "timeline": "Show what happened, in order.",
+    "related": "Show what belongs to a memory.",
+    "recalls": "Show what was recalled, when, and for which question.",
+    "dupes": "Find memories that say almost the same, and merge them.",
+    "supersede": "Say that a memory replaces another.",
+    "relate": "Say what a memory has to do with another.",
+    "reinforce": "Let memories count for more, or for less.",
+    "pin": "Pin memories that always belong in context, or list them.",
+    "fact": "Note what a memory says, and how sure it is.",
+    "session": "Start, end and look at sessions.",
+    "lens": "Name ways of looking: filters, a profile, what counts for more.",
     "stats": "Show how much there is, and of what.",
     "check": "Check the database, its indexes and its vectors.",
     "reembed": "Make missing vectors, or all of them with another model.",
@@ -150,7 +172,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str) -> None:
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    from recollect.present.render import printable
+
+    click.echo(f"Error: {printable(' '.join(message.split()))}", err=True)
     sys.exit(1)
 
 

@@ -2,7 +2,6 @@
 
 import codecs
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -13,11 +12,25 @@ import click
 
 from recollect import inputs
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, filters, given, json_option, print_json, style, together
+from recollect.cli.options import (
+    Bar,
+    as_of_option,
+    detail_option,
+    filters,
+    given,
+    json_option,
+    must_ask,
+    print_json,
+    session_option,
+    style,
+    switch,
+    together,
+)
 from recollect.engine import Recollect
 from recollect.errors import InvalidInput, NotFound
-from recollect.present.render import memory_json, memory_line, memory_text, printable, timestamp, version_json
-from recollect.records import new_id
+from recollect.present.render import LINE, memory_json, memory_line, memory_text, printable, timestamp, version_json
+from recollect.present.snippet import preview
+from recollect.records import NEAR, Near, new_id
 
 details = together(
     click.option("--project", help="The project it belongs to."),
@@ -40,10 +53,20 @@ details = together(
 @click.option("--metadata", help="A JSON object to keep with it.")
 @click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
 @click.option("--id", "id", help="An id of your own.")
+@session_option
+@click.option("--fact", "facts", multiple=True, help="One thing it says, to be kept as a fact (repeat for several).")
+@click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR)}.")
 @json_option
 @click.pass_obj
 def add_command(
-    session: Session, /, text: str | None, file: str | None, jsonl: str | None, as_json: bool, **fields: Any
+    session: Session,
+    /,
+    text: str | None,
+    file: str | None,
+    jsonl: str | None,
+    near: str | None,
+    as_json: bool,
+    **fields: Any,
 ) -> None:
     """
     Remember something. TEXT may be - to read it from standard input.
@@ -57,19 +80,27 @@ def add_command(
     if sum(source is not None for source in (text, file, jsonl)) != 1:
         raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
     defaults = _fields(fields)
+    if jsonl is not None and near is not None:
+        raise click.UsageError("--near compares one new memory with the old ones; leave it out with --jsonl")
     if jsonl is not None:
         _add_many(session, jsonl, defaults, as_json)
         return
     content = _content(text, file)
     own_id = defaults.pop("id", None) or new_id()
     with session.open(create=True) as memory:
-        added = memory.add(content, **{"project": session.loaded.settings.project, "id": own_id} | defaults)
+        added = memory.add(content, near=near, **{"project": session.loaded.settings.project, "id": own_id} | defaults)
     if as_json:
         print_json(memory_json(added))
-    elif added.id == own_id:
-        click.echo(f"Remembered {memory_line(added, style())}")
-    else:
-        click.echo(f"Known already, and reinforced: {memory_line(added, style())}")
+        return
+    what = "Remembered" if added.id == own_id else "Known already, and reinforced:"
+    click.echo(f"{what} {memory_line(added, style())}")
+    if added.near:
+        click.echo(_near_line(added.near))
+
+
+def _near_line(near: Near) -> str:
+    what = "Replaces" if near.merged else "Almost the same as"
+    return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE))}"
 
 
 def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: bool) -> None:
@@ -85,20 +116,22 @@ def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: 
 @click.command("get")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--history", is_flag=True, help="Show what each said before its updates, too.")
+@as_of_option
 @json_option
 @click.pass_obj
-def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_json: bool) -> int:
+def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool) -> int:
     """
     Show memories by id; a unique beginning or ending of 6 characters or more will do.
 
     \b
     Example:
         recollect get 4f2a91bc
+        recollect get 4f2a91bc --as-of "last month"
     """
     with session.open(embedder="none") as memory:
-        found = memory.get(list(ids))
+        found = memory.get(list(ids), as_of=as_of)
         versions = {one.id: memory.history(one.id) for one in found} if history else {}
-        reasons = [_why_missing(memory, id) for id in found.missing]
+        reasons = [_why_missing(memory, id, as_of) for id in found.missing]
     if as_json:
         memories = [
             memory_json(one) | ({"history": [version_json(old) for old in versions[one.id]]} if history else {})
@@ -111,7 +144,7 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
             for old in versions.get(one.id, ()):
                 click.echo(style()(f"  until {timestamp(old.replaced_at)}: {printable(old.content)}", dim=True))
     for reason in reasons:
-        click.echo(f"Error: {reason}", err=True)
+        click.echo(f"Error: {printable(reason)}", err=True)
     return 1 if found.missing else 0
 
 
@@ -119,26 +152,27 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_jso
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @click.option("--cursor", help="Where the page before ended.")
 @click.option("--deleted", is_flag=True, help="List the forgotten ones instead.")
+@switch("--no-superseded", "include_superseded", sets=False, help="Leave out what was superseded.")
 @filters
+@detail_option
 @json_option
 @click.pass_obj
-def list_command(
-    session: Session, /, limit: int, cursor: str | None, deleted: bool, as_json: bool, **wanted: Any
-) -> None:
+def list_command(session: Session, /, detail: str | None, as_json: bool, **wanted: Any) -> None:
     """
     List memories, newest first.
 
     \b
     Example:
         recollect list --project api --tag decision --since 2026-01-01
+        recollect list --never-recalled --no-superseded
     """
     with session.open(embedder="none") as memory:
-        page = memory.list(limit=limit, cursor=cursor, deleted=deleted, **given(wanted))
+        page = memory.list(detail=detail or "full", **given(wanted))
     if as_json:
-        print_json({"memories": [memory_json(one) for one in page], "cursor": page.cursor})
+        print_json({"memories": [memory_json(one, detail or "full") for one in page], "cursor": page.cursor})
         return
     for one in page:
-        click.echo(memory_line(one, style()))
+        click.echo(memory_text(one, style()) if detail == "full" else memory_line(one, style(), detail or "index"))
     if not page:
         click.echo("Nothing found.", err=True)
     if page.cursor:
@@ -150,6 +184,7 @@ def list_command(
 @click.argument("text", required=False)
 @details
 @click.option("--metadata", help="A JSON object in place of the old one.")
+@session_option
 @json_option
 @click.pass_obj
 def update_command(session: Session, /, id: str, text: str | None, as_json: bool, **fields: Any) -> None:
@@ -216,10 +251,8 @@ def purge_command(session: Session, /, before: str | None, yes: bool, as_json: b
     Example:
         recollect purge --before 2026-01-01 --yes
     """
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("purge erases for good; without a terminal to ask at, say --yes")
-    if not yes:
-        click.confirm("Erase what was forgotten? It cannot be brought back.", abort=True)
+    if must_ask(yes, "purge erases for good"):
+        click.confirm("Erase what was forgotten? It cannot be brought back.", abort=True, err=True)
     with session.open(embedder="none") as memory:
         gone = memory.purge(before=before)
     if as_json:
@@ -228,9 +261,9 @@ def purge_command(session: Session, /, before: str | None, yes: bool, as_json: b
         click.echo(f"Erased {gone} forgotten memories.")
 
 
-def _why_missing(memory: Recollect, id: str) -> str:
+def _why_missing(memory: Recollect, id: str, as_of: str | None) -> str:
     try:
-        memory.get(id)
+        memory.get(id, as_of=as_of)
     except NotFound as exc:
         return str(exc)
     return f"no memory has the id {id}"

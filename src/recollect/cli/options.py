@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from recollect.records import DETAILS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -23,6 +25,15 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def switch(*names: str, sets: bool, help: str) -> Callable[[F], F]:
+    """A flag that gives an option a value; without it, the option is not given at all."""
+    return click.option(*names, is_flag=True, callback=lambda context, option, on: sets if on else None, help=help)
+
+
+as_of_option = click.option("--as-of", metavar="TIME", help="As it stood at this time.")
+detail_option = click.option("--detail", help=f"How much of each: {', '.join(DETAILS)}.")
+session_option = click.option("--session", metavar="ID", help="The session this happens in.")
+
 filters = together(
     click.option("--project", multiple=True, help="Only this project (repeat for any of several)."),
     click.option("--sector", multiple=True, help="Only this sector."),
@@ -33,12 +44,25 @@ filters = together(
     click.option("--since", metavar="TIME", help="Only from this time on."),
     click.option("--until", metavar="TIME", help="Only before this time."),
     click.option("--min-salience", type=float, help="Only at least this salient (0..1)."),
+    click.option("--session", metavar="ID", help="Only what was made or used in this session."),
+    click.option("--fact-kind", multiple=True, help="Only with a fact of this kind."),
+    click.option("--month", multiple=True, help="Only from this month (2026-03)."),
+    switch("--pinned", sets=True, help="Only pinned ones."),
+    switch("--never-recalled", "recalled", sets=False, help="Only what no recorded search has found."),
+    as_of_option,
 )
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """What was given on the command line, without what was not."""
     return {name: value for name, value in options.items() if value is not None and value != ()}
+
+
+def must_ask(yes: bool, reason: str) -> bool:
+    """Whether to ask before going on; without a terminal to ask at, only --yes will do."""
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError(f"{reason}; without a terminal to ask at, say --yes")
+    return not yes
 
 
 def print_json(value: Any) -> None:
