@@ -12,6 +12,7 @@ import recollect
 from conftest import FailingEmbedder, HashingEmbedder
 from processes import FORK_OPTIONS, ending, forks, running
 from recollect import EmbedderError, InvalidInput, NotFound, Recollect, StoreCorrupt, StoreError
+from statements import watched
 
 
 class TestWalls:
@@ -445,23 +446,14 @@ def _deep() -> list[Any]:
 def test_an_incomplete_store_is_searched_in_at_most_six_statements_too(path: Path) -> None:
     model = FailingEmbedder()
     model.broken = False
-    seen: list[str] = []
-
-    def hook(connection: apsw.Connection) -> None:
-        connection.exec_trace = lambda cursor, sql, bindings: seen.append(sql) or True
-
-    apsw.connection_hooks.append(hook)
-    try:
-        with recollect.open(path, embedder=model) as memory:
-            memory.add_many({"content": f"memory {n}", "project": f"p{n % 3}"} for n in range(300))
-            model.broken = True
-            memory.add("no vector for this")
-            model.broken = False
-            memory.search("memory", project="p1")
-            seen.clear()
-            results = memory.search("memory", project="p1")
-    finally:
-        apsw.connection_hooks.remove(hook)
+    with watched() as seen, recollect.open(path, embedder=model) as memory:
+        memory.add_many({"content": f"memory {n}", "project": f"p{n % 3}"} for n in range(300))
+        model.broken = True
+        memory.add("no vector for this")
+        model.broken = False
+        memory.search("memory", project="p1")
+        seen.clear()
+        results = memory.search("memory", project="p1")
 
     assert "1 of 301 memories have no vector" in (results.degraded or "")
     assert len(seen) <= 6

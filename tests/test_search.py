@@ -12,6 +12,7 @@ import recollect
 from conftest import FailingEmbedder, HashingEmbedder
 from recollect import EmbedderUnavailable, InvalidInput, Recollect
 from recollect.profiles import PROFILES
+from statements import Statement, watched
 
 PROJECT = (
     ("We deploy with `make ship` from the release branch", {"tags": ["deploy"], "sector": "procedural"}),
@@ -359,26 +360,15 @@ class TestDegradation:
 
 class TestCost:
     @pytest.fixture
-    def statements(self) -> Iterator[list[str]]:
-        """Every statement any new connection runs."""
-        seen: list[str] = []
-
-        def hook(connection: apsw.Connection) -> None:
-            def trace(cursor: Any, sql: str, bindings: Any) -> bool:
-                seen.append(sql)
-                return True
-
-            connection.exec_trace = trace
-
-        apsw.connection_hooks.append(hook)
-        yield seen
-        apsw.connection_hooks.remove(hook)
+    def statements(self) -> Iterator[list[Statement]]:
+        with watched() as seen:
+            yield seen
 
     @pytest.mark.parametrize(
         "filters", [{}, {"project": "api"}, {"tags": "rare"}, {"project": "api", "min_salience": 0.1}]
     )
     def test_a_search_takes_at_most_six_statements_whatever_the_limit(
-        self, statements: list[str], path: Any, filters: dict[str, Any]
+        self, statements: list[Statement], path: Any, filters: dict[str, Any]
     ) -> None:
         with recollect.open(path, embedder=HashingEmbedder()) as memory:
             memory.add_many(
@@ -396,22 +386,11 @@ class TestCost:
 
     @pytest.mark.parametrize("filters", [{}, {"project": "api"}, {"tags": "rare"}, {"sector": "semantic"}])
     def test_no_statement_of_a_search_walks_through_every_memory(self, path: Any, filters: dict[str, Any]) -> None:
-        seen: list[tuple[str, Any]] = []
-
-        def hook(connection: apsw.Connection) -> None:
-            connection.exec_trace = lambda cursor, sql, bindings: seen.append((sql, bindings)) or True
-
-        apsw.connection_hooks.append(hook)
-        try:
-            with recollect.open(path, embedder=HashingEmbedder()) as memory:
-                memory.add_many(
-                    {"content": f"note {n} on foxes", "project": ["api", "web"][n % 2]} for n in range(2500)
-                )
-                memory.search("warm up")
-                seen.clear()
-                memory.search("what about the foxes note", **filters)
-        finally:
-            apsw.connection_hooks.remove(hook)
+        with watched() as seen, recollect.open(path, embedder=HashingEmbedder()) as memory:
+            memory.add_many({"content": f"note {n} on foxes", "project": ["api", "web"][n % 2]} for n in range(2500))
+            memory.search("warm up")
+            seen.clear()
+            memory.search("what about the foxes note", **filters)
 
         plain = apsw.Connection(str(path))
         plans = [row[3] for sql, values in seen for row in plain.execute(f"explain query plan {sql}", values)]

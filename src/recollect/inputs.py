@@ -32,14 +32,14 @@ def clean(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def content(value: object) -> str:
+def content(value: object, what: str = "content") -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"content must be text, not {_type(value)}")
+        raise InvalidInput(f"{what} must be text, not {_type(value)}")
     text = clean(value)
     if not text.strip():
-        raise InvalidInput("content is empty: there is nothing to remember")
+        raise InvalidInput(f"{what} is empty: there is nothing to remember")
     if len(text) > MAX_CONTENT:
-        raise InvalidInput(f"content has {len(text):,} characters; at most {MAX_CONTENT:,} fit: split it into parts")
+        raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_CONTENT:,} fit: split it into parts")
     return text
 
 
@@ -66,7 +66,7 @@ def required_name(value: object, what: str) -> str:
 
 def text_or_none(value: object, what: str) -> str | None:
     """A longer text that may be missing, such as a summary."""
-    return None if value is None else content(_text(value, what))
+    return None if value is None else content(value, what)
 
 
 def choice(value: object, allowed: Iterable[str], what: str) -> str:
@@ -191,7 +191,7 @@ def fact(value: object) -> FactDraft:
 
 
 _FACT: dict[str, Callable[[object], Any]] = {
-    "text": lambda value: content(_text(value, "a fact")),
+    "text": lambda value: content(value, "a fact"),
     "kind": lambda value: name(value, "kind"),
     "subject": lambda value: name(value, "subject"),
     "predicate": lambda value: name(value, "predicate"),

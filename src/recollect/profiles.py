@@ -97,8 +97,8 @@ class Profile:
 
     `sector_decay` and `fact_decay` are what salience and confidence lose a day; a preset's name will do. Confidence is
     the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`, or be `off`.
-    `record` is what a search leaves behind: nothing (`off`), a `log`, a log where a `session` is given, or a log and a
-    little more salience (`reinforce`, by `reinforcement`).
+    `record` is what a search leaves behind: nothing (`off`; a log where a `record_session` is given), a `log`, or a log
+    and a little more salience (`reinforce`, by `reinforcement`).
     """
 
     name: str
@@ -195,7 +195,6 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 least_candidates=20,
                 match_words=MatchWords("bm25", "semantic", "hybrid"),
                 unknown_mode="hybrid",
-                record="session",
             ),
             # tars: every word quoted, rank fusion on a scale of 0 to 1.
             Profile(

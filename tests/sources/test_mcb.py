@@ -10,6 +10,7 @@ import pytest
 import recollect
 from placed import PlacedEmbedder, contents
 from recollect import Recollect
+from statements import watched
 
 
 @pytest.fixture
@@ -169,25 +170,10 @@ class TestKeywordAmnesia:
 class TestStatements:
     """Pitfall 3: no N+1 queries on search."""
 
-    @pytest.fixture
-    def statements(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        seen: list[str] = []
-
-        def note(cursor: apsw.Cursor, sql: str, values: object) -> bool:
-            seen.append(sql)
-            return True
-
-        def watch(connection: apsw.Connection) -> None:
-            connection.exec_trace = note
-
-        monkeypatch.setattr(apsw, "connection_hooks", [watch])
-        return seen
-
-    def test_a_search_takes_at_most_six_statements_whatever_the_limit(
-        self, statements: list[str], tmp_path: Path
-    ) -> None:
+    def test_a_search_takes_at_most_six_statements_whatever_the_limit(self, tmp_path: Path) -> None:
         counts: dict[tuple[str, int], int] = {}
-        with recollect.open(tmp_path / "counted.db", embedder=PlacedEmbedder(steps=True), profile="rank") as memory:
+        embedder = PlacedEmbedder(steps=True)
+        with watched() as statements, recollect.open(tmp_path / "c.db", embedder=embedder, profile="rank") as memory:
             memory.add_many(f"@{n % 30} observation {n} of the walrus" for n in range(300))
             for mode in ("keyword", "semantic", "hybrid"):
                 for limit in (1, 10, 100):

@@ -49,35 +49,29 @@ class Likeness(Core):
         progress: Callable[[int], None] | None = None,
         **filters: Any,
     ) -> list[tuple[Memory, ...]]:
-        """Groups of memories that say almost the same, oldest first; takes the filters of `list`."""
+        """Groups of memories of one project that say almost the same, oldest first; takes the filters of `list`."""
         inputs.number(threshold, "threshold", 0.1, 1)
         ids: list[str] = []
-        words: list[tuple[int, frozenset[str]]] = []
-        for id, text in self._store.texts(self._filter(filters, include_superseded=False)):
-            words.append((len(ids), frozenset(stems(text))))
+        words: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
+        for id, project, text in self._store.texts(self._filter(filters, include_superseded=False)):
+            words.setdefault(project, []).append((len(ids), frozenset(stems(text))))
             ids.append(id)
             if progress and len(ids) % 1000 == 0:
                 progress(len(ids))
-        alike = [[ids[place] for place in group] for group in groups(words, threshold)]
-        return [tuple(self._shown(memory) for memory in self._store.find(group) if memory) for group in alike]
+        alike = sorted(group for each in words.values() for group in groups(each, threshold))
+        found = (self._store.find([ids[place] for place in group]) for group in alike)
+        return [tuple(self._shown(memory) for memory in group if memory) for group in found]
 
     def merge(self, keep: str, others: Sequence[str]) -> Memory:
         """
-        Let one memory stand for others that say the same: it takes over their tags, and supersedes them.
+        Let one memory stand for others that say the same: it takes over tags, facts and pins, and supersedes them.
 
         Nothing is lost: they stay in the history, and `unsupersede` brings one back.
         """
         if isinstance(others, str):
             raise InvalidInput("merge takes the id that stays, and a list of ids that go")
-        now = datetime.now(UTC)
-        kept = self._store.require(given_id(keep))
-        merged = [self._store.require(given_id(id)) for id in others]
-        for memory in merged:
-            self._store.links.supersede(memory.id, kept.id, None, "merge", now)
-        tags = tuple(dict.fromkeys([*kept.tags, *(tag for memory in merged for tag in memory.tags)]))
-        if tags != kept.tags:
-            self._store.update(kept.id, {"tags": tags[: inputs.MAX_TAGS]}, now, None)
-        return self._shown(self._store.require(kept.id))
+        gone = [given_id(id) for id in others]
+        return self._shown(self._store.merge(given_id(keep), gone, datetime.now(UTC)))
 
     def _with_near(self, memory: Memory, way: str) -> Memory:
         """A new memory with the older one that says almost the same, if there is one; merged if so wanted."""

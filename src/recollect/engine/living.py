@@ -45,11 +45,13 @@ class Living(Core):
 
     def session(self, id: str) -> Session:
         """One session, by its id or a unique part of it."""
+        self._recorder.flush()
         return self._store.sessions.require(inputs.session_id(id))
 
     def sessions(self, *, project: str | None = None, active: bool | None = None, limit: int = 50) -> list[Session]:
         """Sessions, the latest first; `active` asks for those that have, or have not, ended."""
         inputs.whole_number(limit, "limit", 1, 1_000_000)
+        self._recorder.flush()
         return self._store.sessions.page(inputs.name(project, "project"), active, limit)
 
     def session_context(self, memory_id: str) -> SessionContext | None:
@@ -72,6 +74,10 @@ class Living(Core):
     def unsupersede(self, old: str) -> Memory:
         """Undo `supersede`: the memory holds again from now on."""
         return self._shown(self._store.links.unsupersede(given_id(old), datetime.now(UTC)))
+
+    def replaced(self, id: str) -> list[Memory]:
+        """What a memory has superseded itself, the earlier first."""
+        return [self._shown(memory) for memory in self._store.links.replaced(given_id(id))]
 
     def relate(self, a: str, b: str, kind: str, *, confidence: float = 1.0, said_by: str | None = None) -> Relation:
         """Say what a memory has to do with another: `a` `kind` `b`. Said again, the new confidence counts."""
@@ -113,7 +119,7 @@ class Living(Core):
 
     def remove_fact(self, id: str) -> Fact:
         """Take a fact out of its memory, with its history."""
-        return self._store.strength.remove_fact(given_id(id))
+        return self._certain(self._store.strength.remove_fact(given_id(id)))
 
     def reinforce_fact(self, id: str, amount: float = 0.1) -> Fact:
         """Confirm a fact: what is left of its confidence rises by a share of what is missing to 1."""

@@ -135,9 +135,7 @@ class Reading(Core):
         session = None
         if record_session is not None:
             session = self._store.sessions.require(inputs.session_id(record_session), open=True).id
-        record = settled.record
-        if record == "session":
-            record = "off" if session is None else "log"
+        record = "log" if session and replaced.get("record") is None and settled.record == "off" else settled.record
         text = inputs.query_text(query)
         return _Asked(
             query=text,
@@ -222,6 +220,7 @@ class Reading(Core):
     def get(self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memory | Memories:
         """One memory by its id, or several in the order asked, naming those not found; `as_of` a time, as they were."""
         moment = None if as_of is None else inputs.last_moment(as_of, "as_of")
+        self._recorder.flush()
         if isinstance(ids, str):
             return self._one(given_id(ids), moment)
         if not isinstance(ids, list | tuple):
@@ -258,6 +257,7 @@ class Reading(Core):
         """
         inputs.whole_number(limit, "limit", 1, 1_000_000_000)
         wanted, filter = inputs.detail(detail), self._filter(filters, include_superseded=include_superseded)
+        self._recorder.flush()
         found = self._store.page(filter, limit=limit, cursor=cursor, deleted=deleted)
         return Page(tuple(self._shown(memory, wanted, filter.as_of) for memory in found), found.cursor)
 
@@ -285,14 +285,17 @@ class Reading(Core):
         for count, what in ((before, "before"), (after, "after")):
             inputs.whole_number(count, what, 0, 10_000)
         wanted = inputs.detail(detail)
-        filter = self._filter({"project": project, "since": start, "as_of": as_of})
+        filter = self._filter({"project": project, "as_of": as_of})
+        if start is not None:
+            filter = replace(filter, since=inputs.moment(start, "start"))
         if end is not None:
             filter = replace(filter, until=inputs.last_moment(end, "end") + timedelta(microseconds=1))
+        self._recorder.flush()
         if anchor is not None and query is not None:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")
         if query is not None:
             best = self.search(
-                query, limit=1, project=project, since=start, until=filter.until, as_of=as_of, record="off"
+                query, limit=1, project=project, since=filter.since, until=filter.until, as_of=as_of, record="off"
             )
             if not best:
                 return Timeline((), None, ())
@@ -300,7 +303,7 @@ class Reading(Core):
         if anchor is None:
             memories, middle = self._store.between(filter, limit), None
         else:
-            memory = self._store.require(given_id(anchor))
+            memory = self._one(given_id(anchor), filter.as_of)
             if project is None and memory.project is not None:
                 filter = replace(filter, project=(memory.project,))
             memories, middle = self._store.around(memory.id, filter, before=before, after=after), memory.id

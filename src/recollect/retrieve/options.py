@@ -32,7 +32,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "on_no_vector": ("keyword", "error"),
     "unknown_mode": MODES,
     "confidence_mode": ("off", "blend", "multiply"),
-    "record": (*RECORDING, "session"),
+    "record": RECORDING,
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
     "alpha": (0, 1),

@@ -91,6 +91,8 @@ class Links(Protocol):
 
     def linked(self, id: str, limit: int, as_of: datetime | None) -> list[Related]: ...
 
+    def replaced(self, id: str) -> list[Memory]: ...
+
 
 class Strength(Protocol):
     """How much memories matter, and how sure their facts are. `rates` are the decay rates of kinds of facts."""
@@ -221,8 +223,11 @@ class Store(Protocol):
     def similar_words(self, word: str) -> list[str]:
         """Words of live memories that one letter or two make of this one, best first."""
 
-    def texts(self, filter: Filter) -> Iterator[tuple[str, str]]:
-        """The id and text of every memory that passes a filter, oldest first."""
+    def texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
+        """The id, project and text of every memory that passes a filter, in the order they were added."""
+
+    def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
+        """Let one memory supersede others and take over their tags, facts and pins."""
 
     def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
         """Live texts beyond a key that no vector was made of since they were written."""

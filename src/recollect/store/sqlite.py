@@ -1,12 +1,10 @@
 """Memories in one SQLite file."""
 
-import glob
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -14,21 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import InvalidInput
-from recollect.inputs import UPDATABLE
+from recollect.inputs import MAX_TAGS, UPDATABLE
 from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
 from recollect.store.base import Kept, Model, Nearest, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
+from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
-from recollect.store.sqlite_links import Links, revive, splice
+from recollect.store.sqlite_links import Links, replace_by, revive
 from recollect.store.sqlite_past import VECTOR, VECTOR_THEN
 from recollect.store.sqlite_pool import Pool, fetch, value
-from recollect.store.sqlite_recalls import Lenses, Recalls, erase_traces
+from recollect.store.sqlite_recalls import Lenses, Recalls
 from recollect.store.sqlite_rows import NOW, THEN, columns, facts_of, memory_of, tags_of
 from recollect.store.sqlite_schema import Schema
 from recollect.store.sqlite_sessions import Sessions, link, open_session
-from recollect.store.sqlite_strength import Strength, add_facts, keep_strength, strengthen
+from recollect.store.sqlite_strength import (
+    Strength,
+    add_facts,
+    index_facts,
+    keep_strength,
+    strengthen,
+    take_facts,
+)
 from recollect.store.sqlite_suggest import Vocabulary
 from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
@@ -134,35 +140,54 @@ class SqliteStore:
     ) -> tuple[Memory, Unembedded | None]:
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, id)
-            stamp = to_micros(now)
             if session is not None:
-                link(connection, open_session(connection, self.namespace, session), [rid], "updated", stamp)
-            new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
-            if all(new[field] == getattr(memory, field) for field in UPDATABLE):
-                return memory, None
-            self._keep_history(connection, rid, memory, stamp)
-            if new["salience"] != memory.salience:
-                keep_strength(connection, [rid], stamp)
-            facts = [fact.text for fact in memory.facts]
-            try:
-                connection.execute(
-                    _UPDATE,
-                    new
-                    | {
-                        "rid": rid,
-                        "now": stamp,
-                        "content_hash": content_hash(new["content"]),
-                        "tags": _json(new["tags"]),
-                        "metadata": _json(new["metadata"]),
-                        "segments": segments(new["title"], new["content"], *new["tags"], *facts),
-                    },
-                )
-            except apsw.ConstraintError as exc:
-                raise InvalidInput(
-                    "another memory of that project says exactly this already; nothing was changed"
-                ) from exc
-            same_text = (new["content"], new["title"]) == (memory.content, memory.title)
-            return self._row(connection, rid), None if same_text else Unembedded(rid, new["title"], new["content"])
+                sid = open_session(connection, self.namespace, session)
+                link(connection, sid, [rid], "updated", to_micros(now))
+            return self._update(connection, rid, memory, changes, to_micros(now))
+
+    def _update(
+        self, connection: apsw.Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
+    ) -> tuple[Memory, Unembedded | None]:
+        new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
+        if all(new[field] == getattr(memory, field) for field in UPDATABLE):
+            return memory, None
+        self._keep_history(connection, rid, memory, now)
+        if new["salience"] != memory.salience:
+            keep_strength(connection, [rid], now)
+        facts = [fact.text for fact in memory.facts]
+        try:
+            connection.execute(
+                _UPDATE,
+                new
+                | {
+                    "rid": rid,
+                    "now": now,
+                    "content_hash": content_hash(new["content"]),
+                    "tags": _json(new["tags"]),
+                    "metadata": _json(new["metadata"]),
+                    "segments": segments(new["title"], new["content"], *new["tags"], *facts),
+                },
+            )
+        except apsw.ConstraintError as exc:
+            raise InvalidInput("another memory of that project says exactly this already; nothing was changed") from exc
+        same_text = (new["content"], new["title"]) == (memory.content, memory.title)
+        return self._row(connection, rid), None if same_text else Unembedded(rid, new["title"], new["content"])
+
+    def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
+        stamp = to_micros(now)
+        with self._pool.writing() as connection:
+            kept = self._ids.require(connection, keep)
+            merged = [self._ids.require(connection, id) for id in others]
+            for other in merged:
+                replace_by(connection, other, kept, None, "merge", now)
+                take_facts(connection, kept[0], other[1].facts)
+            tags = dict.fromkeys([*kept[1].tags, *(tag for _, memory in merged for tag in memory.tags)])
+            self._update(connection, *kept, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
+            if any(memory.pinned for _, memory in merged) and not kept[1].pinned:
+                keep_strength(connection, [kept[0]], stamp)
+                connection.execute("update memories set pinned = 1 where rid = ?", (kept[0],))
+            index_facts(connection, kept[0])
+            return self._row(connection, kept[0])
 
     def _keep_history(self, connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
         snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
@@ -191,14 +216,8 @@ class SqliteStore:
     def erase(self, ids: Sequence[str]) -> int:
         with self._pool.writing() as connection:
             rids = {self._ids.require(connection, id, deleted=None)[0] for id in ids}
-            self._erase(connection, sorted(rids))
+            erase(connection, sorted(rids))
             return len(rids)
-
-    def _erase(self, connection: apsw.Connection, rids: Sequence[int]) -> None:
-        erase_traces(connection, rids)
-        for rid in rids:
-            splice(connection, rid)
-        connection.execute(f"delete from memories as m where {_AMONG}", {"keys": _json(list(rids))})
 
     def purge(self, before: datetime | None) -> int:
         with self._pool.writing() as connection:
@@ -210,29 +229,10 @@ class SqliteStore:
                 """,
                 {"namespace": self.namespace, "before": to_micros(before) if before else 1 << 62},
             )
-            self._erase(connection, [rid for (rid,) in forgotten])
-            # Merging all segments drops the words of deleted rows, which a delete only marks.
-            for index in sqlite_match.INDEXES:
-                connection.execute(f"insert into {index}({index}) values ('optimize')")
-        self._wipe()
+            erase(connection, [rid for (rid,) in forgotten])
+            drop_deleted_words(connection)
+        wipe(self._pool)
         return len(forgotten)
-
-    def _wipe(self) -> None:
-        """Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left."""
-        with self._pool.reading() as connection:
-            self._pool.patiently(lambda: connection.execute("vacuum"))
-            if self._pool.in_memory:
-                return
-
-            def checkpoint() -> None:
-                busy, _, _ = value(connection, "pragma wal_checkpoint(truncate)")
-                if busy:
-                    raise apsw.BusyError("a reader holds the write-ahead log")
-
-            self._pool.patiently(checkpoint)
-        # Copies of the time before a migration hold what was erased since.
-        for copy in Path(self.path).parent.glob(f"{glob.escape(Path(self.path).name)}.before-*"):
-            copy.unlink(missing_ok=True)
 
     # Reading
 
@@ -296,10 +296,10 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return fetch(connection, sql, {**given, **values, "namespace": self.namespace})
 
-    def texts(self, filter: Filter) -> Iterator[tuple[str, str]]:
+    def texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         where, values = conditions(filter)
         sql = f"""
-            select m.rid, m.id, m.content from memories m
+            select m.rid, m.id, m.project, m.content from memories m
             where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null {where}
             order by m.rid limit {TEXTS_AT_ONCE}
         """
@@ -307,7 +307,7 @@ class SqliteStore:
         while True:
             with self._pool.reading() as connection:
                 rows = fetch(connection, sql, values | {"namespace": self.namespace, "after": after})
-            yield from ((id, content) for _, id, content in rows)
+            yield from ((id, project, content) for _, id, project, content in rows)
             if len(rows) < TEXTS_AT_ONCE:
                 return
             after = rows[-1][0]

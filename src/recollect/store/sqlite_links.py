@@ -28,23 +28,9 @@ class Links:
         The time is now; where the new memory tells of something past, it is the time of that.
         """
         with self._pool.writing() as connection:
-            old_key, before = self._ids.require(connection, old)
-            new_key, after = self._ids.require(connection, new)
-            successor = value(connection, _SUCCESSOR, (old_key,))
-            if successor == new_key:
-                return before
-            if successor is not None:
-                raise InvalidInput(
-                    f"memory {before.short_id} is superseded already, by {self._id(connection, successor)[-8:]}; "
-                    "supersede that one, or undo it first with `unsupersede`"
-                )
-            if value(connection, _LEADS_TO, {"from": new_key, "to": old_key}):
-                raise InvalidInput(
-                    f"memory {before.short_id} has itself replaced {after.short_id}: it cannot be replaced by it"
-                )
-            stamp = to_micros(_since(before, after, at, now))
-            connection.execute(_RELATE, (new_key, old_key, SUPERSEDES, 1.0, said_by, stamp))
-            return self._ids.require(connection, before.id)[1]
+            before = self._ids.require(connection, old)
+            replace_by(connection, before, self._ids.require(connection, new), at, said_by, now)
+            return self._ids.require(connection, before[1].id)[1]
 
     def unsupersede(self, old: str, now: datetime) -> Memory:
         with self._pool.writing() as connection:
@@ -102,8 +88,48 @@ class Links:
             )
         return [_related(memory.id, row) for row in rows]
 
-    def _id(self, connection: apsw.Connection, rid: int) -> str:
-        return str(value(connection, "select id from memories where rid = ?", (rid,)))
+    def replaced(self, id: str) -> list[Memory]:
+        """The live memories that this one has replaced, and nothing in between."""
+        with self._pool.reading() as connection:
+            rid, _ = self._ids.require(connection, id)
+            rows = fetch(
+                connection,
+                f"""
+                select {columns()}
+                from relations r
+                cross join memories m on m.rid = r.target
+                where r.source = ? and r.kind = '{SUPERSEDES}' and r.valid_until is null and m.deleted_at is null
+                order by r.relation
+                """,
+                (rid,),
+            )
+        return [memory_of(row) for row in rows]
+
+
+Keyed = tuple[int, Memory]
+
+
+def replace_by(
+    connection: apsw.Connection, old: Keyed, new: Keyed, at: datetime | None, said_by: str | None, now: datetime
+) -> None:
+    """Let one memory replace another; nothing happens where it does so already."""
+    (old_key, before), (new_key, after) = old, new
+    if old_key == new_key:
+        raise InvalidInput(f"memory {before.short_id} cannot replace itself")
+    successor = value(connection, f"select id, rid from memories where rid = ({_SUCCESSOR})", (old_key,))
+    if successor is not None and successor[1] == new_key:
+        return
+    if successor is not None:
+        raise InvalidInput(
+            f"memory {before.short_id} is superseded already, by {successor[0][-8:]}; supersede that one, "
+            f"or undo it first: `recollect supersede --undo {before.short_id}`"
+        )
+    if value(connection, _LEADS_TO, {"from": new_key, "to": old_key}):
+        raise InvalidInput(
+            f"memory {before.short_id} has itself replaced {after.short_id}: it cannot be replaced by it"
+        )
+    since = to_micros(_since(before, after, at, now))
+    connection.execute(_RELATE, (new_key, old_key, SUPERSEDES, 1.0, said_by, since))
 
 
 def revive(connection: apsw.Connection, rid: int, now: int) -> bool:
@@ -152,6 +178,8 @@ _LEADS_TO = f"""
 def _since(before: Memory, after: Memory, at: datetime | None, now: datetime) -> datetime:
     began = min(before.created_at, before.recorded_at)
     if at is not None:
+        if at > now:
+            raise InvalidInput(f"{at:%Y-%m-%d %H:%M} UTC lies ahead; a memory is replaced from now, or from before")
         if at < began:
             raise InvalidInput(
                 f"memory {before.short_id} began on {began:%Y-%m-%d %H:%M} UTC; it cannot have ended before"

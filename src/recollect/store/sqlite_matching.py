@@ -78,7 +78,7 @@ def _arm(field: str, then: bool) -> str:
 def held_back(
     connection: apsw.Connection, leg: KeywordLeg, query: Query, filter: Filter, keys: Sequence[int]
 ) -> dict[str, int]:
-    """How many matching memories each part of a filter keeps out; one that fails several counts for each."""
+    """How many matching memories each part of a filter keeps out; one that several keep out counts for the first."""
     named, values = clauses(filter)
     if filter.as_of is not None:
         named["as_of"] = EXISTED
@@ -87,15 +87,17 @@ def held_back(
         return {}
     search = leg.prepare(query, EVERYTHING)
     arms, more = _arms(search.expressions, [each.any_of for each in search.expressions], keys)
-    counts = ", ".join(f"sum(({clause}) is not true)" for clause in named.values())
+    failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     sql = f"""
-        select {counts}
+        select case {failed} end as filter, count(*)
         from (select distinct rid from ({" union all ".join(arms)}) limit {MOST_HELD_BACK}) found
         cross join memories m on m.rid = found.rid
         where +m.namespace = :namespace and m.deleted_at is null
+        group by filter
+        having filter is not null
     """
-    (row,) = fetch(connection, sql, values | more | {"namespace": leg.namespace})
-    return {name: count for name, count in zip(named, row, strict=True) if count}
+    held = dict(fetch(connection, sql, values | more | {"namespace": leg.namespace}))
+    return {name: held[name] for name in named if name in held}
 
 
 def _arms(

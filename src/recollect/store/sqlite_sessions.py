@@ -45,22 +45,17 @@ class Sessions:
 
     def end(self, id: str, summary: str | None, now: datetime) -> Session:
         with self._pool.writing() as connection:
-            session = self._require(connection, id)
-            sid = open_session(connection, self._ids.namespace, session.id)
+            sid = open_session(connection, self._ids.namespace, id)
             connection.execute(
-                "update sessions set ended_at = ?, summary = coalesce(?, summary) where sid = ?",
-                (max(to_micros(now), to_micros(session.started_at)), summary, sid),
+                "update sessions set ended_at = max(?, started_at), summary = coalesce(?, summary) where sid = ?",
+                (to_micros(now), summary, sid),
             )
             return self._row(connection, sid)
 
     def summarise(self, id: str, summary: str | None) -> Session:
         with self._pool.writing() as connection:
-            session = self._require(connection, id)
-            sid = value(
-                connection,
-                "update sessions set summary = ? where namespace = ? and id = ? returning sid",
-                (summary, self._ids.namespace, session.id),
-            )
+            sid, _ = _find(connection, self._ids.namespace, id)
+            connection.execute("update sessions set summary = ? where sid = ?", (summary, sid))
             return self._row(connection, sid)
 
     def page(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
@@ -79,9 +74,9 @@ class Sessions:
     def require(self, id: str, *, open: bool = False) -> Session:
         """The session with this id, or a unique part of it; an error where there is none, or it has to be open."""
         with self._pool.reading() as connection:
-            session = self._require(connection, id)
+            _, session = _find(connection, self._ids.namespace, id)
         if open and session.ended_at is not None:
-            raise _ended(session.id, session.ended_at)
+            raise _ended(session)
         return session
 
     def context(self, id: str) -> SessionContext | None:
@@ -112,31 +107,31 @@ class Sessions:
         with self._pool.reading() as connection:
             return [_session(row) for row in fetch(connection, sql, (self._ids.namespace, json.dumps(ids)))]
 
-    def _require(self, connection: apsw.Connection, id: str) -> Session:
-        select = f"select {_COLUMNS} from sessions s where s.namespace = :namespace and "
-        values = {"namespace": self._ids.namespace, "id": id}
-        rows = fetch(connection, f"{select} s.id = :id", values)
-        if not rows and len(id) >= SHORTEST_ID:
-            part = "(substr(s.id, 1, length(:id)) = :id or substr(s.id, -length(:id)) = :id) limit 5"
-            rows = fetch(connection, select + part, values)
-        if len(rows) > 1:
-            raise Ambiguous(f"{id!r} could be {', '.join(row[0] for row in rows)}: give more characters of the id")
-        if not rows:
-            raise NotFound(f"no session has the id {id!r}; `recollect session list` shows them")
-        return _session(rows[0])
-
     def _row(self, connection: apsw.Connection, sid: int) -> Session:
         return _session(value(connection, f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
 
 
 def open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
     """The key of a session in which something is about to happen: it has to exist, and not be over."""
-    found = value(connection, "select sid, ended_at from sessions where namespace = ? and id = ?", (namespace, id))
-    if found is None:
-        raise NotFound(f"no session has the id {id!r}; `start_session` begins one")
-    if found[1] is not None:
-        raise _ended(id, from_micros(found[1]))
-    return int(found[0])
+    sid, session = _find(connection, namespace, id)
+    if session.ended_at is not None:
+        raise _ended(session)
+    return sid
+
+
+def _find(connection: apsw.Connection, namespace: str, id: str) -> tuple[int, Session]:
+    """A session by its id, or by a part that only one has, and its key."""
+    select = f"select s.sid, {_COLUMNS} from sessions s where s.namespace = :namespace and "
+    values = {"namespace": namespace, "id": id}
+    rows = fetch(connection, f"{select} s.id = :id", values)
+    if not rows and len(id) >= SHORTEST_ID:
+        part = "(substr(s.id, 1, length(:id)) = :id or substr(s.id, -length(:id)) = :id) limit 5"
+        rows = fetch(connection, select + part, values)
+    if len(rows) > 1:
+        raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
+    if not rows:
+        raise NotFound(f"no session has the id {id!r}; `recollect session list` shows them, `session start` begins one")
+    return rows[0][0], _session(rows[0][1:])
 
 
 def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
@@ -150,8 +145,8 @@ def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str,
     )
 
 
-def _ended(id: str, at: datetime) -> InvalidInput:
-    return InvalidInput(f"session {id} ended on {at:%Y-%m-%d at %H:%M} UTC; start a new one to go on")
+def _ended(session: Session) -> InvalidInput:
+    return InvalidInput(f"session {session.id} ended on {session.ended_at:%Y-%m-%d at %H:%M} UTC; start a new one")
 
 
 def _session(row: Sequence[Any]) -> Session:

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import apsw
 
-from recollect.errors import NotFound
-from recollect.records import Fact, FactDraft, Memory
+from recollect.errors import Ambiguous, NotFound
+from recollect.records import Fact, FactDraft, Memory, new_id
 from recollect.store.sqlite_filter import to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
@@ -15,6 +15,7 @@ from recollect.store.sqlite_rows import fact_of
 from recollect.store.sqlite_sessions import link, open_session
 from recollect.store.words import segments
 
+_ABOUT = ("kind", "subject", "predicate", "object", "decay_rate")
 _AMONG = "rid in (select value from json_each(:keys))"
 _FACT = (
     "f.id, f.text, f.kind, f.subject, f.predicate, f.object, f.confidence, f.decay_rate, f.created_at, f.reinforced_at"
@@ -53,7 +54,7 @@ class Strength:
             return self._ids.require(connection, memory.id)[1]
 
     def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact:
-        """A fact of a memory; one it has already is given the new confidence, as of now."""
+        """A fact of a memory; one it has already is given the new confidence, as of now, and the rest."""
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, id)
             add_facts(connection, rid, [draft], to_micros(now))
@@ -90,14 +91,16 @@ class Strength:
             from facts f
             join memories m on m.rid = f.rid
             where m.namespace = :namespace and m.deleted_at is null and {{}}
-            limit 2
+            limit 5
         """
         values = {"namespace": self._ids.namespace, "id": id}
         rows = fetch(connection, sql.format("f.id = :id"), values)
         if not rows and len(id) >= 6:
             part = "(substr(f.id, 1, length(:id)) = :id or substr(f.id, -length(:id)) = :id)"
             rows = fetch(connection, sql.format(part), values)
-        return fact_of(rows[0][0], rows[0][1:]) if len(rows) == 1 else None
+        if len(rows) > 1:
+            raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
+        return fact_of(rows[0][0], rows[0][1:]) if rows else None
 
     def _rebase(
         self, connection: apsw.Connection, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
@@ -132,6 +135,9 @@ def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft]
         known = value(connection, "select id from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
             _set_confidence(connection, known, draft.confidence, now)
+            said = {name: given for name in _ABOUT if (given := getattr(draft, name)) is not None}
+            for name, given in said.items():
+                connection.execute(f"update facts set {name} = ? where id = ?", (given, known))
             continue
         connection.execute(
             """
@@ -144,6 +150,24 @@ def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft]
         )
     if drafts:
         index_facts(connection, rid)
+
+
+def take_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact]) -> None:
+    """Facts of another memory that this one has not, as sure as they are and since when."""
+    connection.executemany(
+        """
+        insert or ignore into facts(
+            id, rid, text, kind, subject, predicate, object, confidence, decay_rate, created_at, reinforced_at)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        [
+            (
+                new_id(), rid, fact.text, fact.kind, fact.subject, fact.predicate, fact.object, fact.confidence,
+                fact.decay_rate, to_micros(fact.created_at), to_micros(fact.reinforced_at),
+            )
+            for fact in facts
+        ],
+    )  # fmt: skip
 
 
 def index_facts(connection: apsw.Connection, rid: int) -> None:
