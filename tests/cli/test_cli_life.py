@@ -54,6 +54,13 @@ class TestSupersede:
         assert cli("get", old, "--json").json["memories"][0]["superseded_by"] is None
         cli("supersede", "--undo", old).assert_failed(1, "not superseded")
 
+    def test_forgetting_what_replaced_another_says_that_the_other_stays_replaced(
+        self, cli: CommandLine, old: str, new: str
+    ) -> None:
+        cli("supersede", old, new)
+
+        assert "`recollect supersede --undo ries-old` lets it hold again" in cli("forget", new).err
+
     def test_at_a_time_of_the_past(self, cli: CommandLine) -> None:
         old = cli.add("it was so", "--created-at", "2026-01-01T00:00Z")
         new = cli.add("it is otherwise")

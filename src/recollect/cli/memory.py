@@ -30,7 +30,7 @@ from recollect.engine import Recollect
 from recollect.errors import InvalidInput, NotFound
 from recollect.present.render import LINE, memory_json, memory_line, memory_text, printable, timestamp, version_json
 from recollect.present.snippet import preview
-from recollect.records import NEAR, Near, new_id
+from recollect.records import NEAR, Memory, Near, new_id
 
 details = together(
     click.option("--project", help="The project it belongs to."),
@@ -218,8 +218,12 @@ def forget_command(session: Session, /, ids: tuple[str, ...], hard: bool) -> Non
     """
     with session.open(embedder="none") as memory:
         for id in ids:
+            replaced = [] if hard else _replaced(memory, id)
             memory.forget(id, hard=hard)
             click.echo(f"Erased {id}" if hard else f"Forgot {id}; `recollect restore {id}` brings it back")
+            for old in replaced:
+                undo = f"`recollect supersede --undo {old.short_id}` lets it hold again"
+                click.echo(f"It had replaced {old.short_id}, which stays superseded: {undo}", err=True)
 
 
 @click.command("restore")
@@ -259,6 +263,14 @@ def purge_command(session: Session, /, before: str | None, yes: bool, as_json: b
         print_json({"purged": gone})
     else:
         click.echo(f"Erased {gone} forgotten memories.")
+
+
+def _replaced(memory: Recollect, id: str) -> list[Memory]:
+    """What a memory that is about to be forgotten had replaced; whether there is such a memory is for `forget` to say."""
+    try:
+        return memory.replaced(id)
+    except NotFound:
+        return []
 
 
 def _why_missing(memory: Recollect, id: str, as_of: str | None) -> str:
