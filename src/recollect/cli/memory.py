@@ -266,7 +266,7 @@ def purge_command(session: Session, /, before: str | None, yes: bool, as_json: b
 
 
 def _replaced(memory: Recollect, id: str) -> list[Memory]:
-    """What a memory that is about to be forgotten had replaced; whether there is such a memory is for `forget` to say."""
+    """What a memory that is about to be forgotten had replaced; whether it exists is for `forget` to say."""
     try:
         return memory.replaced(id)
     except NotFound:
