@@ -80,6 +80,14 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class Decay:
+    """What is lost a day: of salience, by sector, and of the confidence of facts, by kind."""
+
+    sectors: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Recalled:
     """One memory in the answer to a question, with the facts it had."""
 
@@ -101,6 +109,14 @@ class Recall:
     lens: str | None
     session: str | None
     memories: tuple[Recalled, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reinforcement:
+    """How much a recall adds to the salience of what it found, and what salience loses meanwhile."""
+
+    share: float = 0.0
+    decay: Decay = Decay()
 
 
 @dataclass(frozen=True, slots=True)

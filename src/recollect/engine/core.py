@@ -12,7 +12,7 @@ from recollect.embed.base import Embedder
 from recollect.errors import InvalidInput, NotFound
 from recollect.ingest.recorder import Recorder
 from recollect.ingest.vectorize import Vectorizer
-from recollect.life import Lens
+from recollect.life import Decay, Lens
 from recollect.present.hits import seen
 from recollect.rank.signals import certain
 from recollect.records import Filter, Memory
@@ -68,12 +68,26 @@ class Core:
             return filter
         return replace(filter, session=self._store.sessions.require(filter.session).id)
 
+    @property
+    def _decay(self) -> Decay:
+        return Decay(self._profile.sector_decay, self._profile.fact_decay)
+
     def _lens(self, name: object) -> Lens:
         wanted, known = inputs.required_name(name, "lens"), self._store.lenses.all()
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `recollect lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")
         return Lens(wanted, **known[wanted])
+
+    def _one(self, id: str, as_of: datetime | None) -> Memory:
+        """A memory, now or as it was; NotFound where there was none."""
+        memory = self._store.require(id)
+        if as_of is not None:
+            (then,) = self._store.find([memory.id], as_of=as_of)
+            if then is None:
+                raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
+            memory = then
+        return self._shown(memory, as_of=as_of)
 
     def _shown(self, memory: Memory, detail: str = "full", as_of: datetime | None = None) -> Memory:
         """A memory as it is shown: with the confidence its facts have left, from as far away as asked for."""

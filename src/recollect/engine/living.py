@@ -188,7 +188,7 @@ class Living(Core):
         inputs.search_filter(filters)
         lens = Lens(
             inputs.required_name(name, "name"),
-            {field: value for field, value in filters.items() if value is not None},
+            {field: _plain(value) for field, value in filters.items() if value is not None},
             _boosts(boosts or {}),
             None if recency is None else dict(recency),
             None if profile is None else options.profile(profile).name,
@@ -205,10 +205,15 @@ class Living(Core):
     def _strengthen(self, id: str, share: float, session: str | None) -> Memory:
         place = None if session is None else inputs.session_id(session)
         now = datetime.now(UTC)
-        return self._shown(self._store.strength.change(given_id(id), share, now, self._profile.fact_decay, place))
+        return self._shown(self._store.strength.change(given_id(id), share, now, self._decay, place))
 
     def _certain(self, fact: Fact) -> Fact:
         return certain([fact], self._profile.fact_decay, datetime.now(UTC))[0]
+
+
+def _plain(value: Any) -> Any:
+    """A filter as JSON knows it. A phrase such as "last week" stays one, and is understood anew in each search."""
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _boosts(given: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

@@ -10,8 +10,8 @@ from typing import Any, overload
 
 from recollect import inputs
 from recollect.engine.core import Core, Moment, given_id
-from recollect.errors import InvalidInput, NotFound
-from recollect.life import Lens, Recall, Recalled, Timeline
+from recollect.errors import InvalidInput
+from recollect.life import Lens, Recall, Recalled, Reinforcement, Timeline
 from recollect.present.hits import page
 from recollect.profiles import Profile
 from recollect.rank.fuse import rank
@@ -47,6 +47,11 @@ class _Asked:
     @property
     def boosts(self) -> Boosts:
         return self.lens.boosts
+
+    @property
+    def words(self) -> Query:
+        """The question as far as its words count."""
+        return Query(self.query) if self.mode == "semantic" else self.question
 
 
 class Reading(Core):
@@ -126,8 +131,8 @@ class Reading(Core):
         filters = {**seen_through.filters, **{name: value for name, value in filters.items() if value is not None}}
         name = profile or seen_through.profile
         base = self._profile if name is None else options.profile(name)
-        if seen_through.recency is not None:
-            replaced = {"recency": seen_through.recency, **replaced}
+        if replaced.get("recency") is None:
+            replaced = {**replaced, "recency": seen_through.recency}
         settled = options.settle(base, {**replaced, "min_salience": filters.get("min_salience")})
         if settled.min_salience is not None:
             filters["min_salience"] = settled.min_salience
@@ -160,7 +165,7 @@ class Reading(Core):
         ranked = rank(gathered.candidates, profile, asked.now.timestamp(), asked.boosts)
         model = found.model.name if found.model else None
         answer = page(ranked, gathered, question, profile, model, detail=detail, include_facts=include_facts)
-        counts = self._store.facets(question, filter, _keys(gathered), facets) if facets and question else {}
+        counts = self._store.facets(asked.words, filter, _keys(gathered), facets) if facets else {}
         hidden = self._hidden(asked, found, gathered, len(answer.hits)) | dict(answer.hidden)
         ended = time.perf_counter()
         return Results(
@@ -185,7 +190,7 @@ class Reading(Core):
             hidden["min_similarity"] = gathered.too_far
         if hits == asked.profile.limit or not asked.question or asked.filter == EVERYTHING:
             return hidden
-        return hidden | self._store.held_back(asked.question, asked.filter, found.around)
+        return hidden | self._store.held_back(asked.words, asked.filter, found.around)
 
     def _suggestion(self, asked: _Asked, found: Found) -> str | None:
         """What the question perhaps meant; looked for only where its words find little, or nobody has one of them."""
@@ -196,21 +201,24 @@ class Reading(Core):
     def _suggest(self, question: Query) -> str | None:
         return suggestion(question, self._store.known_terms, self._store.similar_words)
 
-    def _reinforcement(self, asked: _Asked) -> float:
-        return asked.profile.reinforcement if asked.record == "reinforce" else 0.0
+    def _reinforcement(self, asked: _Asked) -> Reinforcement:
+        return Reinforcement(asked.profile.reinforcement if asked.record == "reinforce" else 0.0, self._decay)
 
     def suggest(self, query: str) -> str | None:
         """The query as it was perhaps meant, from the words that are there; None where all its words are fine."""
         return self._suggest(parse(inputs.query_text(query), self._profile.grammar))
 
     def facets(
-        self, query: str | None = None, fields: Sequence[str] = FACETS, **filters: Any
+        self,
+        query: str | None = None,
+        fields: Sequence[str] = FACETS,
+        *,
+        include_superseded: bool = False,
+        **filters: Any,
     ) -> Mapping[str, Mapping[str, int]]:
-        """How many memories have each value of a field: of all, or of those that match a query."""
+        """How many memories have each value of a field: of all, or of those that hold words of a query."""
         question = None if query is None else parse(inputs.query_text(query), self._profile.grammar)
-        if question is not None and not question:
-            return {field: {} for field in inputs.facets(fields)}
-        filter = self._filter(filters, include_superseded=False)
+        filter = self._filter(filters, include_superseded=include_superseded)
         return self._store.facets(question, filter, (), inputs.facets(fields))
 
     @overload
@@ -230,15 +238,6 @@ class Reading(Core):
             tuple(self._shown(memory, as_of=moment) for memory in found if memory),
             tuple(id for id, memory in zip(ids, found, strict=True) if not memory),
         )
-
-    def _one(self, id: str, as_of: datetime | None) -> Memory:
-        memory = self._store.require(id)
-        if as_of is not None:
-            (then,) = self._store.find([memory.id], as_of=as_of)
-            if then is None:
-                raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
-            memory = then
-        return self._shown(memory, as_of=as_of)
 
     def list(
         self,
@@ -314,7 +313,7 @@ class Reading(Core):
 
 
 def _keys(gathered: Candidates) -> builtins.list[int]:
-    return [candidate.key for candidate in gathered.candidates if candidate.vector_rank]
+    return [candidate.key for candidate in gathered.candidates]
 
 
 def _recall(asked: _Asked, results: Results) -> Recall:

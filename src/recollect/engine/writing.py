@@ -11,12 +11,14 @@ from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.engine.core import Moment, close_model, given_id
 from recollect.engine.likeness import Likeness
-from recollect.errors import EmbedderError, InvalidInput
+from recollect.errors import Ambiguous, EmbedderError, InvalidInput, NotFound, RecollectError
 from recollect.ingest.vectorize import BATCH, Vectorizer
+from recollect.life import Reinforcement
 from recollect.records import NEAR, Draft, Memory, Report, Stats, Version
 from recollect.store.base import Kept, Unembedded
 
 REINFORCEMENT = 0.1
+_REFUSALS = (InvalidInput, NotFound, Ambiguous)
 
 
 class Writing(Likeness):
@@ -55,7 +57,7 @@ class Writing(Likeness):
             created_at=created_at, id=id,
         )  # fmt: skip
         way = self._near if near is None else inputs.choice(near, NEAR, "near")
-        (kept,) = self._store.add([inputs.draft(fields, datetime.now(UTC))], REINFORCEMENT)
+        (kept,) = self._store.add([inputs.draft(fields, datetime.now(UTC))], self._said_again)
         self._give_vectors([kept.pending] if kept.pending else [])
         memory = self._shown(kept.memory)
         return memory if kept.pending is None or way == "off" else self._with_near(memory, way)
@@ -92,18 +94,22 @@ class Writing(Likeness):
                 return ids
         raise stopped
 
-    def _add_batch(self, drafts: list[Draft], before: int) -> tuple[list[Kept], InvalidInput | None]:
+    def _add_batch(self, drafts: list[Draft], before: int) -> tuple[list[Kept], RecollectError | None]:
         """All drafts in one transaction; if one is refused, those before it, and the refusal naming it."""
         try:
-            return self._store.add(drafts, REINFORCEMENT), None
-        except InvalidInput:
+            return self._store.add(drafts, self._said_again), None
+        except _REFUSALS:
             kept: list[Kept] = []
             for draft in drafts:
                 try:
-                    kept += self._store.add([draft], REINFORCEMENT)
-                except InvalidInput as exc:
+                    kept += self._store.add([draft], self._said_again)
+                except _REFUSALS as exc:
                     return kept, _refusal(before + len(kept) + 1, exc)
             return kept, None
+
+    @property
+    def _said_again(self) -> Reinforcement:
+        return Reinforcement(REINFORCEMENT, self._decay)
 
     def update(self, id: str, /, *, session: str | None = None, **changes: Any) -> Memory:
         """Change fields of a memory; what it said before is kept in its history. None empties a field."""
@@ -181,8 +187,8 @@ class Writing(Likeness):
             self._vectorizer.give(texts)
 
 
-def _refusal(number: int, exc: InvalidInput) -> InvalidInput:
-    return InvalidInput(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
+def _refusal(number: int, exc: RecollectError) -> RecollectError:
+    return type(exc)(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
 
 
 def _draft(item: object, number: int) -> Draft:

@@ -7,7 +7,7 @@ from collections import deque
 from weakref import WeakSet
 
 from recollect.forks import renew_after_fork
-from recollect.life import Recall
+from recollect.life import Recall, Reinforcement
 from recollect.store.base import Recalls
 
 BATCH_DELAY = 0.05  # seconds a first recall waits for others to be written with it
@@ -34,14 +34,14 @@ class Recorder:
 
     def after_fork(self) -> None:
         """In a child: what waits is the parent's to write, and its thread did not come along."""
-        self._waiting: deque[tuple[Recall, float]] = deque()
+        self._waiting: deque[tuple[Recall, Reinforcement]] = deque()
         self._work = threading.Condition()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def put(self, recall: Recall, reinforcement: float) -> None:
-        """Have a recall written soon. It reinforces what it found by so much."""
+    def put(self, recall: Recall, reinforcement: Reinforcement) -> None:
+        """Have a recall written soon."""
         with self._work:
             if self._closed or len(self._waiting) >= MOST_WAITING:
                 self.lost += 1

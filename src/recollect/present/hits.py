@@ -44,10 +44,16 @@ def page(
         if failed is None:
             memory = replace(gathered.rows[candidate.key].memory(), facts=gathered.facts.get(candidate.key, ()))
             hit = _hit(entry, relevant, memory, needles, profile)
-            hits.append(replace(hit, memory=seen(memory, detail, include_facts), facts=memory.facts * include_facts))
+            hits.append(_from_afar(hit, detail, include_facts))
         else:
             hidden[failed] += 1
     return PageOfHits(tuple(hits), dict(hidden))
+
+
+def _from_afar(hit: Hit, detail: str, include_facts: bool) -> Hit:
+    facts = hit.memory.facts if include_facts else ()
+    highlights = hit.highlights if detail == "full" else ()  # they are places in the content
+    return replace(hit, memory=seen(hit.memory, detail, include_facts), facts=facts, highlights=highlights)
 
 
 def seen(memory: Memory, detail: str, include_facts: bool = True) -> Memory:

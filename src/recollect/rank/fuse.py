@@ -83,7 +83,7 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: 
         tally.multiply("confidence", confidence_factor(profile, candidate.confidence))
         tally.multiply("lens", factor(boosts, _boostable(candidate)) if boosts else 1.0)
         ranked = tally.ranked()
-        order.append(((tally.group, -ranked.score, -candidate.created_at, candidate.key), ranked))
+        order.append(((-ranked.score, tally.group, -candidate.created_at, candidate.key), ranked))
     order.sort(key=lambda entry: entry[0])
     return [ranked for _, ranked in order]
 

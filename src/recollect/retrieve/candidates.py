@@ -58,7 +58,7 @@ def gather(store: Store, found: Found, profile: Profile, now: datetime, as_of: d
                     confidence=confidence(facts.get(row.key, ())),
                 )
             )
-    too_far = found.too_far + len(rows) - len(candidates)
+    too_far = sum(key not in by_word for key in found.too_far) + len(rows) - len(candidates)
     return Candidates(candidates, {row.key: row for row in rows}, facts, too_far)
 
 

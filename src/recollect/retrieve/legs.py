@@ -31,7 +31,7 @@ class Found:
     What the legs found, best first, and what was missing while they looked.
 
     `strange` are words that stand in no memory. What is below `floor` counts as not found by meaning; the scan
-    estimates, so `vector` holds a little more than that, and `too_far` counts the rest. `around` are the keys
+    estimates, so `vector` holds a little more than that, and `too_far` are the keys of the rest. `around` are the keys
     of what is near with or without the filter.
     """
 
@@ -42,7 +42,7 @@ class Found:
     model: Model | None = None
     question: NDArray[np.float32] | None = field(default=None, compare=False)
     floor: float | None = None
-    too_far: int = 0
+    too_far: Sequence[int] = ()
     degraded: str | None = None
 
 
@@ -112,7 +112,8 @@ class Legs:
                 "keyword only; `recollect reembed` makes them"
             )
         around = [match.key for match in nearest.unfiltered if floor is None or match.score >= floor - ESTIMATE_ERROR]
-        return Found((), (), near, around, model, question, floor, len(nearest.matches) - len(near), degraded)
+        far = [match.key for match in nearest.matches if floor is not None and match.score < floor - ESTIMATE_ERROR]
+        return Found((), (), near, around, model, question, floor, far, degraded)
 
     def _beside(self, work: Callable[[], Words]) -> "Future[Words]":
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.life import Recall, Related, Relation, Session, SessionContext
+from recollect.life import Decay, Recall, Reinforcement, Related, Relation, Session, SessionContext
 from recollect.records import (
     Draft,
     Fact,
@@ -97,9 +97,7 @@ class Links(Protocol):
 class Strength(Protocol):
     """How much memories matter, and how sure their facts are. `rates` are the decay rates of kinds of facts."""
 
-    def change(
-        self, id: str, share: float, now: datetime, rates: Mapping[str, float], session: str | None
-    ) -> Memory: ...
+    def change(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory: ...
 
     def pin(self, id: str, pinned: bool, now: datetime) -> Memory: ...
 
@@ -129,7 +127,7 @@ class Sessions(Protocol):
 
 
 class Recalls(Protocol):
-    def record(self, recalls: Sequence[tuple[Recall, float]]) -> None: ...
+    def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None: ...
 
     def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]: ...
 
@@ -160,7 +158,7 @@ class Store(Protocol):
     @property
     def lenses(self) -> Lenses: ...
 
-    def add(self, drafts: Sequence[Draft], reinforcement: float) -> list[Kept]: ...
+    def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]: ...
 
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
         """The live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
@@ -212,7 +210,7 @@ class Store(Protocol):
     def facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
-        """Counts by field over all that matches the words of a query, and these keys; without a query, over all."""
+        """Counts by field over all that matches the words of a query, and these keys; with None, over all there is."""
 
     def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
         """How many of all that match the words of a query, and of these keys, each part of a filter keeps out."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import InvalidInput
 from recollect.inputs import MAX_TAGS, UPDATABLE
+from recollect.life import Reinforcement
 from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
 from recollect.store.base import Kept, Model, Nearest, Unembedded, Words
@@ -90,7 +91,7 @@ class SqliteStore:
 
     # Writing
 
-    def add(self, drafts: Sequence[Draft], reinforcement: float) -> list[Kept]:
+    def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]:
         with self._pool.writing() as connection:
             kept = [self._add(connection, draft, reinforcement) for draft in drafts]
             self._unmerged += len(kept)
@@ -99,7 +100,7 @@ class SqliteStore:
                 self._unmerged = 0
             return kept
 
-    def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: float) -> Kept:
+    def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: Reinforcement) -> Kept:
         recorded = to_micros(draft.recorded_at)
         sid = None if draft.session is None else open_session(connection, self.namespace, draft.session)
         values = {field: getattr(draft, field) for field in draft.__slots__ if field not in ("facts", "session")} | {
@@ -128,7 +129,7 @@ class SqliteStore:
         )
         if known is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
-        strengthen(connection, [known], reinforcement, recorded)
+        strengthen(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
         revive(connection, known, recorded)  # whoever says it again means that it holds
         if sid is not None:
             link(connection, sid, [known], "reinforced", recorded)

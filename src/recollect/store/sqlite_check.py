@@ -119,7 +119,7 @@ _LIFE = """
         (select count(*) from facts f join memories m on m.rid = f.rid
          where m.namespace = :namespace and m.deleted_at is null),
         (select count(*) from relations r join memories m on m.rid = r.source
-         where m.namespace = :namespace and m.deleted_at is null and r.valid_until is null),
+         where m.namespace = :namespace and m.deleted_at is null and r.valid_until is null and r.kind <> 'supersedes'),
         (select count(*) from sessions where namespace = :namespace),
         (select count(*) from recalls where namespace = :namespace)
 """

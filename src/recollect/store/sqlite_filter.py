@@ -17,6 +17,9 @@ VALID_UNTIL_THEN = f"""(
     select r.valid_from from relations r
     where r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_from <= :as_of
       and (r.valid_until is null or r.valid_until > :as_of) order by r.relation desc limit 1)"""
+ACCESS_THEN = """
+    select {0} from recalled h cross join recalls r on r.recall = h.recall
+    where h.rid = m.rid and r.at <= :as_of"""
 # Its text, tags and so on were others then, or its facts were: no index of the present knows it.
 CHANGED = """(
     exists (select 1 from memory_history h where h.rid = m.rid and h.replaced_at > :as_of)
@@ -68,7 +71,7 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
         named["min_salience"] = f"{STRENGTH_THEN.format('salience') if past else 'm.salience'} >= :min_salience"
         values["min_salience"] = filter.min_salience
     if filter.session is not None:
-        named["session"] = _IN_SESSION
+        named["session"] = _IN_SESSION.format("" if filter.as_of is None else "and u.at <= :as_of")
         values["session"] = filter.session
     if filter.fact_kind:
         kind = _among("f.kind", "fact_kind", filter.fact_kind, values)
@@ -79,7 +82,8 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
     if filter.pinned is not None:
         named["pinned"] = f"{STRENGTH_THEN.format('pinned') if past else 'm.pinned'} = {int(filter.pinned)}"
     if filter.recalled is not None:
-        named["recalled"] = f"m.access_count {'>' if filter.recalled else '='} 0"
+        count = f"({ACCESS_THEN.format('count(*)')})" if past else "m.access_count"
+        named["recalled"] = f"{count} {'>' if filter.recalled else '='} 0"
     if not filter.superseded:
         named["superseded"] = f"{VALID_UNTIL_THEN if past else 'm.valid_until'} is null"
     return named, values
@@ -92,7 +96,7 @@ MONTH = "strftime('%Y-%m', m.created_at / 1000000, 'unixepoch', 'localtime')"
 _IN_SESSION = """
     exists (
         select 1 from session_memories u
-        where u.rid = m.rid and u.sid = (select sid from sessions where namespace = :namespace and id = :session))
+        where u.rid = m.rid and u.sid = (select sid from sessions where namespace = :namespace and id = :session) {})
 """
 
 

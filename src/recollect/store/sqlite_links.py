@@ -128,7 +128,9 @@ def replace_by(
         raise InvalidInput(
             f"memory {before.short_id} has itself replaced {after.short_id}: it cannot be replaced by it"
         )
-    since = to_micros(_since(before, after, at, now))
+    undone = value(connection, _LAST_UNDONE, {"old": old_key, "new": new_key})
+    earliest = None if undone is None else from_micros(undone)
+    since = to_micros(_since(before, after, at, now, earliest))
     connection.execute(_RELATE, (new_key, old_key, SUPERSEDES, 1.0, said_by, since))
 
 
@@ -142,13 +144,15 @@ def revive(connection: apsw.Connection, rid: int, now: int) -> bool:
 
 
 def splice(connection: apsw.Connection, rid: int) -> None:
-    """Before a memory is erased: what it had replaced is now replaced by what replaced it."""
+    """Before a memory is erased: what it had replaced is replaced by what replaced it, from that time on."""
     connection.execute(
         f"""
         update relations
-        set source = ({_SUCCESSOR.replace("?", ":rid")})
-        where source = :rid and kind = '{SUPERSEDES}' and valid_until is null
-          and exists ({_SUCCESSOR.replace("?", ":rid")})
+        set source = up.source, valid_from = max(relations.valid_from, up.valid_from)
+        from (
+            select source, valid_from from relations
+            where target = :rid and kind = '{SUPERSEDES}' and valid_until is null) up
+        where relations.source = :rid and relations.kind = '{SUPERSEDES}' and relations.valid_until is null
         """,
         {"rid": rid},
     )
@@ -164,6 +168,10 @@ _END = """
     where source = ? and target = ? and kind = ? and valid_until is null
 """
 _SUCCESSOR = f"select source from relations where target = ? and kind = '{SUPERSEDES}' and valid_until is null"
+# Until then one of the two was replaced by another memory; that cannot be said anew of the same time.
+_LAST_UNDONE = f"""
+    select max(valid_until) from relations where target in (:old, :new) and kind = '{SUPERSEDES}'
+"""
 _LEADS_TO = f"""
     with recursive later(rid) as (
         select :from
@@ -175,7 +183,7 @@ _LEADS_TO = f"""
 """
 
 
-def _since(before: Memory, after: Memory, at: datetime | None, now: datetime) -> datetime:
+def _since(before: Memory, after: Memory, at: datetime | None, now: datetime, undone: datetime | None) -> datetime:
     began = min(before.created_at, before.recorded_at)
     if at is not None:
         if at > now:
@@ -184,8 +192,12 @@ def _since(before: Memory, after: Memory, at: datetime | None, now: datetime) ->
             raise InvalidInput(
                 f"memory {before.short_id} began on {began:%Y-%m-%d %H:%M} UTC; it cannot have ended before"
             )
+        if undone is not None and at < undone:
+            raise InvalidInput(
+                f"until {undone:%Y-%m-%d %H:%M:%S} UTC one of the two was superseded otherwise; take a time after that"
+            )
         return at
-    past = after.created_at < after.recorded_at and after.created_at >= began
+    past = after.created_at < after.recorded_at and after.created_at >= max(began, undone or began)
     return after.created_at if past else now
 
 

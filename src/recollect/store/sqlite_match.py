@@ -84,21 +84,19 @@ class KeywordLeg:
         search = self.prepare(query, filter)
         search.values |= {"limit": limit, "enough": min(limit, max(page, ENOUGH))}
         search.values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
-        if query.raw is not None:
-            found = self._raw(connection, query.raw, search)
-        if query.raw is None or found is None:
+        found = None if query.raw is None else self._raw(connection, query.raw, search)
+        raw = None if found is None else query.raw
+        if found is None:
             if not search.expressions:
                 return Words([])
             self._survey.look(connection, search)
             found = _run(connection, search)
         if filter.as_of is not None:
-            found += sqlite_past.matches(
-                connection, self.namespace, filter, search.counted(), weights, all_needed=search.all_needed
-            )
+            found += sqlite_past.matches(connection, self.namespace, filter, search.wanted(raw), weights)
             found = sorted(found, key=lambda match: (not match.whole, -match.score, match.key))[:limit]
         return Words(found, tuple(atom.text for atom, count in search.counts.items() if not count))
 
-    def _raw(self, connection: apsw.Connection, expression: str, search: "_Search") -> list[Match] | None:
+    def _raw(self, connection: apsw.Connection, expression: str, search: "Search") -> list[Match] | None:
         """What an expression in the index's own syntax finds; None where it is none."""
         # The index holds unspaced script as pairs, which only terms are cut into.
         if any(len(run) > 2 for run in words.unspaced(expression)):
@@ -112,12 +110,12 @@ class KeywordLeg:
         except apsw.SQLError:
             return None  # not the index's syntax after all: plain words
 
-    def prepare(self, query: Query, filter: Filter) -> "_Search":
+    def prepare(self, query: Query, filter: Filter) -> "Search":
         """What is to be asked of the index; `survey` tells how."""
         # Whether there is anything superseded to leave out is asked in the survey: most often there is nothing.
         hides = not filter.superseded and filter.as_of is None
         where, values = conditions(replace(filter, superseded=True) if hides else filter)
-        return _Search(
+        return Search(
             _expressions(query.terms, stemmed=query.stemmed),
             where,
             values | {"namespace": self.namespace},
@@ -129,7 +127,7 @@ class KeywordLeg:
             hides_superseded=hides,
         )
 
-    def survey(self, connection: apsw.Connection, search: "_Search") -> None:
+    def survey(self, connection: apsw.Connection, search: "Search") -> None:
         self._survey.look(connection, search)
 
     def readable(self, connection: apsw.Connection, expression: str) -> Expression | None:
@@ -143,7 +141,7 @@ class KeywordLeg:
 
 
 @dataclass(slots=True)
-class _Search:
+class Search:
     """What one search asks of the index."""
 
     expressions: list[Expression]
@@ -166,11 +164,27 @@ class _Search:
     def asked(self) -> list[Asked]:
         return [Asked.of(atom, each, self.literals) for atom, each in self.worth.items()]
 
-    def counted(self) -> list[sqlite_past.Counted]:
+    def wanted(self, raw: str | None = None) -> sqlite_past.Wanted:
+        """The same, for texts that no index knows."""
+        return sqlite_past.Wanted(
+            self._counted(self.expressions),
+            self.asked(),
+            self.all_needed,
+            raw,
+            self._counted(self.spare),
+            self.part if self.part and len(self.part) > 2 else None,
+        )
+
+    def _counted(self, expressions: Sequence[Expression]) -> list[sqlite_past.Counted]:
         """Each atom with the weight that BM25 gives it."""
-        idf = [max(1e-6, math.log((self.rows - n + 0.5) / (n + 0.5))) if n <= self.rows else 1e-6
-               for n in self.counts.values()]  # fmt: skip
-        return [sqlite_past.Counted(asked, each) for asked, each in zip(self.asked(), idf, strict=True)]
+        return [
+            sqlite_past.Counted.of(atom, self._idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
+            for expression in expressions
+            for atom in expression.atoms
+        ]
+
+    def _idf(self, count: int) -> float:
+        return max(1e-6, math.log((self.rows - count + 0.5) / (count + 0.5))) if count <= self.rows else 1e-6
 
 
 class _Survey:
@@ -185,7 +199,7 @@ class _Survey:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def look(self, connection: apsw.Connection, search: _Search) -> None:
+    def look(self, connection: apsw.Connection, search: Search) -> None:
         """Find out how much each atom tells, and which rows are worth scoring."""
         rows, others, superseded, scope, counts = self._counted(connection, search)
         if search.hides_superseded and superseded:
@@ -203,7 +217,7 @@ class _Survey:
         elif rows > GUARD_ROWS:
             search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
 
-    def _counted(self, connection: apsw.Connection, search: _Search) -> tuple[int, int, int, int, dict[Atom, int]]:
+    def _counted(self, connection: apsw.Connection, search: Search) -> tuple[int, int, int, int, dict[Atom, int]]:
         """
         All rows, whether there are other namespaces and superseded ones, rows that pass the filter (counted up to a
         few), and rows of each atom.
@@ -316,7 +330,7 @@ def _guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
     return " OR ".join(parts) or rare_first[0][1]
 
 
-def _run(connection: apsw.Connection, search: _Search) -> list[Match]:
+def _run(connection: apsw.Connection, search: Search) -> list[Match]:
     """The rows behind the guard; if they are too few, what else there is, in one more statement."""
     for number, expression in enumerate(search.expressions):
         wanted = expression.all_of if search.all_needed else expression.any_of
@@ -330,7 +344,7 @@ def _run(connection: apsw.Connection, search: _Search) -> list[Match]:
     return list(found.values())[: search.values["limit"]]
 
 
-def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: _Search) -> None:
+def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: Search) -> None:
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
         select u.rid, u.score, u.whole, concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)
@@ -343,7 +357,7 @@ def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[
             found[rid] = Match(rid, score, bool(whole), coverage(asked, text) if score else 0.0)
 
 
-def _more(search: _Search, found: int) -> list[str]:
+def _more(search: Search, found: int) -> list[str]:
     """All rows with one of the words; rows with only the commonest words; or the text inside of words."""
     stages = [_ranked(search, guarded=False)] if search.guard is not None else []
     if search.spare:
@@ -353,7 +367,7 @@ def _more(search: _Search, found: int) -> list[str]:
     return stages
 
 
-def _ranked(search: _Search, *, guarded: bool) -> str:
+def _ranked(search: Search, *, guarded: bool) -> str:
     """Rows scored by BM25, those of several indexes added up."""
     scored = " union all ".join(
         _scored(search, number, expression.index, guarded=guarded)
@@ -377,7 +391,7 @@ _SUPERSEDED_ROWS = """
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(COLUMNS)))
 
 
-def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
+def _scored(search: Search, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
         select {index}.rowid as rid, -bm25({index}, {_WEIGHTS}) as score
         from {index}
@@ -399,7 +413,7 @@ def _scored(search: _Search, number: int, index: str, *, guarded: bool) -> str:
     return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {shown}"
 
 
-def _whole(search: _Search) -> str:
+def _whole(search: Search) -> str:
     """Whether a row has all that was asked for: every word, and symbols such as the ++ of C++ as they were written."""
     tests = []
     if search.whole:
@@ -414,11 +428,11 @@ def _whole(search: _Search) -> str:
     return " and ".join(tests) or "0"
 
 
-def _shown(search: _Search) -> str:
+def _shown(search: Search) -> str:
     return f"and m.rid not in ({search.hidden})" if search.hidden else ""
 
 
-def _newest(search: _Search) -> str:
+def _newest(search: Search) -> str:
     """Rows that hold only words so common that they say little, when the page is not full."""
     index = search.spare[0].index
     search.values["spare"] = search.spare[0].any_of
@@ -430,15 +444,20 @@ def _newest(search: _Search) -> str:
     """
 
 
-def _inside_words(search: _Search) -> str:
-    """The one thing asked for as a part of a longer word, when no word is it. SQLite's lower() knows ASCII only."""
-    part = search.part or ""
-    search.values["part"] = part if part.isascii() else words.folded(part)
-    content = "lower(m.content)" if part.isascii() else "folded(m.content)"
+def inside_words(part: str) -> tuple[str, str]:
+    """What is asked of a memory `m` that has this inside of a word. SQLite's lower() knows ASCII only."""
+    if part.isascii():
+        return "instr(lower(m.content), :part) > 0", part
+    return "instr(folded(m.content), :part) > 0", words.folded(part)
+
+
+def _inside_words(search: Search) -> str:
+    """The one thing asked for as a part of a longer word, when no word is it."""
+    has_it, search.values["part"] = inside_words(search.part or "")
     return f"""
         select m.rid, 1e-6 as score, 0 as whole
         from memories m
-        where m.namespace = :namespace and m.deleted_at is null and instr({content}, :part) > 0 {search.where}
+        where m.namespace = :namespace and m.deleted_at is null and {has_it} {search.where}
           {_shown(search)}
         order by m.rid desc limit :enough
     """

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -9,11 +10,12 @@ import apsw
 from recollect.records import EVERYTHING, Filter, Query
 from recollect.store import sqlite_past
 from recollect.store.sqlite_filter import CHANGED, EXISTED, MONTH, clauses, conditions, to_micros
-from recollect.store.sqlite_match import Expression, KeywordLeg
+from recollect.store.sqlite_match import Expression, KeywordLeg, Search, inside_words
 from recollect.store.sqlite_pool import fetch
 from recollect.store.sqlite_rows import NOW, THEN
 
 MOST_HELD_BACK = 5000  # rows looked at to say what a filter keeps out
+MOST_COUNTED = 30_000  # rows with any of the words; of more, only those are counted that the keyword leg would score
 MOST_VALUES = 100  # of one field; the rest is rarer still
 
 _ROW_FIELDS = ("project", "sector", "tier", "kind", "source", "month")
@@ -30,19 +32,19 @@ def facets(
     """
     How many of the matching memories have each value of a field, the commonest first.
 
-    What matches a question by its words is what the keyword leg would score: of a question with many common words, that
-    is what holds a rare one or several of them. `keys` are what matched otherwise.
+    By its words a question matches what holds any of them; where these are so common that they stand in tens of
+    thousands of memories, what holds a rare one or several of them. `keys` are what matched otherwise.
     """
     if not fields:
         return {}
     then = filter.as_of is not None
     where, values = conditions(filter, then=then)
     values |= {"namespace": leg.namespace}
-    if query:
+    if query is not None:
         source, more = _found(connection, leg, query, filter, keys)
         values |= more
         joined = f"from ({source}) found cross join {THEN if then else NOW} on m.rid = found.rid"
-        where += f" and (not found.by_words or not {CHANGED})" if then else ""
+        where += _UNCHANGED if then else ""
     else:
         joined = f"from {THEN if then else NOW}"
     arms = " union all ".join(_arm(field, then) for field in fields)
@@ -50,7 +52,7 @@ def facets(
         with seen as materialized (
             select m.rid, m.project, m.sector, m.tier, m.kind, m.source, m.tags, {MONTH} as month
             {joined}
-            where {"+" if query else ""}m.namespace = :namespace and m.deleted_at is null {where})
+            where {"+" if query is not None else ""}m.namespace = :namespace and m.deleted_at is null {where})
         {arms}
         order by 3 desc, 2
     """
@@ -59,6 +61,9 @@ def facets(
         if len(counted[field]) < MOST_VALUES:
             counted[field][name] = count
     return counted
+
+
+_UNCHANGED = f" and (not found.by_words or not {CHANGED})"
 
 
 def _arm(field: str, then: bool) -> str:
@@ -79,63 +84,85 @@ def held_back(
     connection: apsw.Connection, leg: KeywordLeg, query: Query, filter: Filter, keys: Sequence[int]
 ) -> dict[str, int]:
     """How many matching memories each part of a filter keeps out; one that several keep out counts for the first."""
-    named, values = clauses(filter)
+    then = filter.as_of is not None
+    named, values = clauses(filter, then=then)
     if filter.as_of is not None:
-        named["as_of"] = EXISTED
         values["as_of"] = to_micros(filter.as_of)
-    if not named:
+    elif not named:
         return {}
-    search = leg.prepare(query, EVERYTHING)
-    arms, more = _arms(search.expressions, [each.any_of for each in search.expressions], keys)
+    source, more = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
+    found = f"(select rid, by_words from ({source}) limit {MOST_HELD_BACK}) found"
     sql = f"""
-        select case {failed} end as filter, count(*)
-        from (select distinct rid from ({" union all ".join(arms)}) limit {MOST_HELD_BACK}) found
-        cross join memories m on m.rid = found.rid
-        where +m.namespace = :namespace and m.deleted_at is null
+        select {f"case {failed} end" if failed else "null"} as filter, count(*)
+        from {found} cross join {THEN if then else NOW} on m.rid = found.rid
+        where +m.namespace = :namespace and m.deleted_at is null {_UNCHANGED if then else ""}
         group by filter
-        having filter is not null
     """
+    if then:
+        sql += f"""
+            union all
+            select 'as_of', count(*)
+            from {found} cross join memories m on m.rid = found.rid
+            where +m.namespace = :namespace and m.deleted_at is null and not {EXISTED}
+        """
     held = dict(fetch(connection, sql, values | more | {"namespace": leg.namespace}))
-    return {name: held[name] for name in named if name in held}
+    return {name: held[name] for name in (*named, "as_of") if held.get(name)}
 
 
-def _arms(
-    expressions: Sequence[Expression], wanted: Sequence[str], keys: Sequence[int]
-) -> tuple[list[str], dict[str, Any]]:
-    """One statement for each index, one for the keys, and the values for them."""
-    values: dict[str, Any] = {f"found{number}": text for number, text in enumerate(wanted)}
+def _found(
+    connection: apsw.Connection,
+    leg: KeywordLeg,
+    query: Query,
+    filter: Filter,
+    keys: Sequence[int],
+    *,
+    filtered: bool = True,
+) -> tuple[str, dict[str, Any]]:
+    """
+    A statement for the keys of all that matches, each with whether words found it, and the values for it.
+
+    With `filtered`, what the filter lets through may be left out already; the statement is for whoever asks it anyway.
+    """
+    search = leg.prepare(query, filter)
+    if filtered or filter.as_of is not None:
+        leg.survey(connection, search)
+    expressions: Sequence[Expression] = search.expressions
+    guard = search.guard if sum(search.counts.values()) > MOST_COUNTED else None
+    wanted = [each.all_of if search.all_needed else guard or each.any_of for each in expressions]
+    raw = None
+    if query.raw is not None and (readable := leg.readable(connection, query.raw)) is not None:
+        expressions, wanted, raw = [readable], [query.raw], query.raw
+    if filter.as_of is not None and query:
+        changed = sqlite_past.matches(connection, leg.namespace, filter, search.wanted(raw), {})
+        keys = [*keys, *(match.key for match in changed)]
+    values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
+    values |= {f"found{number}": text for number, text in enumerate(wanted)}
     arms = [
         f"select rowid as rid, 1 as by_words from {each.index} where {each.index} match :found{number}"
         for number, each in enumerate(expressions)
     ]
-    return [*arms, "select value as rid, 0 as by_words from json_each(:found_keys)"], {
-        "found_keys": json.dumps(list(keys)),
-        **values,
-    }
-
-
-def _found(
-    connection: apsw.Connection, leg: KeywordLeg, query: Query, filter: Filter, keys: Sequence[int]
-) -> tuple[str, dict[str, Any]]:
-    """A statement for the keys of all that matches, and the values for it."""
-    search = leg.prepare(query, filter)
-    leg.survey(connection, search)
-    expressions: Sequence[Expression] = search.expressions
-    wanted = [each.all_of if search.all_needed else search.guard or each.any_of for each in expressions]
-    if query.raw is not None and (raw := leg.readable(connection, query.raw)) is not None:
-        expressions, wanted = [raw], [query.raw]
-    if filter.as_of is not None:
-        changed = sqlite_past.matches(
-            connection, leg.namespace, filter, search.counted(), {}, all_needed=search.all_needed
-        )
-        keys = [*keys, *(match.key for match in changed)]
-    arms, values = _arms(expressions, wanted, keys)
-    if search.few:
+    if filtered and search.few:
         passing = f"select m.rid from memories m where m.namespace = :namespace and m.deleted_at is null {search.where}"
-        arms = [f"{arm} and +rowid in ({passing})" for arm in arms[:-1]] + arms[-1:]
+        arms = [f"{arm} and +rowid in ({passing})" for arm in arms]
         values |= search.values
-    if search.all_needed and len(expressions) > 1:
-        both = " intersect ".join(arms[:-1])
-        arms = [f"select * from ({both})", arms[-1]]
+    if search.all_needed and len(arms) > 1:
+        arms = [f"select * from ({' intersect '.join(arms)})"]
+    arms += _parts(search, arms, values)
+    arms.append("select value as rid, 0 as by_words from json_each(:found_keys)")
     return f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid", values
+
+
+def _parts(search: Search, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
+    """What has the one thing asked for inside of a word, where no word is it."""
+    if search.part is None or len(search.part) < 3 or not arms:
+        return []
+    has_it, values["part"] = inside_words(search.part)
+    return [
+        f"""
+        select m.rid, 1
+        from memories m
+        where not exists ({" union all ".join(arms)})
+          and m.namespace = :namespace and m.deleted_at is null and {has_it}
+        """
+    ]

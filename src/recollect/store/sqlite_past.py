@@ -12,7 +12,7 @@ import apsw
 
 from recollect.records import Filter, Match
 from recollect.store import words
-from recollect.store.coverage import Asked, coverage
+from recollect.store.coverage import Asked, Atom, coverage
 from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import fetch
 from recollect.store.sqlite_rows import THEN
@@ -38,32 +38,51 @@ _FACTS = "(select group_concat(f.text, char(10)) from facts f where f.rid = m.ri
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A word or phrase that is looked for, and its inverse document frequency."""
+    """A word or phrase that is looked for, in the form of one of the indexes, and its inverse document frequency."""
 
-    asked: Asked
+    words: tuple[str, ...]
+    beginning: str | None
+    stemmed: bool
     idf: float
 
-    def times(self, stems: Sequence[str]) -> int:
+    @classmethod
+    def of(cls, atom: Atom, idf: float, *, stemmed: bool) -> "Counted":
+        found = words.stems(atom.text) if stemmed else words.tokens(atom.text)
+        if not atom.prefix or not found:
+            return cls(tuple(found), None, stemmed, idf)
+        return cls(tuple(found[:-1]), found[-1], stemmed, idf)
+
+    def times(self, text: Sequence[str]) -> int:
         """How often it stands in a text."""
-        wanted, beginning = self.asked.stems, self.asked.beginning
-        length = len(wanted) + (beginning is not None)
+        length = len(self.words) + (self.beginning is not None)
         if not length:
             return 0
         return sum(
-            tuple(stems[at : at + len(wanted)]) == wanted
-            and (beginning is None or stems[at + len(wanted)].startswith(beginning))
-            for at in range(len(stems) - length + 1)
+            tuple(text[at : at + len(self.words)]) == self.words
+            and (self.beginning is None or text[at + len(self.words)].startswith(self.beginning))
+            for at in range(len(text) - length + 1)
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """
+    What is looked for in texts that were others then.
+
+    `asked` measures coverage. `raw` is an expression in the index's own syntax, in place of the words. `spare` are
+    words so common that they count for nothing but a last place; `part` is to be found inside of words, if nothing is.
+    """
+
+    counted: Sequence[Counted]
+    asked: Sequence[Asked]
+    all_needed: bool
+    raw: str | None = None
+    spare: Sequence[Counted] = ()
+    part: str | None = None
+
+
 def matches(
-    connection: apsw.Connection,
-    namespace: str,
-    filter: Filter,
-    counted: Sequence[Counted],
-    weights: Mapping[str, float],
-    *,
-    all_needed: bool,
+    connection: apsw.Connection, namespace: str, filter: Filter, wanted: Wanted, weights: Mapping[str, float]
 ) -> list[Match]:
     """What held the words then, scored by BM25 without regard to length, which the index alone knows the mean of."""
     where, values = conditions(filter, then=True)
@@ -76,22 +95,56 @@ def matches(
         """,
         values | {"namespace": namespace},
     )
-    asked = [each.asked for each in counted]
-    found = []
-    for rid, title, content, tags, source, facts in rows:
-        texts = {"title": title, "content": content, "tags": tags, "source": source, "facts": facts}
-        texts["segments"] = words.segments(title, content, tags, facts)
-        stems = {name: words.stems(text) for name, text in texts.items() if text}
-        score, held = 0.0, 0
-        for each in counted:
-            times = {name: each.times(found_stems) for name, found_stems in stems.items()}
-            held += any(times.values())
-            weighed = sum(weights.get(name, 0.0) * count for name, count in times.items())
-            score += each.idf * weighed * (K1 + 1) / (weighed + K1)
-        if held == len(counted) or (held and not all_needed):
-            text = " ".join(text for text in texts.values() if text)
-            found.append(Match(rid, max(score, 1e-9), held == len(counted), coverage(asked, text)))
+    texts = {rid: _texts(*columns) for rid, *columns in rows}
+    if wanted.raw is not None:
+        texts = {rid: text for rid, text in texts.items() if rid in _reads(texts, wanted.raw)}
+    found = [match for rid, text in texts.items() if (match := _match(rid, text, wanted, weights)) is not None]
+    if not found and wanted.part:
+        part = words.folded(wanted.part)
+        found = [Match(rid, 1e-6) for rid, text in texts.items() if part in words.folded(text["content"])]
     return found
+
+
+def _texts(title: str | None, content: str, tags: str, source: str | None, facts: str | None) -> dict[str, str]:
+    segments = words.segments(title, content, tags, facts)
+    columns = {"title": title, "content": content, "tags": tags, "source": source, "segments": segments, "facts": facts}
+    return {name: text for name, text in columns.items() if text}
+
+
+def _match(rid: int, texts: Mapping[str, str], wanted: Wanted, weights: Mapping[str, float]) -> Match | None:
+    forms = {True: {name: words.stems(text) for name, text in texts.items()}}
+    if not all(each.stemmed for each in (*wanted.counted, *wanted.spare)):
+        forms[False] = {name: words.tokens(text) for name, text in texts.items()}
+    score, held = 0.0, 0
+    for each in wanted.counted:
+        times = {name: each.times(found) for name, found in forms[each.stemmed].items()}
+        held += any(times.values())
+        weighed = sum(weights.get(name, 0.0) * count for name, count in times.items())
+        score += each.idf * weighed * (K1 + 1) / (weighed + K1)
+    whole = held == len(wanted.counted)
+    if whole or (held and not wanted.all_needed) or wanted.raw is not None:
+        return Match(rid, max(score, 1e-9), whole, coverage(wanted.asked, " ".join(texts.values())))
+    common = any(each.times(found) for each in wanted.spare for found in forms[each.stemmed].values())
+    return Match(rid, 0.0, coverage=0.0) if common else None
+
+
+def _reads(texts: Mapping[int, Mapping[str, str]], expression: str) -> set[int]:
+    """Which of the texts an expression in the index's own syntax finds: asked of such an index, made for it."""
+    columns = ("title", "content", "tags", "source", "segments", "facts")
+    stem = "" if "*" in expression else "porter "
+    index = apsw.Connection(":memory:")
+    try:
+        tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+        index.execute(f"create virtual table then_text using fts5({', '.join(columns)}, {tokenize})")
+        index.executemany(
+            f"insert into then_text(rowid, {', '.join(columns)}) values (?, ?, ?, ?, ?, ?, ?)",
+            [(rid, *(text.get(column) for column in columns)) for rid, text in texts.items()],
+        )
+        return {rid for (rid,) in fetch(index, "select rowid from then_text where then_text match ?", (expression,))}
+    except apsw.SQLError:
+        return set()
+    finally:
+        index.close()
 
 
 def vectors(connection: apsw.Connection, namespace: str, filter: Filter, model: str) -> list[tuple[int, bytes]]:

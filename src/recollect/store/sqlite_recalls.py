@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from recollect.life import Recall, Recalled
+from recollect.life import Recall, Recalled, Reinforcement
 from recollect.store.sqlite_filter import from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
@@ -21,13 +21,13 @@ class Recalls:
     def __init__(self, pool: Pool, ids: Ids) -> None:
         self._pool, self._ids = pool, ids
 
-    def record(self, recalls: Sequence[tuple[Recall, float]]) -> None:
+    def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
         """Write down answers that were given, each with how much it reinforces what it found, in one transaction."""
         with self._pool.writing() as connection:
-            for recall, share in recalls:
-                self._record(connection, recall, share)
+            for recall, reinforcement in recalls:
+                self._record(connection, recall, reinforcement)
 
-    def _record(self, connection: apsw.Connection, recall: Recall, share: float) -> None:
+    def _record(self, connection: apsw.Connection, recall: Recall, reinforcement: Reinforcement) -> None:
         stamp = to_micros(recall.at)
         number, sid = value(
             connection,
@@ -59,8 +59,8 @@ class Recalls:
             """,
             {"at": stamp, "keys": json.dumps(keys)},
         )
-        if share:
-            strengthen(connection, keys, share, stamp)
+        if reinforcement.share:
+            strengthen(connection, keys, reinforcement.share, stamp, reinforcement.decay.sectors)
         if sid is not None:
             link(connection, sid, keys, "recalled", stamp)
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect.records import SUPERSEDES, Fact, Memory, Origin, Successor
-from recollect.store.sqlite_filter import STRENGTH_THEN, VALID_UNTIL_THEN, from_micros
+from recollect.store.sqlite_filter import ACCESS_THEN, STRENGTH_THEN, VALID_UNTIL_THEN, from_micros
 
 SUCCESSOR_TEXT = 200  # characters of what replaced a memory
+LONGEST_CHAIN = 100_000  # of memories that replaced one another
 
 NOW = "memories m"
 
@@ -15,7 +16,8 @@ NOW = "memories m"
 # `changed` says that the indexes, which know the present alone, cannot be asked about it.
 _TEXTS = ("project", "content", "sector", "tier", "kind", "source", "title", "summary")
 THEN = f"""(
-    select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at, m.access_count, m.accessed_at,
+    select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at,
+        ({ACCESS_THEN.format("count(*)")}) as access_count, ({ACCESS_THEN.format("max(r.at)")}) as accessed_at,
         {", ".join(f"iif(h.rid is null, m.{name}, h.snapshot ->> '{name}') as {name}" for name in _TEXTS)},
         iif(h.rid is null, m.tags, h.snapshot -> 'tags') as tags,
         iif(h.rid is null, m.metadata, h.snapshot -> 'metadata') as metadata,
@@ -90,7 +92,7 @@ def _successor(then: bool) -> str:
             union
             select r.source, c.place + 1
             from chain c cross join relations r indexed by relations_by_target on r.target = c.rid
-            where r.kind = '{SUPERSEDES}' and {_held("r", then)} and c.place < 1000)
+            where r.kind = '{SUPERSEDES}' and {_held("r", then)} and c.place < {LONGEST_CHAIN})
         select json_array(n.id, substr({content}, 1, {SUCCESSOR_TEXT}), n.created_at)
         from chain c
         join memories n on n.rid = c.rid
@@ -102,6 +104,10 @@ def _successor(then: bool) -> str:
 
 def _related(then: bool) -> str:
     """How many live memories it is linked with; that one replaced it is told otherwise."""
+    valid = "o.valid_until is null"
+    if then:
+        valid = f"""not exists (
+            select 1 from relations s where s.target = o.rid and s.kind = '{SUPERSEDES}' and {_held("s", then)})"""
     return f"""
         select count(*)
         from (
@@ -111,7 +117,7 @@ def _related(then: bool) -> str:
             select r.source from relations r
             where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {_held("r", then)}) l
         join memories o on o.rid = l.other
-        where o.deleted_at is null and o.valid_until is null
+        where o.deleted_at is null and {valid}
     """
 
 

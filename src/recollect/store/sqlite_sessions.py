@@ -86,11 +86,11 @@ class Sessions:
             row = value(
                 connection,
                 f"""
-                select {_COLUMNS}, u.usage, u.at
+                select {_COLUMNS}, u.usage, u.latest
                 from session_memories u
                 join sessions s on s.sid = u.sid
                 where u.rid = ?
-                order by u.at desc, s.sid desc, u.usage = 'created'
+                order by u.latest desc, s.sid desc, u.usage = 'created'
                 limit 1
                 """,
                 (rid,),
@@ -135,11 +135,12 @@ def _find(connection: apsw.Connection, namespace: str, id: str) -> tuple[int, Se
 
 
 def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
-    """Say what a session did with memories; the first time counts."""
+    """Say what a session did with memories."""
     connection.execute(
         """
-        insert or ignore into session_memories(rid, sid, usage, at)
-        select value, :sid, :usage, :now from json_each(:keys)
+        insert into session_memories(rid, sid, usage, at, latest)
+        select value, :sid, :usage, :now, :now from json_each(:keys) where true
+        on conflict do update set latest = max(latest, excluded.latest)
         """,
         {"sid": sid, "usage": usage, "now": now, "keys": json.dumps(keys)},
     )

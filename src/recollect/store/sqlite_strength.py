@@ -7,6 +7,7 @@ from datetime import datetime
 import apsw
 
 from recollect.errors import Ambiguous, NotFound
+from recollect.life import Decay
 from recollect.records import Fact, FactDraft, Memory, new_id
 from recollect.store.sqlite_filter import to_micros
 from recollect.store.sqlite_ids import Ids
@@ -15,6 +16,7 @@ from recollect.store.sqlite_rows import fact_of
 from recollect.store.sqlite_sessions import link, open_session
 from recollect.store.words import segments
 
+DAY = 86_400e6  # microseconds
 _ABOUT = ("kind", "subject", "predicate", "object", "decay_rate")
 _AMONG = "rid in (select value from json_each(:keys))"
 _FACT = (
@@ -28,7 +30,7 @@ class Strength:
     def __init__(self, pool: Pool, ids: Ids) -> None:
         self._pool, self._ids = pool, ids
 
-    def change(self, id: str, share: float, now: datetime, rates: Mapping[str, float], session: str | None) -> Memory:
+    def change(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory:
         """
         Salience a share of the way up to 1 (or, below 0, down to 0).
 
@@ -37,10 +39,10 @@ class Strength:
         stamp = to_micros(now)
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, id)
-            strengthen(connection, [rid], share, stamp)
+            strengthen(connection, [rid], share, stamp, decay.sectors)
             if share > 0:
                 for fact in memory.facts:
-                    self._rebase(connection, fact, share, now, rates)
+                    self._rebase(connection, fact, share, now, decay.facts)
             if session is not None:
                 link(connection, open_session(connection, self._ids.namespace, session), [rid], "reinforced", stamp)
             return self._ids.require(connection, memory.id)[1]
@@ -110,12 +112,20 @@ class Strength:
         _set_confidence(connection, fact.id, left + share * (1 - left), to_micros(now))
 
 
-def strengthen(connection: apsw.Connection, keys: Sequence[int], share: float, now: int) -> None:
+def strengthen(
+    connection: apsw.Connection, keys: Sequence[int], share: float, now: int, rates: Mapping[str, float]
+) -> None:
+    """Value and time together: a share is added to, or taken from, what decay has left of salience."""
     keep_strength(connection, keys, now)
-    target = "salience + :share * (1 - salience)" if share >= 0 else "salience + :share * salience"
+    left = (
+        f"salience * exp(-max(0, :now - reinforced_at) / {DAY} * coalesce(:rates ->> sector, 0))"
+        if rates
+        else "salience"
+    )
+    target = f"{left} + :share * (1 - {left})" if share >= 0 else f"{left} * (1 + :share)"
     connection.execute(
         f"update memories set salience = {target}, reinforced_at = :now where {_AMONG}",
-        {"share": share, "now": now, "keys": json.dumps(keys)},
+        {"share": share, "now": now, "keys": json.dumps(keys)} | ({"rates": json.dumps(dict(rates))} if rates else {}),
     )
 
 

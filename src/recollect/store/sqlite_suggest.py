@@ -9,7 +9,6 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
 
@@ -19,7 +18,7 @@ from recollect.store.coverage import Atom
 from recollect.store.spelling import Lexicon, reach
 from recollect.store.sqlite_match import STEMS, WORDS
 from recollect.store.sqlite_pool import fetch, value
-from recollect.store.words import folded, unspaced
+from recollect.store.words import folded, tokens, unspaced
 
 LONGEST = 40  # characters; nobody types a longer word
 QUICK = 0.01  # seconds; a list that is read in less is read whenever the index has changed
@@ -132,7 +131,8 @@ class Vocabulary:
             self._parts = parts
         elif newest > self._seen:
             values = {"seen": self._seen, "namespace": self._namespace}
-            self._new |= _words(connection, [text for (text,) in fetch(connection, _NEW, values)])
+            found = (token for (text,) in fetch(connection, _NEW, values) for token in tokens(text))
+            self._new.update(token for token in found if 2 <= len(token) <= LONGEST)
             self._added = Lexicon(list(self._new))
         self._seen = newest
 
@@ -143,19 +143,3 @@ class Vocabulary:
         self._list, self._added, self._new = Lexicon(words.split(" ") if words else []), Lexicon(), set()
         self._took = time.thread_time() - started
         self._again = time.monotonic() + PATIENCE * self._took
-
-
-def _words(connection: apsw.Connection, texts: Sequence[str]) -> set[str]:
-    """The words of texts as the list has them."""
-    tokenizer = connection.fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
-    found: set[str] = set()
-    for text in texts:
-        tokens: Any = tokenizer(
-            text.encode("utf-8", "replace"),
-            apsw.FTS5_TOKENIZE_DOCUMENT,
-            None,
-            include_offsets=False,
-            include_colocated=False,
-        )
-        found.update(token for token in tokens if 2 <= len(token) <= LONGEST)
-    return found

@@ -57,6 +57,18 @@ def stems(text: str) -> list[str]:
     return list(found)
 
 
+def tokens(text: str) -> list[str]:
+    """The words of a text as the unstemmed index has them."""
+    found: Any = _tokenizer("unicode61")(
+        text.encode("utf-8", "replace"),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
+    )
+    return list(found)
+
+
 def folded(text: str) -> str:
     """A text in small letters and without accents, as the tokenizer compares it."""
     lowered = text.lower()
@@ -96,10 +108,13 @@ def _pairs(run: str) -> list[str]:
     return [a + b for a, b in pairwise(run)] + [run[-1]]
 
 
-def _tokenizer() -> apsw.FTS5Tokenizer:
+def _tokenizer(name: str = "porter") -> apsw.FTS5Tokenizer:
     try:
-        return _connections.tokenizer  # type: ignore[no-any-return]
+        return _connections.tokenizers[name]  # type: ignore[no-any-return]
     except AttributeError:
-        _connections.database = apsw.Connection(":memory:")
-        _connections.tokenizer = _connections.database.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
-        return _connections.tokenizer  # type: ignore[no-any-return]
+        _connections.database = database = apsw.Connection(":memory:")
+        _connections.tokenizers = {
+            "porter": database.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"]),
+            "unicode61": database.fts5_tokenizer("unicode61", ["remove_diacritics", "2"]),
+        }
+        return _connections.tokenizers[name]  # type: ignore[no-any-return]

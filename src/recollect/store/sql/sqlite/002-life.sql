@@ -130,9 +130,9 @@ create trigger relations_supersede after insert on relations
 when new.kind = 'supersedes' and new.valid_until is null begin
   update memories set valid_until = new.valid_from where rid = new.target;
 end;
-create trigger relations_unsupersede after update of valid_until on relations
-when new.kind = 'supersedes' and new.valid_until is not null begin
-  update memories set valid_until = null where rid = new.target;
+create trigger relations_change after update of valid_from, valid_until on relations
+when new.kind = 'supersedes' begin
+  update memories set valid_until = iif(new.valid_until is null, new.valid_from, null) where rid = new.target;
 end;
 create trigger relations_gone after delete on relations
 when old.kind = 'supersedes' and old.valid_until is null begin
@@ -186,7 +186,8 @@ create table session_memories (
   rid integer not null references memories(rid) on delete cascade,
   sid integer not null references sessions(sid) on delete cascade,
   usage text not null check (usage in ('created', 'recalled', 'updated', 'reinforced')),
-  at integer not null,  -- the latest time
+  at integer not null,  -- the first time, and
+  latest integer not null,
   primary key (rid, sid, usage)
 ) strict, without rowid;
 create index session_memories_by_session on session_memories(sid, rid);
