@@ -130,11 +130,12 @@ class TestIds:
         assert memory.session(session.id).memories == 1
 
     def test_a_part_that_several_have_is_refused_with_the_choices(self, memory: Recollect) -> None:
-        memory.start_session(id="monday-a")
-        memory.start_session(id="monday-b")
+        first, second = (f"01a1df44-480e-7ac2-9f00-00000000000{digit}" for digit in "ab")
+        memory.start_session(id=first)
+        memory.start_session(id=second)
 
-        with pytest.raises(Ambiguous, match="monday-a, monday-b"):
-            memory.session("monday")
+        with pytest.raises(Ambiguous, match=f"{first}, {second}"):
+            memory.session(first[:8])
 
     def test_a_short_id_is_never_taken_for_a_part_of_another(self, memory: Recollect) -> None:
         memory.start_session(id="sess1")

@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from recollect.errors import InvalidInput
@@ -142,6 +142,12 @@ def last_moment(value: object, what: str) -> datetime:
     return stretch.end - timedelta(microseconds=1) if stretch.end > stretch.start else stretch.start
 
 
+def end(value: object, what: str) -> datetime:
+    """The first moment after a time, or after a stretch of it."""
+    last = last_moment(value, what)
+    return last if last == datetime.max.replace(tzinfo=UTC) else last + timedelta(microseconds=1)
+
+
 def _period(value: object, what: str) -> Period:
     found = period(value)
     if found is None:
@@ -186,8 +192,8 @@ def fact(value: object) -> FactDraft:
     checked: dict[str, Any] = {key: check(fields[key]) for key, check in _FACT.items() if fields.get(key) is not None}
     if "text" not in checked:
         raise InvalidInput("a fact needs a text")
-    defaults: dict[str, Any] = dict.fromkeys(_FACT) | {"confidence": 1.0}
-    return FactDraft(id=new_id(), **defaults | checked)
+    unsaid: dict[str, Any] = dict.fromkeys(_FACT)
+    return FactDraft(id=new_id(), **unsaid | checked)
 
 
 _FACT: dict[str, Callable[[object], Any]] = {
@@ -348,12 +354,6 @@ def _refuse_unknown(fields: Mapping[str, Any], known: Iterable[str]) -> None:
     for field in fields:
         if field not in known:
             raise InvalidInput(f"a memory has no field {field!r}; it has: {', '.join(known)}")
-
-
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInput(f"{what} must be text, not {_type(value)}")
-    return value
 
 
 def _type(value: object) -> str:

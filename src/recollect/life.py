@@ -102,6 +102,7 @@ class Recalled:
 class Recall:
     """What was asked, when and where, and what came back. `query` is None once a memory it found was erased."""
 
+    id: str
     query: str | None
     at: datetime
     mode: str

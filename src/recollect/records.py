@@ -14,7 +14,6 @@ TIERS = ("session", "project", "global")
 MODES = ("hybrid", "keyword", "semantic")
 GRAMMARS = ("auto", "or_prefix", "and", "or", "fts5")
 FUSIONS = ("convex", "rrf", "linear", "vector_first")
-USAGES = ("created", "recalled", "updated", "reinforced")
 DETAILS = ("index", "snippet", "full")
 RECORDING = ("off", "log", "reinforce")
 NEAR = ("off", "report", "merge")
@@ -60,7 +59,7 @@ class FactDraft:
     subject: str | None
     predicate: str | None
     object: str | None
-    confidence: float
+    confidence: float | None
     decay_rate: float | None
 
 
@@ -70,7 +69,7 @@ class Fact(_Mapped):
     One thing a memory says, and how sure it is.
 
     `confidence` was so at `reinforced_at`; `effective` is what is left of it at the time it is read, after
-    `decay_rate` a day. Nothing is written back.
+    `decay_rate` a day (its own, or that of its kind). Nothing is written back.
     """
 
     id: str

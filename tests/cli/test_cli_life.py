@@ -133,7 +133,7 @@ class TestRelate:
         cli("relate", new, old, "contradicts")
 
         assert len(cli("related", new, "--limit", "1", "--json").json["related"]) == 1
-        assert cli("related", new, "--as-of", "2020-01-01").err == "Nothing found.\n"
+        cli("related", new, "--as-of", "2020-01-01").assert_failed(1, "did not exist yet")
 
     def test_undo_takes_it_back(self, cli: CommandLine, old: str, new: str) -> None:
         cli("relate", new, old, "contradicts")

@@ -127,7 +127,7 @@ class TestRecalls:
     def test_what_was_recalled_when_and_for_which_question(self, cli: CommandLine) -> None:
         unicorn, ship = cli("recalls", "--json").json["recalls"]
 
-        assert set(ship) == {"query", "at", "mode", "profile", "lens", "session", "memories"}
+        assert set(ship) == {"id", "query", "at", "mode", "profile", "lens", "session", "memories"}
         assert (ship["query"], ship["session"], ship["lens"]) == ("ship", "morning", None)
         assert ship["at"].endswith("Z")
         (found,) = ship["memories"]

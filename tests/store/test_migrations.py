@@ -1,8 +1,11 @@
 """Older databases are brought up to date, newer ones refused, and a copy is kept."""
 
+import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 
 import recollect
@@ -78,3 +81,71 @@ def test_a_migration_that_fails_leaves_the_database_as_it_was(path: Path) -> Non
     assert "half" not in contents(path, "select name from sqlite_master")
     with recollect.open(path, embedder="none") as memory:
         assert everything(memory) == {"from before"}
+
+
+class TestFromTheFirstVersion:
+    """A database as the first version left it: memories whose two times were read one after the other."""
+
+    @pytest.fixture
+    def old(self, path: Path) -> Path:
+        first = dict(list(SQLITE.items())[:1])
+        SqliteStore(str(path), migrations=first).close()
+        database = apsw.Connection(str(path))
+        for number, (id, content, created) in enumerate(
+            (("first-one", "The port is 8080", 1_000_000_000), ("second-one", "The port is 9090", 2_000_000_000)), 1
+        ):
+            database.execute(
+                """
+                insert into memories(
+                    id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
+                values (?, 'default', ?, ?, 'semantic', 'project', 0.5, ?, ?, ?)
+                """,
+                (id, content, bytes([number]), created, created + 120, created + 120),
+            )
+        snapshot = {
+            "content": "The port is 8080",
+            "salience": 0.2,
+            "title": None,
+            "tags": [],
+            "updated_at": 1_000_000_120,
+        }
+        snapshot |= {"project": None, "sector": "semantic", "tier": "project", "kind": None, "source": None}
+        database.execute(
+            "insert into memory_history(rid, version, replaced_at, snapshot) values (1, 1, ?, ?)",
+            (3_000_000_000, json.dumps(snapshot | {"summary": None, "metadata": {}})),
+        )
+        database.close()
+        return path
+
+    def test_it_is_sound_and_found_by_every_word(self, old: Path) -> None:
+        with recollect.open(old, embedder="none") as memory:
+            assert memory.check().ok
+            assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
+
+    def test_what_was_not_dated_back_is_superseded_from_now_on(self, old: Path) -> None:
+        with recollect.open(old, embedder="none") as memory:
+            before = datetime.now(UTC)
+            memory.supersede("first-one", "second-one")
+
+            assert (memory.get("first-one").valid_until or before) > before
+            assert len(memory.search("port", as_of=before)) == 2
+
+    def test_the_salience_of_then_is_known(self, old: Path) -> None:
+        with recollect.open(old, embedder="none") as memory:
+            assert memory.get("first-one", as_of=2_500).salience == 0.2
+            assert memory.get("first-one").salience == 0.5
+
+    def test_what_a_process_of_that_version_still_adds_has_its_time(self, old: Path) -> None:
+        with recollect.open(old, embedder="none") as memory:
+            database = apsw.Connection(str(old))
+            database.execute(
+                """
+                insert into memories(
+                    id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
+                values ('late-one', 'default', 'late', x'09', 'semantic', 'project', 0.5, 5000000000, 5000000000, 0)
+                """
+            )
+            database.close()
+
+            assert len(memory.list(as_of=4_000)) == 2
+            assert len(memory.list(as_of=6_000)) == 3

@@ -7,7 +7,7 @@ import click
 
 from recollect.cli.app import Session
 from recollect.cli.options import given, json_option, print_json, session_option, style
-from recollect.present.render import memory_json, memory_line, printable
+from recollect.present.render import memory_json, memory_line, printable, record_json
 from recollect.records import Memory
 
 MOST_PINNED = 1000  # that are listed
@@ -50,8 +50,9 @@ def supersede_command(
 @click.option("--confidence", type=float, help="How sure that is (0..1; default 1).")
 @click.option("--said-by", metavar="WHO", help="Who says so.")
 @click.option("--undo", is_flag=True, help="Take it back.")
+@json_option
 @click.pass_obj
-def relate_command(session: Session, /, a: str, b: str, kind: str, undo: bool, **said: Any) -> None:
+def relate_command(session: Session, /, a: str, b: str, kind: str, undo: bool, as_json: bool, **said: Any) -> None:
     """
     Say what memory A has to do with memory B, in a word of your own: A KIND B.
 
@@ -65,10 +66,15 @@ def relate_command(session: Session, /, a: str, b: str, kind: str, undo: bool, *
     with session.open(embedder="none") as memory:
         if undo:
             memory.unrelate(a, b, kind)
-            click.echo(printable(f"Took back: {a} {kind} {b}"))
+            line, answer = f"Took back: {a} {kind} {b}", {"undone": {"source": a, "target": b, "kind": kind}}
         else:
             relation = memory.relate(a, b, kind, **given(said))
-            click.echo(printable(f"Noted: {relation.source[-8:]} {relation.kind} {relation.target[-8:]}"))
+            line = f"Noted: {relation.source[-8:]} {relation.kind} {relation.target[-8:]}"
+            answer = record_json(relation)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(printable(line))
 
 
 @click.command("reinforce")

@@ -63,10 +63,10 @@ class Core:
         """Filters as a caller gives them; a session may be named by a part of its id, but has to exist."""
         filter = inputs.search_filter(given, include_superseded=include_superseded)
         if filter.session is not None or filter.recalled is not None:
-            self._recorder.flush()
+            self._recorder.settle()
         if filter.session is None:
             return filter
-        return replace(filter, session=self._store.sessions.require(filter.session).id)
+        return replace(filter, session=self._store.sessions.whole_id(filter.session))
 
     @property
     def _decay(self) -> Decay:

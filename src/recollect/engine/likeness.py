@@ -7,15 +7,15 @@ from typing import Any
 
 from recollect import inputs
 from recollect.engine.core import Core, Moment, given_id
-from recollect.errors import EmbedderError, InvalidInput, StoreError
+from recollect.errors import EmbedderError, InvalidInput, RecollectError
 from recollect.life import Related
 from recollect.rank.duplicates import groups, resemblance
 from recollect.records import Filter, Memory, Near, Row
 from recollect.retrieve.query import parse
-from recollect.store.words import stems
+from recollect.store.words import segments, stems
 
 ALMOST_THE_SAME = 0.8  # share of their words that two texts have in common
-CANDIDATES = 5  # nearest memories compared word by word with a new one
+CANDIDATES = 20  # nearest memories compared word by word with a new one
 LOOKED_AT = 2000  # characters of a text that are asked for where there is no vector of it
 NEAR_TEXT = 200
 
@@ -54,7 +54,7 @@ class Likeness(Core):
         ids: list[str] = []
         words: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
         for id, project, text in self._store.texts(self._filter(filters, include_superseded=False)):
-            words.setdefault(project, []).append((len(ids), frozenset(stems(text))))
+            words.setdefault(project, []).append((len(ids), _words(text)))
             ids.append(id)
             if progress and len(ids) % 1000 == 0:
                 progress(len(ids))
@@ -77,15 +77,18 @@ class Likeness(Core):
         """A new memory with the older one that says almost the same, if there is one; merged if so wanted."""
         try:
             return self._compared(memory, way)
-        except StoreError:  # the new memory is kept; an error would ask for it once more
+        except RecollectError:  # the new memory is kept; an error would ask for it once more
             return memory
 
     def _compared(self, memory: Memory, way: str) -> Memory:
-        mine = frozenset(stems(memory.content))
-        scope = Filter(superseded=False, project=(memory.project,) if memory.project else ())
-        others = [other.memory() for other in self._alike(memory, CANDIDATES, scope)]
-        alike = [(resemblance(mine, frozenset(stems(other.content))), other) for other in others]
-        share, other = max(alike, key=lambda each: each[0], default=(0.0, None))
+        mine = _words(memory.content)
+        scope = replace(VALID, project=(memory.project,) if memory.project else ())
+        # By its words: almost the same text has almost the same, and no vectors need to be read for it.
+        others = [row.memory() for row in self._by_words(memory, CANDIDATES, scope)]
+        alike = [(resemblance(mine, _words(other.content)), other) for other in others]
+        share, other = max(
+            (each for each in alike if each[1].project == memory.project), key=lambda each: each[0], default=(0.0, None)
+        )
         if other is None or share < ALMOST_THE_SAME:
             return memory
         merged = way == "merge"
@@ -100,13 +103,25 @@ class Likeness(Core):
             vector = self._store.vector(memory.id, model, filter.as_of)
         except EmbedderError:
             vector = None
-        if vector is not None:
-            near = self._store.nearest(model, vector, filter, limit=limit + 1).matches
-            rows = self._store.rows([match.key for match in near], model, vector, filter.as_of)
-            rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
-        else:
-            words = parse(memory.content[:LOOKED_AT], "or")
-            found = self._store.match(words, filter, limit=limit + 1, page=limit, weights=self._profile.columns)
-            place = {match.key: at for at, match in enumerate(found.matches)}
-            rows = sorted(self._store.rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
-        return [row for row in rows if row.memory().id != memory.id][:limit]
+        if vector is None:
+            return self._by_words(memory, limit, filter)
+        near = self._store.nearest(model, vector, filter, limit=limit + 1).matches
+        rows = self._store.rows([match.key for match in near], model, vector, filter.as_of)
+        rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
+        return _others(rows, memory)[:limit]
+
+    def _by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
+        words = parse(memory.content[:LOOKED_AT], "or")
+        found = self._store.match(words, filter, limit=limit + 1, page=limit, weights=self._profile.columns)
+        place = {match.key: at for at, match in enumerate(found.matches)}
+        rows = sorted(self._store.rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
+        return _others(rows, memory)[:limit]
+
+
+def _others(rows: Sequence[Row], memory: Memory) -> list[Row]:
+    return [row for row in rows if row.memory().id != memory.id]
+
+
+def _words(text: str) -> frozenset[str]:
+    """The words of a text; of a script that puts no space between words, pairs of characters."""
+    return frozenset(stems(f"{text} {segments(text) or ''}"))

@@ -1,6 +1,6 @@
 """What memories live through: sessions, supersession, relations, facts, reinforcement, lenses."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -45,18 +45,18 @@ class Living(Core):
 
     def session(self, id: str) -> Session:
         """One session, by its id or a unique part of it."""
-        self._recorder.flush()
+        self._recorder.settle()
         return self._store.sessions.require(inputs.session_id(id))
 
     def sessions(self, *, project: str | None = None, active: bool | None = None, limit: int = 50) -> list[Session]:
         """Sessions, the latest first; `active` asks for those that have, or have not, ended."""
         inputs.whole_number(limit, "limit", 1, 1_000_000)
-        self._recorder.flush()
+        self._recorder.settle()
         return self._store.sessions.page(inputs.name(project, "project"), active, limit)
 
     def session_context(self, memory_id: str) -> SessionContext | None:
         """The session that used a memory last, and how; None where no session did."""
-        self._recorder.flush()
+        self._recorder.settle()
         return self._store.sessions.context(given_id(memory_id))
 
     # Supersession and relations
@@ -153,14 +153,19 @@ class Living(Core):
         limit: int = 50,
     ) -> list[Recall]:
         """What was asked with `record` on, and what came back, the latest first."""
-        self._recorder.flush()
+        self._recorder.settle()
         inputs.whole_number(limit, "limit", 1, 1_000_000)
         return self._store.recalls.page(
             None if memory is None else given_id(memory),
-            None if session is None else self._store.sessions.require(inputs.session_id(session)).id,
+            None if session is None else self._store.sessions.whole_id(inputs.session_id(session)),
             None if since is None else inputs.moment(since, "since"),
             limit,
         )
+
+    def clear_recalls(self, *, before: Moment | None = None) -> int:
+        """Drop the record of what was recalled, of before a time or all of it; what it reinforced stays so."""
+        self._recorder.flush()
+        return self._store.recalls.clear(None if before is None else inputs.moment(before, "before"))
 
     # Lenses
 
@@ -185,10 +190,11 @@ class Living(Core):
 
         `boosts` are factors by field and value, as {"tag": {"decision": 1.5}}; fields are sector, kind, tag and source.
         """
-        inputs.search_filter(filters)
+        plain = {field: _plain(value) for field, value in filters.items() if value is not None}
+        inputs.search_filter(plain)
         lens = Lens(
             inputs.required_name(name, "name"),
-            {field: _plain(value) for field, value in filters.items() if value is not None},
+            plain,
             _boosts(boosts or {}),
             None if recency is None else dict(recency),
             None if profile is None else options.profile(profile).name,
@@ -213,7 +219,9 @@ class Living(Core):
 
 def _plain(value: Any) -> Any:
     """A filter as JSON knows it. A phrase such as "last week" stays one, and is understood anew in each search."""
-    return value.isoformat() if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else value
 
 
 def _boosts(given: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

@@ -5,24 +5,25 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, overload
 
 from recollect import inputs
 from recollect.engine.core import Core, Moment, given_id
 from recollect.errors import InvalidInput
 from recollect.life import Lens, Recall, Recalled, Reinforcement, Timeline
-from recollect.present.hits import page
+from recollect.present.hits import PageOfHits, page
 from recollect.profiles import Profile
 from recollect.rank.fuse import rank
 from recollect.rank.lens import Boosts
-from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results
+from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
 from recollect.retrieve.candidates import Candidates, gather
-from recollect.retrieve.legs import Found
+from recollect.retrieve.legs import Found, candidates_wanted
 from recollect.retrieve.query import parse
 from recollect.retrieve.suggest import suggestion
 
+MOST_CANDIDATES = 10_000  # ranked for one page, however much its thresholds take away
 FOUND_LITTLE = 3  # hits by words; with fewer, a word may have been meant otherwise
 LOGGED = 50  # characters of a query
 
@@ -139,7 +140,7 @@ class Reading(Core):
         filter = self._filter(filters, include_superseded=include_superseded)
         session = None
         if record_session is not None:
-            session = self._store.sessions.require(inputs.session_id(record_session), open=True).id
+            session = self._store.sessions.whole_id(inputs.session_id(record_session), open=True)
         record = "log" if session and replaced.get("record") is None and settled.record == "off" else settled.record
         text = inputs.query_text(query)
         return _Asked(
@@ -157,14 +158,9 @@ class Reading(Core):
     def _answer(
         self, asked: _Asked, started: float, detail: str, include_facts: bool, facets: Sequence[str], explain: bool
     ) -> Results:
-        question, filter, profile = asked.question, asked.filter, asked.profile
-        found = self._legs.run(question, filter, asked.mode, profile, self._vectorizer) if question else Found()
-        profile = options.for_legs(profile, asked.mode, degraded=found.model is None)
+        question, filter = asked.question, asked.filter
+        found, gathered, answer = self._ranked(asked, asked.profile, detail, include_facts)
         legs_done = time.perf_counter()
-        gathered = gather(self._store, found, profile, asked.now, filter.as_of)
-        ranked = rank(gathered.candidates, profile, asked.now.timestamp(), asked.boosts)
-        model = found.model.name if found.model else None
-        answer = page(ranked, gathered, question, profile, model, detail=detail, include_facts=include_facts)
         counts = self._store.facets(asked.words, filter, _keys(gathered), facets) if facets else {}
         hidden = self._hidden(asked, found, gathered, len(answer.hits)) | dict(answer.hidden)
         ended = time.perf_counter()
@@ -172,7 +168,7 @@ class Reading(Core):
             hits=answer.hits,
             query=asked.query,
             mode=asked.mode,
-            profile=profile.name,
+            profile=asked.profile.name,
             took_ms=(ended - started) * 1000,
             degraded=found.degraded,
             suggestion=self._suggestion(asked, found),
@@ -182,6 +178,23 @@ class Reading(Core):
             detail=detail,
             lens=asked.lens.name or None,
         )
+
+    def _ranked(
+        self, asked: _Asked, profile: Profile, detail: str, include_facts: bool
+    ) -> tuple[Found, Candidates, PageOfHits]:
+        """What the legs find, ranked and cut; where thresholds took too much of it away, once more with more of it."""
+        question, filter = asked.question, asked.filter
+        found = self._legs.run(question, filter, asked.mode, profile, self._vectorizer) if question else Found()
+        settled = options.for_legs(profile, asked.mode, degraded=found.model is None)
+        gathered = gather(self._store, found, settled, asked.now, filter.as_of)
+        ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.boosts)
+        model = found.model.name if found.model else None
+        answer = page(ranked, gathered, question, settled, model, detail=detail, include_facts=include_facts)
+        wanted = candidates_wanted(profile)
+        more = max(len(found.keyword), len(found.vector)) >= wanted
+        if len(answer.hits) < profile.limit and answer.hidden and more and wanted < MOST_CANDIDATES:
+            return self._ranked(asked, replace(profile, least_candidates=wanted * 4), detail, include_facts)
+        return found, gathered, answer
 
     def _hidden(self, asked: _Asked, found: Found, gathered: Candidates, hits: int) -> dict[str, int]:
         """What was held back. Filters are asked only where the page has room for more: it has to be explainable."""
@@ -228,7 +241,7 @@ class Reading(Core):
     def get(self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memory | Memories:
         """One memory by its id, or several in the order asked, naming those not found; `as_of` a time, as they were."""
         moment = None if as_of is None else inputs.last_moment(as_of, "as_of")
-        self._recorder.flush()
+        self._recorder.settle()
         if isinstance(ids, str):
             return self._one(given_id(ids), moment)
         if not isinstance(ids, list | tuple):
@@ -256,7 +269,7 @@ class Reading(Core):
         """
         inputs.whole_number(limit, "limit", 1, 1_000_000_000)
         wanted, filter = inputs.detail(detail), self._filter(filters, include_superseded=include_superseded)
-        self._recorder.flush()
+        self._recorder.settle()
         found = self._store.page(filter, limit=limit, cursor=cursor, deleted=deleted)
         return Page(tuple(self._shown(memory, wanted, filter.as_of) for memory in found), found.cursor)
 
@@ -288,8 +301,8 @@ class Reading(Core):
         if start is not None:
             filter = replace(filter, since=inputs.moment(start, "start"))
         if end is not None:
-            filter = replace(filter, until=inputs.last_moment(end, "end") + timedelta(microseconds=1))
-        self._recorder.flush()
+            filter = replace(filter, until=inputs.end(end, "end"))
+        self._recorder.settle()
         if anchor is not None and query is not None:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")
         if query is not None:
@@ -322,7 +335,14 @@ def _recall(asked: _Asked, results: Results) -> Recall:
         for place, hit in enumerate(results, 1)
     )
     return Recall(
-        asked.query, datetime.now(UTC), asked.mode, results.profile, results.lens, asked.session, tuple(memories)
+        new_id(),
+        asked.query,
+        datetime.now(UTC),
+        asked.mode,
+        results.profile,
+        results.lens,
+        asked.session,
+        tuple(memories),
     )
 
 

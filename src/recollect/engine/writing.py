@@ -148,7 +148,7 @@ class Writing(Likeness):
 
     def stats(self) -> Stats:
         """How much there is, of what, and which model's vectors are compared."""
-        self._recorder.flush()
+        self._recorder.settle()
         return self._store.stats(self._vectorizer.model_name)
 
     def check(self, repair: bool = False) -> Report:

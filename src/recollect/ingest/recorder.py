@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import sys
 import threading
 from collections import deque
 from weakref import WeakSet
@@ -11,6 +12,7 @@ from recollect.life import Recall, Reinforcement
 from recollect.store.base import Recalls
 
 BATCH_DELAY = 0.05  # seconds a first recall waits for others to be written with it
+PATIENCE = 0.2  # seconds a reader waits for recalls to be written
 IDLE = 5.0  # seconds without work after which the thread ends
 MOST_WAITING = 10_000
 
@@ -27,6 +29,7 @@ class Recorder:
 
     def __init__(self, recalls: Recalls) -> None:
         self._recalls = recalls
+        self._closed = False
         self.lost = 0
         self.after_fork()
         renew_after_fork(self)
@@ -38,7 +41,11 @@ class Recorder:
         self._work = threading.Condition()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self._busy = self._urgent = False
+        if "multiprocessing.util" in sys.modules:  # its children end without atexit
+            from multiprocessing.util import Finalize
+
+            Finalize(self, self.flush, exitpriority=0)
 
     def put(self, recall: Recall, reinforcement: Reinforcement) -> None:
         """Have a recall written soon."""
@@ -48,9 +55,25 @@ class Recorder:
                 return
             self._waiting.append((recall, reinforcement))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="recollect-recalls", daemon=True)
-                self._thread.start()
-            self._work.notify()
+                self._start()
+            self._work.notify_all()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="recollect-recalls", daemon=True)
+        try:
+            thread.start()
+            self._thread = thread
+        except RuntimeError as exc:  # the system has no thread to give; closing writes what waits
+            _log.warning("recalls wait to be written: %s", exc)
+
+    def settle(self) -> None:
+        """Before something is read that recalls have a part in: wait a little for them, not for whoever else writes."""
+        with self._work:
+            if not self._waiting and not self._busy:
+                return
+            self._urgent = True
+            self._work.notify_all()
+            self._work.wait_for(lambda: not self._waiting and not self._busy, timeout=PATIENCE)
 
     def flush(self) -> None:
         """Write what waits, and wait for what is being written."""
@@ -58,6 +81,7 @@ class Recorder:
             with self._work:
                 batch = list(self._waiting)
                 self._waiting.clear()
+                self._busy, self._urgent = bool(batch), False
             if not batch:
                 return
             try:
@@ -65,6 +89,9 @@ class Recorder:
             except Exception as exc:  # whatever it is: the answer was given, and nobody is there to be told
                 self.lost += len(batch)
                 _log.warning("%d recalls could not be written: %s", len(batch), exc)
+            with self._work:
+                self._busy = False
+                self._work.notify_all()
 
     def close(self) -> None:
         self.flush()
@@ -79,7 +106,7 @@ class Recorder:
                 if not self._waiting:
                     self._thread = None
                     return
-                self._work.wait_for(lambda: self._closed, timeout=BATCH_DELAY)
+                self._work.wait_for(lambda: self._closed or self._urgent, timeout=BATCH_DELAY)
             self.flush()
 
 

@@ -68,7 +68,7 @@ class Legs:
             threads.shutdown()
 
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> Found:
-        limit = max(profile.limit * profile.overfetch, profile.least_candidates)
+        limit = candidates_wanted(profile)
 
         def keyword(asked: Query = query) -> Words:
             match = partial(self._store.match, asked, filter, limit=limit, page=profile.limit, weights=profile.columns)
@@ -122,6 +122,11 @@ class Legs:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(KEYWORD_THREADS, "recollect-keyword")
             return self._threads.submit(work)
+
+
+def candidates_wanted(profile: Profile) -> int:
+    """How many each leg is asked for."""
+    return max(profile.limit * profile.overfetch, profile.least_candidates)
 
 
 def _by_words(words: Words, degraded: str | None = None) -> Found:

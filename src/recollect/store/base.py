@@ -70,7 +70,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the keyword leg found, and the words of the question that stand in no memory at all."""
+    """What the keyword leg found, and the words of the question that may stand in no memory."""
 
     matches: list[Match]
     strange: tuple[str, ...] = ()
@@ -107,8 +107,6 @@ class Strength(Protocol):
 
     def remove_fact(self, id: str) -> Fact: ...
 
-    def find_fact(self, id: str) -> Fact | None: ...
-
 
 class Sessions(Protocol):
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session: ...
@@ -119,7 +117,9 @@ class Sessions(Protocol):
 
     def page(self, project: str | None, active: bool | None, limit: int) -> list[Session]: ...
 
-    def require(self, id: str, *, open: bool = False) -> Session: ...
+    def whole_id(self, id: str, *, open: bool = False) -> str: ...
+
+    def require(self, id: str) -> Session: ...
 
     def context(self, id: str) -> SessionContext | None: ...
 
@@ -130,6 +130,8 @@ class Recalls(Protocol):
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None: ...
 
     def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]: ...
+
+    def clear(self, before: datetime | None) -> int: ...
 
 
 class Lenses(Protocol):

@@ -163,6 +163,7 @@ class SqliteStore:
                 | {
                     "rid": rid,
                     "now": now,
+                    "same_salience": new["salience"] == memory.salience,
                     "content_hash": content_hash(new["content"]),
                     "tags": _json(new["tags"]),
                     "metadata": _json(new["metadata"]),
@@ -181,7 +182,7 @@ class SqliteStore:
             merged = [self._ids.require(connection, id) for id in others]
             for other in merged:
                 replace_by(connection, other, kept, None, "merge", now)
-                take_facts(connection, kept[0], other[1].facts)
+                take_facts(connection, kept[0], other[1].facts, stamp)
             tags = dict.fromkeys([*kept[1].tags, *(tag for _, memory in merged for tag in memory.tags)])
             self._update(connection, *kept, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
             if any(memory.pinned for _, memory in merged) and not kept[1].pinned:
@@ -232,7 +233,7 @@ class SqliteStore:
             )
             erase(connection, [rid for (rid,) in forgotten])
             drop_deleted_words(connection)
-        wipe(self._pool)
+        wipe(self._pool, self._migrations)
         return len(forgotten)
 
     # Reading
@@ -420,7 +421,8 @@ TEXTS_AT_ONCE = 1000
 _UPDATE = f"""
     update memories
     set {", ".join(f"{field} = :{field}" for field in UPDATABLE)},
-        content_hash = :content_hash, segments = :segments, updated_at = :now
+        content_hash = :content_hash, segments = :segments, updated_at = :now,
+        reinforced_at = iif(:same_salience, reinforced_at, :now)
     where rid = :rid
 """
 _AMONG = "m.rid in (select value from json_each(:keys))"

@@ -1,8 +1,7 @@
 """Erasing for good: from every table, every index, every page of the file, and every copy of it."""
 
-import glob
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import apsw
@@ -27,7 +26,7 @@ def drop_deleted_words(connection: apsw.Connection) -> None:
         connection.execute(f"insert into {index}({index}) values ('optimize')")
 
 
-def wipe(pool: Pool) -> None:
+def wipe(pool: Pool, migrations: Iterable[str]) -> None:
     """
     Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left.
 
@@ -44,5 +43,6 @@ def wipe(pool: Pool) -> None:
                 raise apsw.BusyError("a reader holds the write-ahead log")
 
         pool.patiently(checkpoint)
-    for copy in Path(pool.path).parent.glob(f"{glob.escape(Path(pool.path).name)}.before-*"):
-        copy.unlink(missing_ok=True)
+    for name in migrations:
+        for copy in (f"{pool.path}.before-{name}", f"{pool.path}.before-{name}.part"):
+            Path(copy).unlink(missing_ok=True)

@@ -94,7 +94,9 @@ class KeywordLeg:
         if filter.as_of is not None:
             found += sqlite_past.matches(connection, self.namespace, filter, search.wanted(raw), weights)
             found = sorted(found, key=lambda match: (not match.whole, -match.score, match.key))[:limit]
-        return Words(found, tuple(atom.text for atom, count in search.counts.items() if not count))
+        # Where there are other namespaces, the index cannot tell which words are strange to this one.
+        strange = (atom.text for atom, count in search.counts.items() if not count or search.company)
+        return Words(found, tuple(strange))
 
     def _raw(self, connection: apsw.Connection, expression: str, search: "Search") -> list[Match] | None:
         """What an expression in the index's own syntax finds; None where it is none."""
@@ -104,7 +106,7 @@ class KeywordLeg:
         raw = replace(search, all_needed=True, whole=False, literals=(), spare=[], part=None)
         self._survey.look(connection, raw)
         raw.expressions = [_raw_expression(expression)]
-        search.rows, search.counts, search.worth = raw.rows, raw.counts, raw.worth
+        search.rows, search.counts, search.worth, search.company = raw.rows, raw.counts, raw.worth, raw.company
         try:
             return _run(connection, raw)
         except apsw.SQLError:
@@ -155,6 +157,7 @@ class Search:
     guard: str | None = None
     few: bool = False  # the filter lets so few memories through that they are the guard
     alone: bool = False  # no filter, and no other namespace: every row of the index may be found
+    company: bool = False  # the index holds other namespaces, too
     hides_superseded: bool = False
     hidden: str | None = None  # which rows are not to be found
     rows: int = 0
@@ -207,6 +210,7 @@ class _Survey:
         search.rows, search.counts = rows, counts
         if rows > (SMALL_STORE if search.where else PARTS_UP_TO):
             search.part = None
+        search.company = bool(others)
         search.alone = not others and not search.where
         search.worth = {atom: worth(count, rows) for atom, count in counts.items()}
         search.whole = search.whole and 1 < len(counts) <= MOST_WORDS_ALL

@@ -92,7 +92,12 @@ def held_back(
         return {}
     source, more = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
-    found = f"(select rid, by_words from ({source}) limit {MOST_HELD_BACK}) found"
+    found = f"""(
+        select f.rid, f.by_words
+        from ({source}) f cross join memories n on n.rid = f.rid
+        where n.namespace = :namespace
+        limit {MOST_HELD_BACK}) found
+    """
     sql = f"""
         select {f"case {failed} end" if failed else "null"} as filter, count(*)
         from {found} cross join {THEN if then else NOW} on m.rid = found.rid

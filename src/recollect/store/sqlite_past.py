@@ -20,17 +20,23 @@ from recollect.store.sqlite_rows import THEN
 K1 = 1.2  # of BM25, as FTS5 has it
 
 _CHANGED = f"""(
-    select rid from memory_history where replaced_at > :as_of
-    union
-    select rid from facts where created_at > :as_of) c
+    select distinct rid from (
+        select rid from memory_history indexed by memory_history_by_time where replaced_at > :as_of
+        union all
+        select rid from facts indexed by facts_by_time where created_at > :as_of)) c
     cross join {THEN} on m.rid = c.rid
 """
 VECTOR = "(select v.vector from vectors v where v.rid = m.rid and v.model = {model})"
-# The vector of what it said then: that of the version that was replaced next, or its own where the text is the same.
+# The vector of what it said then: that of a version with the same text, or its own where the text has not changed.
 VECTOR_THEN = f"""
     case when m.reworded then (
-        select o.vector from old_vectors o
-        where o.rid = m.rid and o.version >= m.version and o.model = {{model}} order by o.version limit 1)
+        select o.vector
+        from old_vectors o
+        join memory_history t on t.rid = o.rid and t.version = o.version
+        where o.rid = m.rid and o.version >= m.version and o.model = {{model}}
+          and t.snapshot ->> 'content' = m.content and t.snapshot ->> 'title' is m.title
+        order by o.version
+        limit 1)
     else {VECTOR} end
 """
 _FACTS = "(select group_concat(f.text, char(10)) from facts f where f.rid = m.rid and f.created_at <= :as_of)"

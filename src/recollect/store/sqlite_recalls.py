@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import apsw
@@ -28,19 +28,19 @@ class Recalls:
                 self._record(connection, recall, reinforcement)
 
     def _record(self, connection: apsw.Connection, recall: Recall, reinforcement: Reinforcement) -> None:
-        stamp = to_micros(recall.at)
+        stamp = to_micros(datetime.now(UTC))  # when it is written: what was reinforced in between came before
         number, sid = value(
             connection,
             """
-            insert into recalls(namespace, at, query, mode, profile, lens, sid)
+            insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
             values (
-                :namespace, :at, :query, :mode, :profile, :lens,
+                :id, :namespace, :at, :query, :mode, :profile, :lens,
                 (select sid from sessions where namespace = :namespace and id = :session and ended_at is null))
             returning recall, sid
             """,
-            {"namespace": self._ids.namespace, "at": stamp, "query": recall.query, "mode": recall.mode,
-             "profile": recall.profile, "lens": recall.lens, "session": recall.session},
-        )  # fmt: skip
+            {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}
+            | {"namespace": self._ids.namespace, "at": to_micros(recall.at)},
+        )
         connection.executemany(
             """
             insert into recalled(recall, place, rid, score, relevance, facts)
@@ -52,12 +52,14 @@ class Recalls:
             ],
         )
         keys = [rid for (rid,) in fetch(connection, "select rid from recalled where recall = ?", (number,))]
+        if len(keys) < len(recall.memories):  # one was erased meanwhile, and may not come back by way of the question
+            connection.execute("update recalls set query = null where recall = ?", (number,))
         connection.execute(
             """
             update memories set access_count = access_count + 1, accessed_at = max(coalesce(accessed_at, 0), :at)
             where rid in (select value from json_each(:keys))
             """,
-            {"at": stamp, "keys": json.dumps(keys)},
+            {"at": to_micros(recall.at), "keys": json.dumps(keys)},
         )
         if reinforcement.share:
             strengthen(connection, keys, reinforcement.share, stamp, reinforcement.decay.sectors)
@@ -80,7 +82,7 @@ class Recalls:
             rows = fetch(
                 connection,
                 f"""
-                select r.query, r.at, r.mode, r.profile, r.lens, s.id, (
+                select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, (
                     select json_group_array(json_array(m.id, h.place, h.score, h.relevance, json(h.facts)))
                     from (select * from recalled where recall = r.recall order by place) h
                     join memories m on m.rid = h.rid)
@@ -93,6 +95,15 @@ class Recalls:
                 values,
             )
         return [_recall(row) for row in rows]
+
+    def clear(self, before: datetime | None) -> int:
+        """Drop what was recalled before a time."""
+        with self._pool.writing() as connection:
+            connection.execute(
+                "delete from recalls where namespace = ? and at < ?",
+                (self._ids.namespace, to_micros(before) if before else 1 << 62),
+            )
+            return connection.changes()
 
 
 class Lenses:
@@ -136,9 +147,9 @@ def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
 
 
 def _recall(row: Sequence[Any]) -> Recall:
-    query, at, mode, profile, lens, session, memories = row
+    id, query, at, mode, profile, lens, session, memories = row
     found = tuple(
         Recalled(id, place, score, relevance, tuple(facts))
         for id, place, score, relevance, facts in json.loads(memories)
     )
-    return Recall(query, from_micros(at), mode, profile, lens, session, found)
+    return Recall(id, query, from_micros(at), mode, profile, lens, session, found)

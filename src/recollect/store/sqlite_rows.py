@@ -12,8 +12,7 @@ LONGEST_CHAIN = 100_000  # of memories that replaced one another
 
 NOW = "memories m"
 
-# Every memory that is not forgotten as it was at `:as_of`: the text of the version that was replaced after it, if any.
-# `changed` says that the indexes, which know the present alone, cannot be asked about it.
+# Every memory as it was at `:as_of`: with the text of the version that was replaced after it, if any.
 _TEXTS = ("project", "content", "sector", "tier", "kind", "source", "title", "summary")
 THEN = f"""(
     select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at,
@@ -43,10 +42,6 @@ def columns(*, then: bool = False) -> str:
         ({_facts(then)}), ({_ORIGIN}), case when m.valid_until is not null then ({_successor(then)}) end,
         ({_related(then)})
     """
-
-
-def facts_column(*, then: bool = False) -> str:
-    return f"({_facts(then)})"
 
 
 def _facts(then: bool) -> str:

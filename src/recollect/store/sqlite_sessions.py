@@ -13,6 +13,8 @@ from recollect.store.sqlite_filter import from_micros, to_micros
 from recollect.store.sqlite_ids import SHORTEST_ID, Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
 
+UUID = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # the form of the ids we make, for glob
+
 _COLUMNS = """
     s.id, s.namespace, s.project, s.started_at, s.ended_at, s.summary,
     (select count(distinct u.rid) from session_memories u join memories m on m.rid = u.rid
@@ -54,7 +56,7 @@ class Sessions:
 
     def summarise(self, id: str, summary: str | None) -> Session:
         with self._pool.writing() as connection:
-            sid, _ = _find(connection, self._ids.namespace, id)
+            sid = _find(connection, self._ids.namespace, id)[0]
             connection.execute("update sessions set summary = ? where sid = ?", (summary, sid))
             return self._row(connection, sid)
 
@@ -71,13 +73,18 @@ class Sessions:
         with self._pool.reading() as connection:
             return [_session(row) for row in fetch(connection, sql, values)]
 
-    def require(self, id: str, *, open: bool = False) -> Session:
-        """The session with this id, or a unique part of it; an error where there is none, or it has to be open."""
+    def whole_id(self, id: str, *, open: bool = False) -> str:
+        """The id that a part of it names; an error where there is none, or it has to be open."""
         with self._pool.reading() as connection:
-            _, session = _find(connection, self._ids.namespace, id)
-        if open and session.ended_at is not None:
-            raise _ended(session)
-        return session
+            _, whole, ended_at = _find(connection, self._ids.namespace, id)
+        if open and ended_at is not None:
+            raise _ended(whole, from_micros(ended_at))
+        return whole
+
+    def require(self, id: str) -> Session:
+        """The session with this id, or a unique part of it."""
+        with self._pool.reading() as connection:
+            return self._row(connection, _find(connection, self._ids.namespace, id)[0])
 
     def context(self, id: str) -> SessionContext | None:
         """The session that used a memory last."""
@@ -113,25 +120,30 @@ class Sessions:
 
 def open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
     """The key of a session in which something is about to happen: it has to exist, and not be over."""
-    sid, session = _find(connection, namespace, id)
-    if session.ended_at is not None:
-        raise _ended(session)
+    sid, whole, ended_at = _find(connection, namespace, id)
+    if ended_at is not None:
+        raise _ended(whole, from_micros(ended_at))
     return sid
 
 
-def _find(connection: apsw.Connection, namespace: str, id: str) -> tuple[int, Session]:
-    """A session by its id, or by a part that only one has, and its key."""
-    select = f"select s.sid, {_COLUMNS} from sessions s where s.namespace = :namespace and "
-    values = {"namespace": namespace, "id": id}
-    rows = fetch(connection, f"{select} s.id = :id", values)
+def _find(connection: apsw.Connection, namespace: str, id: str) -> tuple[int, str, int | None]:
+    """
+    A session by its id, or by a part that only one has: its key, its id, and when it ended.
+
+    Only of ids that we made a part will do: session-1 is no part of session-10.
+    """
+    select = "select sid, id, ended_at from sessions where namespace = :namespace and"
+    values = {"namespace": namespace, "id": id, "ours": UUID}
+    rows = fetch(connection, f"{select} id = :id", values)
     if not rows and len(id) >= SHORTEST_ID:
-        part = "(substr(s.id, 1, length(:id)) = :id or substr(s.id, -length(:id)) = :id) limit 5"
-        rows = fetch(connection, select + part, values)
+        part = "(substr(id, 1, length(:id)) = :id or substr(id, -length(:id)) = :id)"
+        rows = fetch(connection, f"{select} id glob :ours and {part} limit 5", values)
     if len(rows) > 1:
         raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
     if not rows:
         raise NotFound(f"no session has the id {id!r}; `recollect session list` shows them, `session start` begins one")
-    return rows[0][0], _session(rows[0][1:])
+    sid, whole, ended_at = rows[0]
+    return sid, whole, ended_at
 
 
 def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
@@ -146,8 +158,8 @@ def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str,
     )
 
 
-def _ended(session: Session) -> InvalidInput:
-    return InvalidInput(f"session {session.id} ended on {session.ended_at:%Y-%m-%d at %H:%M} UTC; start a new one")
+def _ended(id: str, at: datetime) -> InvalidInput:
+    return InvalidInput(f"session {id} ended on {at:%Y-%m-%d at %H:%M} UTC; start a new one to go on")
 
 
 def _session(row: Sequence[Any]) -> Session:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import apsw
 
@@ -10,14 +11,13 @@ from recollect.errors import Ambiguous, NotFound
 from recollect.life import Decay
 from recollect.records import Fact, FactDraft, Memory, new_id
 from recollect.store.sqlite_filter import to_micros
-from recollect.store.sqlite_ids import Ids
+from recollect.store.sqlite_ids import SHORTEST_ID, Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_rows import fact_of
 from recollect.store.sqlite_sessions import link, open_session
 from recollect.store.words import segments
 
 DAY = 86_400e6  # microseconds
-_ABOUT = ("kind", "subject", "predicate", "object", "decay_rate")
 _AMONG = "rid in (select value from json_each(:keys))"
 _FACT = (
     "f.id, f.text, f.kind, f.subject, f.predicate, f.object, f.confidence, f.decay_rate, f.created_at, f.reinforced_at"
@@ -41,8 +41,8 @@ class Strength:
             rid, memory = self._ids.require(connection, id)
             strengthen(connection, [rid], share, stamp, decay.sectors)
             if share > 0:
-                for fact in memory.facts:
-                    self._rebase(connection, fact, share, now, decay.facts)
+                for key, fact in self._facts(connection, "f.rid = :rid", {"rid": rid}):
+                    self._rebase(connection, key, fact, share, now, decay.facts)
             if session is not None:
                 link(connection, open_session(connection, self._ids.namespace, session), [rid], "reinforced", stamp)
             return self._ids.require(connection, memory.id)[1]
@@ -65,51 +65,51 @@ class Strength:
 
     def reinforce_fact(self, id: str, share: float, now: datetime, rates: Mapping[str, float]) -> Fact:
         with self._pool.writing() as connection:
-            fact = self._fact(connection, id)
-            self._rebase(connection, fact, share, now, rates)
-            return self._fact(connection, fact.id)
+            key, fact = self._fact(connection, id)
+            self._rebase(connection, key, fact, share, now, rates)
+            return self._fact(connection, fact.id)[1]
 
     def remove_fact(self, id: str) -> Fact:
         with self._pool.writing() as connection:
-            fact = self._fact(connection, id)
-            rid = value(connection, "delete from facts where id = ? returning rid", (fact.id,))
+            key, fact = self._fact(connection, id)
+            rid = value(connection, "delete from facts where fact = ? returning rid", (key,))
             index_facts(connection, rid)
             return fact
 
-    def find_fact(self, id: str) -> Fact | None:
-        with self._pool.reading() as connection:
-            return self._find_fact(connection, id)
-
-    def _fact(self, connection: apsw.Connection, id: str) -> Fact:
-        found = self._find_fact(connection, id)
-        if found is None:
-            raise NotFound(f"no fact has the id {id!r}; `recollect fact list MEMORY` shows the facts of a memory")
-        return found
-
-    def _find_fact(self, connection: apsw.Connection, id: str) -> Fact | None:
-        """By the whole id, or by a beginning or ending that is enough to name it."""
-        sql = f"""
-            select m.id, {_FACT}
-            from facts f
-            join memories m on m.rid = f.rid
-            where m.namespace = :namespace and m.deleted_at is null and {{}}
-            limit 5
-        """
-        values = {"namespace": self._ids.namespace, "id": id}
-        rows = fetch(connection, sql.format("f.id = :id"), values)
-        if not rows and len(id) >= 6:
+    def _fact(self, connection: apsw.Connection, id: str) -> tuple[int, Fact]:
+        """By the whole id, or by a beginning or ending that is enough to name it; and its key."""
+        found = self._facts(connection, "f.id = :id", {"id": id})
+        if not found and len(id) >= SHORTEST_ID:
             part = "(substr(f.id, 1, length(:id)) = :id or substr(f.id, -length(:id)) = :id)"
-            rows = fetch(connection, sql.format(part), values)
-        if len(rows) > 1:
-            raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
-        return fact_of(rows[0][0], rows[0][1:]) if rows else None
+            found = self._facts(connection, part, {"id": id})
+        if len(found) > 1:
+            raise Ambiguous(
+                f"{id!r} could be {', '.join(fact.id for _, fact in found)}: give more characters of the id"
+            )
+        if not found:
+            raise NotFound(f"no fact has the id {id!r}; `recollect fact list MEMORY` shows the facts of a memory")
+        return found[0]
+
+    def _facts(self, connection: apsw.Connection, which: str, values: Mapping[str, Any]) -> list[tuple[int, Fact]]:
+        rows = fetch(
+            connection,
+            f"""
+            select f.fact, m.id, {_FACT}
+            from facts f
+            cross join memories m on m.rid = f.rid
+            where {which} and m.namespace = :namespace and m.deleted_at is null
+            order by f.fact
+            """,
+            {**values, "namespace": self._ids.namespace},
+        )
+        return [(key, fact_of(memory, row)) for key, memory, *row in rows]
 
     def _rebase(
-        self, connection: apsw.Connection, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
+        self, connection: apsw.Connection, key: int, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
     ) -> None:
         """Value and time together: what was lost until now is not won back, and what is left decays from now on."""
         left = fact.confidence_at(now, rates)
-        _set_confidence(connection, fact.id, left + share * (1 - left), to_micros(now))
+        _set_confidence(connection, key, left + share * (1 - left), to_micros(now))
 
 
 def strengthen(
@@ -142,12 +142,9 @@ def keep_strength(connection: apsw.Connection, keys: Sequence[int], now: int) ->
 
 def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft], now: int) -> None:
     for draft in drafts:
-        known = value(connection, "select id from facts where rid = ? and text = ?", (rid, draft.text))
+        known = value(connection, "select fact from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
-            _set_confidence(connection, known, draft.confidence, now)
-            said = {name: given for name in _ABOUT if (given := getattr(draft, name)) is not None}
-            for name, given in said.items():
-                connection.execute(f"update facts set {name} = ? where id = ?", (given, known))
+            _said_again(connection, known, draft, now)
             continue
         connection.execute(
             """
@@ -156,14 +153,15 @@ def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft]
             values (
                 :id, :rid, :text, :kind, :subject, :predicate, :object, :confidence, :decay_rate, :now, :now)
             """,
-            {name: getattr(draft, name) for name in draft.__slots__} | {"rid": rid, "now": now},
+            {name: getattr(draft, name) for name in draft.__slots__}
+            | {"rid": rid, "now": now, "confidence": 1.0 if draft.confidence is None else draft.confidence},
         )
     if drafts:
         index_facts(connection, rid)
 
 
-def take_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact]) -> None:
-    """Facts of another memory that this one has not, as sure as they are and since when."""
+def take_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
+    """Facts of another memory that this one has not: its own from now on, as sure as they are."""
     connection.executemany(
         """
         insert or ignore into facts(
@@ -173,7 +171,7 @@ def take_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact]) -> 
         [
             (
                 new_id(), rid, fact.text, fact.kind, fact.subject, fact.predicate, fact.object, fact.confidence,
-                fact.decay_rate, to_micros(fact.created_at), to_micros(fact.reinforced_at),
+                fact.decay_rate, now, to_micros(fact.reinforced_at),
             )
             for fact in facts
         ],
@@ -190,15 +188,23 @@ def index_facts(connection: apsw.Connection, rid: int) -> None:
     )
 
 
-def _set_confidence(connection: apsw.Connection, id: str, confidence: float, now: int) -> None:
+def _said_again(connection: apsw.Connection, key: int, draft: FactDraft, now: int) -> None:
+    """A fact that is there takes on a confidence that is given, and what nobody had said of it yet."""
+    if draft.confidence is not None:
+        _set_confidence(connection, key, draft.confidence, now)
+    for name in ("kind", "subject", "predicate", "object", "decay_rate"):
+        connection.execute(f"update facts set {name} = coalesce({name}, ?) where fact = ?", (getattr(draft, name), key))
+
+
+def _set_confidence(connection: apsw.Connection, key: int, confidence: float, now: int) -> None:
     connection.execute(
         """
         insert into fact_history(fact, replaced_at, confidence, reinforced_at)
-        select fact, :now, confidence, reinforced_at from facts where id = :id
+        select fact, :now, confidence, reinforced_at from facts where fact = :key
         """,
-        {"now": now, "id": id},
+        {"now": now, "key": key},
     )
     connection.execute(
-        "update facts set confidence = :confidence, reinforced_at = :now where id = :id",
-        {"confidence": min(1.0, confidence), "now": now, "id": id},
+        "update facts set confidence = :confidence, reinforced_at = :now where fact = :key",
+        {"confidence": min(1.0, confidence), "now": now, "key": key},
     )

@@ -10,12 +10,18 @@ alter table memories add column accessed_at integer;
 
 update memories set recorded_at = coalesce(
   (select h.snapshot ->> 'updated_at' from memory_history h where h.rid = memories.rid and h.version = 1), updated_at);
+-- Both times were read from the clock one after the other; what was not dated back was written down as it happened.
+update memories set recorded_at = created_at where recorded_at - created_at between 0 and 1000000;
+-- A process of the version before may still be at work while this runs.
+create trigger memories_recorded after insert on memories when new.recorded_at = 0 begin
+  update memories set recorded_at = new.updated_at where rid = new.rid;
+end;
 
 drop index memories_scope;
 create index memories_scope on memories(
   namespace, project, sector, tier, kind, source, created_at, salience, valid_until) where deleted_at is null;
 create index memories_superseded on memories(namespace) where valid_until is not null and deleted_at is null;
-create index memories_pinned on memories(namespace) where pinned <> 0 and deleted_at is null;
+create index memories_pinned on memories(namespace) where pinned = 1 and deleted_at is null;
 
 -- Full text again, with the facts.
 
@@ -106,6 +112,11 @@ create table strength_history (
   pinned integer not null
 ) strict;
 create index strength_history_by_memory on strength_history(rid, replaced_at);
+insert into strength_history(rid, replaced_at, salience, reinforced_at, pinned)
+  select h.rid, h.replaced_at, h.snapshot ->> 'salience', m.reinforced_at, 0
+  from memory_history h
+  join memories m on m.rid = h.rid
+  order by h.rid, h.version;
 
 -- Relations: what one memory says of another, since when, and until when it was held to be so.
 
@@ -131,7 +142,7 @@ when new.kind = 'supersedes' and new.valid_until is null begin
   update memories set valid_until = new.valid_from where rid = new.target;
 end;
 create trigger relations_change after update of valid_from, valid_until on relations
-when new.kind = 'supersedes' begin
+when new.kind = 'supersedes' and (old.valid_until is null or new.valid_until is null) begin
   update memories set valid_until = iif(new.valid_until is null, new.valid_from, null) where rid = new.target;
 end;
 create trigger relations_gone after delete on relations
@@ -143,7 +154,7 @@ end;
 
 create table facts (
   fact integer primary key autoincrement,
-  id text not null unique,
+  id text not null,
   rid integer not null references memories(rid) on delete cascade,
   text text not null check (length(text) > 0),
   kind text,
@@ -156,6 +167,7 @@ create table facts (
   reinforced_at integer not null,
   unique (rid, text)
 ) strict;
+create index facts_by_id on facts(id);
 create index facts_by_kind on facts(kind, rid);
 create index facts_by_time on facts(created_at, rid);
 
@@ -196,13 +208,15 @@ create index session_memories_by_session on session_memories(sid, rid);
 
 create table recalls (
   recall integer primary key autoincrement,
+  id text not null,
   namespace text not null,
   at integer not null,
   query text,  -- null: erased with a memory it found
   mode text not null,
   profile text not null,
   lens text,
-  sid integer references sessions(sid) on delete set null
+  sid integer references sessions(sid) on delete set null,
+  unique (namespace, id)
 ) strict;
 create index recalls_by_time on recalls(namespace, at, recall);
 create index recalls_by_session on recalls(sid) where sid is not null;
