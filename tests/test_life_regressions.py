@@ -1,11 +1,22 @@
 """What a first user of the new calls ran into."""
 
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 import recollect
+from conftest import HashingEmbedder
 from recollect import Ambiguous, InvalidInput, NotFound, Recollect
+from recollect.life import Recall, Recalled, Reinforcement
+from recollect.profiles import PROFILES, SECTOR_DECAY
+from recollect.retrieve import options
+from statements import watched
 
 
 def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Recollect) -> None:
@@ -148,3 +159,207 @@ def test_it_can_be_told_what_a_memory_replaced(memory: Recollect) -> None:
 
     assert [memory_.id for memory_ in memory.replaced(third.id)] == [second.id]
     assert memory.replaced(first.id) == []
+
+
+class TestLateRecalls:
+    def test_a_reader_does_not_wait_for_whoever_else_writes(self, path: Path) -> None:
+        with recollect.open(path, embedder="none", busy_timeout=60) as memory:
+            added = memory.add("Retries are capped")
+            writer = apsw.Connection(str(path))
+            writer.execute("begin immediate")
+            try:
+                memory.search("retries", record="log")
+                started = time.monotonic()
+                memory.get(added.id)
+                memory.list(recalled=True)
+                waited = time.monotonic() - started
+            finally:
+                writer.execute("rollback")
+                writer.close()
+
+        assert waited < 30  # a writer's patience; a reader has its own, of a fraction of a second
+
+    def test_a_question_does_not_bring_back_what_was_erased_meanwhile(self, path: Path) -> None:
+        with (
+            recollect.open(path, embedder="none") as memory,
+            recollect.open(path, embedder="none") as other,
+        ):
+            secret = memory.add("the password is swordfish77")
+            found = other.search("swordfish77")
+            memory.forget(secret.id, hard=True)
+            memory.purge()
+            # What `other` had waiting to be written when the memory was erased.
+            hit = Recalled(found[0].memory.id, 1, 1.0, 1.0)
+            recall = Recall("recall-one", "swordfish77", secret.created_at, "hybrid", "balanced", None, None, (hit,))
+            other._store.recalls.record([(recall, Reinforcement())])
+
+            assert [recall.query for recall in memory.recalls()] == [None]
+
+        assert b"swordfish77" not in path.read_bytes()
+
+    def test_what_is_reinforced_after_a_recall_stays_after_it(self, memory: Recollect) -> None:
+        added = memory.add("Retries are capped")
+        before = datetime.now(UTC)
+        memory.search("retries", record="reinforce")
+        memory.reinforce(added.id, 0.5)
+        memory.recalls()
+
+        assert memory.get(added.id, as_of=before).salience == 0.5
+        assert memory.get(added.id).reinforced_at > before
+
+    def test_they_can_be_dropped(self, memory: Recollect) -> None:
+        memory.add("Retries are capped")
+        memory.search("retries", record="log")
+
+        assert memory.clear_recalls(before="yesterday") == 0
+        assert memory.clear_recalls() == 1
+        assert memory.recalls() == []
+
+
+def test_purging_leaves_files_that_are_not_ours(memory: Recollect, path: Path) -> None:
+    mine = Path(f"{path}.before-my-cleanup")
+    mine.write_text("keep me")
+
+    memory.purge()
+
+    assert mine.exists()
+
+
+def test_a_memory_without_a_project_replaces_none_of_a_project(memory: Recollect) -> None:
+    noted = memory.add("Retries are capped at 5 in the billing client", project="api")
+
+    added = memory.add("Retries are capped at 5 in the billing client now", near="merge")
+
+    assert added.near is None
+    assert not memory.get(noted.id).superseded
+
+
+def test_texts_without_spaces_can_be_almost_the_same(memory: Recollect) -> None:
+    old = memory.add("每个月的第一天都要检查所有服务器的备份是否可以恢复")
+
+    added = memory.add("每个月的第一天都要检查所有服务器的备份是否可以恢复了")
+
+    assert added.near is not None
+    assert added.near.id == old.id
+    assert len(memory.duplicates()) == 1
+
+
+class TestSalienceAndItsClock:
+    """With decay by sector: what is left is what is changed, and the clock is set with it."""
+
+    @pytest.fixture
+    def faded(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recollect]:
+        fading = replace(PROFILES["salience"], sector_decay=SECTOR_DECAY["ccmemory"])
+        monkeypatch.setattr(options, "PROFILES", {**PROFILES, "salience": fading})
+        with recollect.open(path, embedder="none", profile="salience") as memory:
+            memory.add("Retries are capped", id="faded-one", salience=0.5)
+            age = 100 * 86_400 * 1_000_000
+            with apsw.Connection(str(path)) as raw:
+                raw.execute("update memories set reinforced_at = reinforced_at - ?", (age,))
+            raw.close()
+            yield memory
+
+    def left(self, memory: Recollect) -> float:
+        return memory.search("retries", record="off")[0].trace["salience"] / 0.2
+
+    def test_less_is_never_more(self, faded: Recollect) -> None:
+        before = self.left(faded)
+
+        faded.deemphasize("faded-one", 0.2)
+
+        assert self.left(faded) == pytest.approx(0.8 * before, rel=1e-3)
+
+    def test_reinforcing_adds_to_what_is_left(self, faded: Recollect) -> None:
+        before = self.left(faded)
+
+        faded.reinforce("faded-one", 0.1)
+
+        assert self.left(faded) == pytest.approx(before + 0.1 * (1 - before), rel=1e-3)
+
+    def test_a_new_value_begins_now(self, faded: Recollect) -> None:
+        faded.update("faded-one", salience=1.0)
+
+        assert self.left(faded) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_page_is_refilled_where_thresholds_took_much_away(memory: Recollect) -> None:
+    memory.add_many(
+        {"content": f"Retries retries retries {number}", "facts": [{"text": f"fact {number}", "confidence": 0.05}]}
+        for number in range(150)
+    )
+    memory.add_many(f"Retries are a topic of number {number} among others" for number in range(10))
+
+    results = memory.search("retries", min_confidence=0.5)
+
+    assert len(results) == 10
+    assert all(hit.confidence == 1.0 for hit in results)
+
+
+def test_an_old_vector_belongs_to_the_text_of_its_time(path: Path) -> None:
+    with recollect.open(path, embedder="none") as memory:
+        added = memory.add("cat")
+        then = datetime.now(UTC)
+        memory.update(added.id, content="dog")
+    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        memory.reembed()
+        memory.update(added.id, content="cow")
+
+        assert memory.search("dog", mode="semantic", as_of=then)[:] == ()
+
+
+class TestOtherNamespaces:
+    def test_they_do_not_crowd_out_what_is_held_back(self, path: Path) -> None:
+        with (
+            recollect.open(path, embedder="none", namespace="b") as other,
+            recollect.open(path, embedder="none", namespace="a") as memory,
+        ):
+            other.add_many(f"badger {number}" for number in range(6000))
+            memory.add("badger", project="api")
+
+            assert memory.search("badger", project="web").hidden == {"project": 1}
+
+    def test_their_words_take_no_suggestion_away(self, path: Path) -> None:
+        with (
+            recollect.open(path, embedder="none", namespace="a") as memory,
+            recollect.open(path, embedder="none", namespace="b") as other,
+        ):
+            memory.add_many(["alpha retries", "alpha beta", "alpha gamma", "alpha delta"])
+            before = memory.search("alpha retreis").suggestion
+            other.add("retreis")
+
+            assert memory.search("alpha retreis").suggestion == before == "alpha retries"
+
+
+def test_a_session_of_ones_own_is_not_taken_for_another(memory: Recollect) -> None:
+    memory.start_session(id="session-10")
+
+    with pytest.raises(NotFound):
+        memory.add("Retries are capped", session="session-1")
+
+
+@pytest.mark.parametrize("end", [datetime.max.replace(tzinfo=UTC), "9999-12-31"])
+def test_a_timeline_may_end_at_the_end_of_time(memory: Recollect, end: object) -> None:
+    memory.add("Retries are capped")
+
+    assert len(memory.timeline(end=end)) == 1
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [{"project": (name for name in ["api"])}, {"tags": {"a"}}, {"since": datetime(2026, 1, 1, tzinfo=UTC)}],
+)
+def test_a_lens_takes_every_form_of_a_filter_that_a_search_takes(memory: Recollect, filters: dict[str, Any]) -> None:
+    memory.add("Retries are capped", project="api", tags=["a"])
+    memory.set_lens("mine", **filters)
+
+    assert len(memory.search("retries", lens="mine")) == 1
+
+
+def test_adding_to_a_session_asks_nothing_of_what_is_in_it(path: Path) -> None:
+    with watched() as seen, recollect.open(path, embedder="none") as memory:
+        session = memory.start_session()
+        memory.add_many({"content": f"note {number}", "session": session.id} for number in range(10))
+        seen.clear()
+        memory.add_many([{"content": "one more", "session": session.id}])
+
+    assert not [sql for sql, _ in seen if "count(distinct u.rid)" in sql]
