@@ -16,6 +16,7 @@ from recollect.store.words import segments, stems
 
 ALMOST_THE_SAME = 0.8  # share of their words that two texts have in common
 CANDIDATES = 20  # nearest memories compared word by word with a new one
+LONGEST_WORDS = 12  # of a text are asked for: long words are rare, and what is alike has most of them
 LOOKED_AT = 2000  # characters of a text that are asked for where there is no vector of it
 NEAR_TEXT = 200
 
@@ -111,7 +112,9 @@ class Likeness(Core):
         return _others(rows, memory)[:limit]
 
     def _by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
-        words = parse(memory.content[:LOOKED_AT], "or")
+        text = parse(memory.content[:LOOKED_AT], "auto")
+        terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:LONGEST_WORDS]
+        words = replace(text, terms=tuple(terms), spare=(), every=False)
         found = self._store.match(words, filter, limit=limit + 1, page=limit, weights=self._profile.columns)
         place = {match.key: at for at, match in enumerate(found.matches)}
         rows = sorted(self._store.rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
