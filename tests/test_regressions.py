@@ -457,3 +457,17 @@ def test_an_incomplete_store_is_searched_in_at_most_six_statements_too(path: Pat
 
     assert "1 of 301 memories have no vector" in (results.degraded or "")
     assert len(seen) <= 6
+
+
+def test_full_text_indexes_that_are_gone_are_made_again_by_a_repair(memory: Recollect, path: Path) -> None:
+    memory.add("Retries are capped")
+    raw = apsw.Connection(str(path))
+    for index in ("memories_stems", "memories_words"):
+        raw.execute(f"drop table {index}")
+    raw.close()
+
+    assert not memory.check().ok
+    assert memory.check(repair=True).ok
+    assert len(memory.search("retries")) == 1
+    memory.add("Retries are counted")
+    assert memory.check().ok

@@ -96,6 +96,14 @@ class TestPrecedence:
         assert cli("search", "text", "--json").json["profile"] == "notes"
         assert cli("search", "text", "--profile", "rank", "--json").json["profile"] == "rank"
 
+    def test_the_users_file_names_the_model_and_its_provider_or_none(
+        self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_EMBEDDER")
+        for embedder, model in (("ollama:nomic-embed-text", "ollama:nomic-embed-text"), ("none", None)):
+            user_file.write_text(f'embedder = "{embedder}"')
+            assert cli("stats", "--json").json["model"] == model
+
 
 class TestBrokenSettings:
     @pytest.mark.parametrize(

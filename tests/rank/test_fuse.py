@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.profiles import PROFILES, Profile
+from recollect.profiles import PROFILES, Profile, Recency
 from recollect.rank.fuse import Candidate, Ranked, rank
 
 NOW = 1_800_000_000.0
@@ -176,6 +176,24 @@ class TestConvex:
         assert keys(fused(legs([1, 2], [3, 2]), "balanced", alpha=0.0)) == [1, 2]
         assert keys(fused(legs([1, 2], [3, 2]), "balanced", alpha=1.0)) == [3, 2]
 
+    @pytest.mark.parametrize(
+        ("norm", "scaled"),
+        [
+            ("max", [1, 0.5, 0.25]),
+            ("minmax", [1, 1 / 3, 0]),
+            ("abs10", [0.8, 0.4, 0.2]),
+            ("tanh10", [math.tanh(0.8), math.tanh(0.4), math.tanh(0.2)]),
+            ("rank", [1, 1 / 2, 1 / 3]),
+        ],
+    )
+    def test_bm25_can_be_brought_to_one_scale_in_several_ways(self, norm: str, scaled: list[float]) -> None:
+        found = [Candidate(place, bm25=bm25, keyword_rank=place) for place, bm25 in enumerate((8.0, 4.0, 2.0), 1)]
+
+        ranked = fused(found, "balanced", alpha=0.0, bm25_norm=norm)
+
+        assert keys(ranked) == [1, 2, 3]
+        assert [entry.score for entry in ranked] == pytest.approx(scaled)
+
 
 class TestRecency:
     def test_a_fresh_memory_gets_the_whole_factor_and_an_old_one_little(self) -> None:
@@ -195,6 +213,14 @@ class TestRecency:
         ranked = fused(legs([1, 2], []), "confidence", recency=recency)
 
         assert all("recency" not in entry.trace for entry in ranked)
+
+    @pytest.mark.parametrize(("days", "factor"), [(0, 1.10), (1, 1.10), (2, 1.05), (7, 1.05), (30, 1.02), (31, 1.0)])
+    def test_it_can_come_in_tiers_of_a_day_a_week_and_a_month(self, days: float, factor: float) -> None:
+        candidate = Candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW - days * DAY)
+
+        (only,) = fused([candidate], "rank", recency=Recency("tiers"))
+
+        assert only.score == pytest.approx(factor / 1.10)
 
     def test_a_memory_from_the_future_counts_as_new(self) -> None:
         (only,) = fused([Candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW + 100 * DAY)], "confidence")

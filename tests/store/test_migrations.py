@@ -122,6 +122,21 @@ class TestFromTheFirstVersion:
             assert memory.check().ok
             assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
 
+    def test_its_full_text_index_is_filled_from_the_text_once(self, old: Path) -> None:
+        database = apsw.Connection(str(old))
+        for index in ("memories_stems", "memories_words"):
+            database.execute(f"insert into {index}({index}) values ('delete-all')")
+        database.close()
+
+        with recollect.open(old, embedder="none") as memory:
+            assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
+            assert memory.check().ok
+        before = old.read_bytes()
+        with recollect.open(old, embedder="none") as memory:
+            assert len(memory.search("port")) == 2
+
+        assert old.read_bytes() == before
+
     def test_what_was_not_dated_back_is_superseded_from_now_on(self, old: Path) -> None:
         with recollect.open(old, embedder="none") as memory:
             before = datetime.now(UTC)

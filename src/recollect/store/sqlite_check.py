@@ -1,5 +1,6 @@
 """Is the database sound? What is derived is compared with what it is derived from, and made anew on request."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import apsw
 import numpy as np
 
 from recollect.records import SUPERSEDES, Report, Stats
+from recollect.store.migrations import bundled
 from recollect.store.sqlite_match import INDEXES
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_strength import index_facts
@@ -111,6 +113,12 @@ def _file(connection: apsw.Connection) -> Iterator[str]:
         yield f"database: row {rowid} of {table} points to a missing row of {parent}"
 
 
+def _made_by(table: str) -> str:
+    """The statement that makes a table of the present schema."""
+    statements = re.findall(rf"create virtual table {table} .*?\);", "\n".join(bundled("sqlite").values()), re.DOTALL)
+    return str(statements[-1])
+
+
 _LIFE = """
     select
         (select count(*) from memories
@@ -134,7 +142,10 @@ def _full_text(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _rebuild_full_text(connection: apsw.Connection) -> None:
+    there = {name for (name,) in fetch(connection, "select name from sqlite_master where type = 'table'")}
     for index in INDEXES:
+        if index not in there:
+            connection.execute(_made_by(index))
         connection.execute(f"insert into {index}({index}) values ('rebuild')")
 
 

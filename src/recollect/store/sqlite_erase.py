@@ -44,5 +44,5 @@ def wipe(pool: Pool, migrations: Iterable[str]) -> None:
 
         pool.patiently(checkpoint)
     for name in migrations:
-        for copy in (f"{pool.path}.before-{name}", f"{pool.path}.before-{name}.part"):
+        for copy in (f"{pool.file}.before-{name}", f"{pool.file}.before-{name}.part"):
             Path(copy).unlink(missing_ok=True)

@@ -17,6 +17,9 @@ VALID_UNTIL_THEN = f"""(
     select r.valid_from from relations r
     where r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_from <= :as_of
       and (r.valid_until is null or r.valid_until > :as_of) order by r.relation desc limit 1)"""
+_FACT_WAS = "from fact_history h where h.fact = f.fact and h.replaced_at > :as_of"
+FACT_KIND_THEN = f"""iif(
+    exists (select 1 {_FACT_WAS}), (select h.kind {_FACT_WAS} order by h.replaced_at, h.change limit 1), f.kind)"""
 ACCESS_THEN = """
     select {0} from recalled h cross join recalls r on r.recall = h.recall
     where h.rid = m.rid and r.at <= :as_of"""
@@ -74,7 +77,7 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
         named["session"] = _IN_SESSION.format("" if filter.as_of is None else "and u.at <= :as_of")
         values["session"] = filter.session
     if filter.fact_kind:
-        kind = _among("f.kind", "fact_kind", filter.fact_kind, values)
+        kind = _among("f.kind" if filter.as_of is None else FACT_KIND_THEN, "fact_kind", filter.fact_kind, values)
         known = "" if filter.as_of is None else "and f.created_at <= :as_of"
         named["fact_kind"] = f"exists (select 1 from facts f where f.rid = m.rid and {kind} {known})"
     if filter.month:

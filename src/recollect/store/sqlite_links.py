@@ -168,9 +168,22 @@ _END = """
     where source = ? and target = ? and kind = ? and valid_until is null
 """
 _SUCCESSOR = f"select source from relations where target = ? and kind = '{SUPERSEDES}' and valid_until is null"
-# Until then one of the two was replaced by another memory; that cannot be said anew of the same time.
+# Until then one of all that ever replaced one another, with these two among them, was replaced otherwise. What is said
+# of the same time now could make a circle of it.
 _LAST_UNDONE = f"""
-    select max(valid_until) from relations where target in (:old, :new) and kind = '{SUPERSEDES}'
+    with recursive family(rid) as (
+        values (:old), (:new)
+        union
+        select r.source
+        from family f cross join relations r indexed by relations_by_target on r.target = f.rid
+        where r.kind = '{SUPERSEDES}'
+        union
+        select r.target
+        from family f cross join relations r indexed by relations_by_source on r.source = f.rid
+        where r.kind = '{SUPERSEDES}')
+    select max(r.valid_until)
+    from family f cross join relations r indexed by relations_by_target on r.target = f.rid
+    where r.kind = '{SUPERSEDES}'
 """
 _LEADS_TO = f"""
     with recursive later(rid) as (
@@ -194,7 +207,8 @@ def _since(before: Memory, after: Memory, at: datetime | None, now: datetime, un
             )
         if undone is not None and at < undone:
             raise InvalidInput(
-                f"until {undone:%Y-%m-%d %H:%M:%S} UTC one of the two was superseded otherwise; take a time after that"
+                f"until {undone:%Y-%m-%d %H:%M:%S} UTC it was said otherwise which of them is superseded; "
+                "take a time after that"
             )
         return at
     past = after.created_at < after.recorded_at and after.created_at >= max(began, undone or began)

@@ -9,7 +9,7 @@ import apsw
 
 from recollect.records import EVERYTHING, Filter, Query
 from recollect.store import sqlite_past
-from recollect.store.sqlite_filter import CHANGED, EXISTED, MONTH, clauses, conditions, to_micros
+from recollect.store.sqlite_filter import CHANGED, EXISTED, FACT_KIND_THEN, MONTH, clauses, conditions, to_micros
 from recollect.store.sqlite_match import Expression, KeywordLeg, Search, inside_words
 from recollect.store.sqlite_pool import fetch
 from recollect.store.sqlite_rows import NOW, THEN
@@ -71,12 +71,12 @@ def _arm(field: str, then: bool) -> str:
         return f"select '{field}', {field}, count(*) from seen where {field} is not null group by {field}"
     if field == "tag":
         return "select 'tag', t.value, count(*) from seen, json_each(seen.tags) t group by t.value"
-    known = "and f.created_at <= :as_of" if then else ""
+    kind, known = (FACT_KIND_THEN, "f.created_at <= :as_of") if then else ("f.kind", "true")
     return f"""
-        select 'fact_kind', f.kind, count(distinct f.rid)
+        select 'fact_kind', {kind} as fact_kind, count(distinct f.rid)
         from seen cross join facts f on f.rid = seen.rid
-        where f.kind is not null {known}
-        group by f.kind
+        where fact_kind is not null and {known}
+        group by fact_kind
     """
 
 

@@ -37,6 +37,7 @@ class Pool:
     def __init__(self, path: str, *, read_only: bool, busy_timeout: float, synchronous: str) -> None:
         self.path = path
         self.in_memory = path == ":memory:"
+        self.file = path if self.in_memory else os.path.realpath(path)  # the same from any folder, by any name
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self._synchronous = synchronous

@@ -35,7 +35,8 @@ class Recalls:
             insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
             values (
                 :id, :namespace, :at, :query, :mode, :profile, :lens,
-                (select sid from sessions where namespace = :namespace and id = :session and ended_at is null))
+                (select sid from sessions
+                 where namespace = :namespace and id = :session and coalesce(ended_at, :at) >= :at))
             returning recall, sid
             """,
             {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}

@@ -45,17 +45,25 @@ def columns(*, then: bool = False) -> str:
 
 
 def _facts(then: bool) -> str:
-    value = "coalesce((select h.{0} from fact_history h where h.fact = f.fact and h.replaced_at > :as_of"
-    value += " order by h.replaced_at, h.change limit 1), f.{0})"
-    confidence, reinforced = (value.format(name) if then else f"f.{name}" for name in ("confidence", "reinforced_at"))
-    return f"""
-        select json_group_array(json_array(
-            f.id, f.text, f.kind, f.subject, f.predicate, f.object, {confidence}, f.decay_rate, f.created_at,
-            {reinforced}))
-        from (select * from facts where rid = m.rid {"and created_at <= :as_of" if then else ""} order by fact) f
+    names = ("kind", "subject", "predicate", "object", "confidence", "decay_rate", "reinforced_at")
+    now = {name: f"f.{name}" for name in names}
+    if not then:
+        return _FACTS.format(source="(select * from facts where rid = m.rid order by fact) f", **now)
+    source = """
+        (select * from facts where rid = m.rid and created_at <= :as_of order by fact) f
+        left join fact_history h on h.change = (
+            select change from fact_history
+            where fact = f.fact and replaced_at > :as_of order by replaced_at, change limit 1)
     """
+    return _FACTS.format(source=source, **{name: f"iif(h.change is null, f.{name}, h.{name})" for name in names})
 
 
+_FACTS = """
+    select json_group_array(json_array(
+        f.id, f.text, {kind}, {subject}, {predicate}, {object}, {confidence}, {decay_rate}, f.created_at,
+        {reinforced_at}))
+    from {source}
+"""
 _ORIGIN = """
     select json_array(s.id, s.started_at, s.summary, s.project)
     from session_memories u

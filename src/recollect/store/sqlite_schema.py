@@ -39,7 +39,7 @@ class Schema:
         """The whole database as it was before a migration, in a file beside it. Called with the write lock held."""
         if self._pool.in_memory or self._pool.read_only:
             return
-        target = Path(f"{self._pool.path}.before-{before}")
+        target = Path(f"{self._pool.file}.before-{before}")
         part = target.with_name(target.name + ".part")
         part.unlink(missing_ok=True)
         copy = apsw.Connection(str(part))

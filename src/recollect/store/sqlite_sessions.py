@@ -120,24 +120,21 @@ class Sessions:
 
 def open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
     """The key of a session in which something is about to happen: it has to exist, and not be over."""
-    sid, whole, ended_at = _find(connection, namespace, id)
+    # Of an id of one's own a part will not do here: what is written into session-1 may not end up in session-10.
+    sid, whole, ended_at = _find(connection, namespace, id, parts_of=UUID)
     if ended_at is not None:
         raise _ended(whole, from_micros(ended_at))
     return sid
 
 
-def _find(connection: apsw.Connection, namespace: str, id: str) -> tuple[int, str, int | None]:
-    """
-    A session by its id, or by a part that only one has: its key, its id, and when it ended.
-
-    Only of ids that we made a part will do: session-1 is no part of session-10.
-    """
+def _find(connection: apsw.Connection, namespace: str, id: str, *, parts_of: str = "*") -> tuple[int, str, int | None]:
+    """A session by its id, or by a part that only one has: its key, its id, and when it ended."""
     select = "select sid, id, ended_at from sessions where namespace = :namespace and"
-    values = {"namespace": namespace, "id": id, "ours": UUID}
+    values = {"namespace": namespace, "id": id, "parts_of": parts_of}
     rows = fetch(connection, f"{select} id = :id", values)
     if not rows and len(id) >= SHORTEST_ID:
         part = "(substr(id, 1, length(:id)) = :id or substr(id, -length(:id)) = :id)"
-        rows = fetch(connection, f"{select} id glob :ours and {part} limit 5", values)
+        rows = fetch(connection, f"{select} id glob :parts_of and {part} limit 5", values)
     if len(rows) > 1:
         raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
     if not rows:

@@ -18,6 +18,7 @@ from recollect.store.sqlite_sessions import link, open_session
 from recollect.store.words import segments
 
 DAY = 86_400e6  # microseconds
+_ABOUT = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
 _AMONG = "rid in (select value from json_each(:keys))"
 _FACT = (
     "f.id, f.text, f.kind, f.subject, f.predicate, f.object, f.confidence, f.decay_rate, f.created_at, f.reinforced_at"
@@ -189,22 +190,25 @@ def index_facts(connection: apsw.Connection, rid: int) -> None:
 
 
 def _said_again(connection: apsw.Connection, key: int, draft: FactDraft, now: int) -> None:
-    """A fact that is there takes on a confidence that is given, and what nobody had said of it yet."""
-    if draft.confidence is not None:
-        _set_confidence(connection, key, draft.confidence, now)
-    for name in ("kind", "subject", "predicate", "object", "decay_rate"):
-        connection.execute(f"update facts set {name} = coalesce({name}, ?) where fact = ?", (getattr(draft, name), key))
+    """A fact that is there takes on what is said of it now."""
+    said = {name: given for name in _ABOUT if (given := getattr(draft, name)) is not None}
+    if said:
+        _change(connection, key, said, now)
 
 
 def _set_confidence(connection: apsw.Connection, key: int, confidence: float, now: int) -> None:
+    _change(connection, key, {"confidence": min(1.0, confidence)}, now)
+
+
+def _change(connection: apsw.Connection, key: int, said: Mapping[str, Any], now: int) -> None:
+    """Write down what a fact was, and what it is; a confidence is so from now on."""
+    kept = f"{', '.join(_ABOUT)}, reinforced_at"
     connection.execute(
-        """
-        insert into fact_history(fact, replaced_at, confidence, reinforced_at)
-        select fact, :now, confidence, reinforced_at from facts where fact = :key
-        """,
+        f"insert into fact_history(fact, replaced_at, {kept}) select fact, :now, {kept} from facts where fact = :key",
         {"now": now, "key": key},
     )
+    changes = [f"{name} = :{name}" for name in said] + ["reinforced_at = :now"] * ("confidence" in said)
     connection.execute(
-        "update facts set confidence = :confidence, reinforced_at = :now where fact = :key",
-        {"confidence": min(1.0, confidence), "now": now, "key": key},
+        f"update facts set {', '.join(changes)} where fact = :key",
+        {**said, "key": key} | ({"now": now} if "confidence" in said else {}),
     )

@@ -175,7 +175,12 @@ create table fact_history (
   change integer primary key autoincrement,
   fact integer not null references facts(fact) on delete cascade,
   replaced_at integer not null,
+  kind text,
+  subject text,
+  predicate text,
+  object text,
   confidence real not null,
+  decay_rate real,
   reinforced_at integer not null
 ) strict;
 create index fact_history_by_fact on fact_history(fact, replaced_at);

@@ -1,0 +1,650 @@
+"""
+A namespace is a wall: nothing of another one is reachable by any public call, by name or by id.
+
+Every public method is called with names of another namespace, and with names that both have. Whatever comes of it, an
+answer or an error, tells nothing that the caller did not say himself, and leaves the other namespace as it was.
+"""
+
+import inspect
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import recollect
+from conftest import HashingEmbedder
+from recollect import NotFound, Recollect, RecollectError
+from recollect.inputs import FILTERS
+from recollect.records import FACETS
+
+MINE, THEIRS = "mine", "beyond"
+ALL = 1000
+
+# Words that stand in the other namespace alone, one for each place where a text can be.
+SECRETS = dict(
+    content="quillfeather", title="velvetmoss", summary="tinderbox", tag="gossamer", source="lanternjaw",
+    kind="hollyhock", metadata="brambleton", fact="periwinkle", subject="marzipan", project="thistledown",
+    session="candlewick", session_summary="wintergreen", lens="foxglove", lens_tag="larkspur", query="saffronwing",
+    old="marrowbone", said_by="copperpot", near="juniperus", fact_kind="elderbloom",
+)  # fmt: skip
+
+
+@dataclass
+class Names:
+    """What there is in a namespace to ask for."""
+
+    id: str
+    other: str
+    forgotten: str
+    superseded: str
+    fact: str
+    session: str
+    project: str
+    lens: str
+    tag: str
+    kind: str
+    source: str
+    fact_kind: str
+    word: str
+    text: str
+    cursor: str = "0:0"
+
+
+def fill(memory: Recollect, marks: dict[str, str], prefix: str) -> Names:
+    """
+    A life in every table. `marks` are the words of this namespace; the texts and names beside them are the same in all.
+    """
+    words = {place: marks.get(place, place) for place in SECRETS}
+    session = memory.start_session(f"{words['project']}", id=f"{prefix}-session-{words['session']}")
+    memory.summarise_session(session.id, f"all about {words['session_summary']}")
+    text = f"the release runs on {words['content']} and nothing else at all"
+    kept = memory.add(
+        "the release ran on something else before",
+        id=f"{prefix}-note-one-{prefix}",
+        project=words["project"],
+        session=session.id,
+        kind=words["kind"],
+        tags=[words["tag"]],
+        source=words["source"],
+        title=words["title"],
+        summary=words["summary"],
+        metadata={"key": words["metadata"]},
+        facts=[
+            dict(text=f"it is {words['fact']}", kind=words["fact_kind"], subject=words["subject"], confidence=0.8),
+        ],
+    )
+    memory.update(kept.id, content=f"the release ran on {words['old']}")
+    memory.update(kept.id, content=text)
+    other = memory.add(
+        f"another word on {words['content']}", id=f"{prefix}-note-two-{prefix}", project=words["project"]
+    )
+    memory.add(f"{text} {words['near']}", id=f"{prefix}-note-near-{prefix}", project=words["project"], near="off")
+    forgotten = memory.add(f"forgotten {words['content']}", id=f"{prefix}-note-gone-{prefix}", project=words["project"])
+    memory.forget(forgotten.id)
+    superseded = memory.add(f"replaced {words['content']}", id=f"{prefix}-note-past-{prefix}", project=words["project"])
+    memory.supersede(superseded.id, kept.id, said_by=words["said_by"])
+    memory.relate(kept.id, other.id, "supports", said_by=words["said_by"])
+    memory.pin(kept.id)
+    lens = memory.set_lens(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
+    memory.search(f"release {words['query']}", record="reinforce", record_session=session.id)
+    memory.recalls()
+    cursor = memory.list(limit=1).cursor
+    assert cursor is not None
+    return Names(
+        kept.id, other.id, forgotten.id, superseded.id, memory.get(kept.id).facts[0].id, session.id, words["project"],
+        lens.name, words["tag"], words["kind"], words["source"], words["fact_kind"], words["content"], text, cursor,
+    )  # fmt: skip
+
+
+@dataclass
+class Both:
+    """Two namespaces in one file: what I have, what only they have, and the names that both have."""
+
+    path: Path
+    mine: Recollect
+    theirs: Recollect
+    own: Names
+    beyond: Names
+    shared: Names
+    secrets: list[str] = field(default_factory=list)
+
+    def told(self, answer: object, said: object) -> list[str]:
+        """The secrets in an answer that the caller had not said."""
+        known = repr(said).lower()
+        return [secret for secret in self.secrets if secret in repr(answer).lower() and secret not in known]
+
+
+def open_both(path: Path) -> tuple[Recollect, Recollect]:
+    return (
+        recollect.open(path, namespace=MINE, embedder=HashingEmbedder(), synchronous="normal"),
+        recollect.open(path, namespace=THEIRS, embedder=HashingEmbedder(), synchronous="normal"),
+    )
+
+
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Names, Names, Names]:
+    """Both namespaces have the same texts and names twice over; beyond the wall there is a third life, all secret."""
+    path = tmp_path_factory.mktemp("walls") / "memory.db"
+    mine, theirs = open_both(path)
+    with mine, theirs:
+        own = fill(mine, {}, "own")
+        shared = fill(mine, {"session": "x", "lens": "x", "project": "both"}, "both")
+        # The same ids, session and lens, but other words, wherever words are not what they are known by.
+        fill(theirs, SECRETS | {"session": "x", "lens": "x", "project": "both"}, "both")
+        fill(theirs, {}, "own-too")  # the same texts as mine
+        beyond = fill(theirs, SECRETS, "beyond")
+    return path, own, shared, beyond
+
+
+@pytest.fixture
+def both(filled_once: tuple[Path, Names, Names, Names], tmp_path: Path) -> Iterator[Both]:
+    source, own, shared, beyond = filled_once
+    path = tmp_path / "memory.db"
+    shutil.copyfile(source, path)
+    mine, theirs = open_both(path)
+    with mine, theirs:
+        ids = [beyond.id, beyond.other, beyond.forgotten, beyond.superseded, beyond.fact]
+        secrets = [*SECRETS.values(), *ids, *(fact.id for one in theirs.list(limit=ALL) for fact in one.facts)]
+        yield Both(path, mine, theirs, own, beyond, shared, secrets)
+
+
+# What is in the other namespace, row by row
+
+_WHOSE = {
+    "rid": "select rid from memories where namespace = :whose",
+    "source": "select rid from memories where namespace = :whose",
+    "fact": "select f.fact from facts f join memories m on m.rid = f.rid where m.namespace = :whose",
+    "recall": "select recall from recalls where namespace = :whose",
+}
+# Nobody's or everybody's: numbers of rows, names of models; and packed vectors, which anybody may unpack.
+_COMMON = {"_migrations", "models", "sqlite_sequence", "vector_log", "vector_blocks"}
+
+
+def rows_of(path: Path, namespace: str) -> dict[str, list[Any]]:
+    """Every row of every table that belongs to a namespace."""
+    connection = apsw.Connection(str(path))
+    try:
+        tables = [
+            name
+            for (name,) in connection.execute(
+                "select name from pragma_table_list where type = 'table' and schema = 'main'"
+            )
+            if name not in _COMMON and not name.startswith(("sqlite_", "memories_stems", "memories_words"))
+        ]
+        found = {}
+        for table in tables:
+            columns = [name for (name,) in connection.execute("select name from pragma_table_info(?)", (table,))]
+            if "namespace" in columns:
+                where = "namespace = :whose"
+            else:
+                key = next((column for column in ("rid", "source", "fact", "recall") if column in columns), None)
+                assert key, f"whose is a row of the table {table}?"
+                where = f"{key} in ({_WHOSE[key]})"
+            found[table] = list(connection.execute(f"select * from {table} where {where}", {"whose": namespace}))
+        return found
+    finally:
+        connection.close()
+
+
+# Every public call
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A call, and what has to come of it with names that only the other namespace has."""
+
+    arguments: Callable[[Names, Names], tuple[tuple[Any, ...], dict[str, Any]]]
+    outcome: type[RecollectError] | Callable[[Any, Both], bool]
+
+
+def call(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return args, kwargs
+
+
+def nothing(answer: Any, both: Both) -> bool:
+    return answer is None or len(answer) == 0
+
+
+def anything(answer: Any, both: Both) -> bool:
+    """Only what is told counts."""
+    return True
+
+
+def only_mine(answer: Any, both: Both) -> bool:
+    mine = {one.id for deleted in (False, True) for one in both.mine.list(limit=ALL, deleted=deleted)}
+    return {getattr(one, "memory", one).id for one in answer} <= mine
+
+
+def no_counts(answer: Any, both: Both) -> bool:
+    return not any(answer.values())
+
+
+def typo(word: str) -> str:
+    return f"{word[:3]}{word[4:]}"
+
+
+def by_each_filter(**more: Any) -> list[Probe]:
+    """With every filter that takes a name of something."""
+    values: dict[str, Callable[[Names], Any]] = {
+        "project": lambda n: n.project,
+        "kind": lambda n: n.kind,
+        "source": lambda n: n.source,
+        "tags": lambda n: n.tag,
+        "fact_kind": lambda n: n.fact_kind,
+    }
+
+    def probe(name: str, value: Callable[[Names], Any]) -> Probe:
+        return Probe(lambda n, own: call(**{name: value(n)}, **more), nothing)
+
+    return [
+        *(probe(name, value) for name, value in values.items()),
+        Probe(lambda n, own: call(session=n.session, **more), NotFound),
+    ]
+
+
+def is_mine(memory: Any, both: Both) -> bool:
+    """It is a memory of this namespace, and so is the one that it is near to."""
+    near = memory.near
+    return memory.namespace == MINE and (near is None or both.mine.get(near.id).content == near.content)
+
+
+def counts_mine(stats: Any, both: Both) -> bool:
+    return (stats.memories, stats.sessions, stats.recalls) == (8, 2, 2) and stats.projects == 2
+
+
+def not_their_word(suggestion: Any, both: Both) -> bool:
+    return suggestion is None or SECRETS["content"] not in suggestion
+
+
+def found_nothing_of_theirs(results: Any, both: Both) -> bool:
+    """Neither hits nor counts, nor a word on what there would be without a filter."""
+    plan = results.plan or {}
+    return (
+        only_mine(results, both)
+        and len(results) == plan.get("keyword_candidates", len(results))
+        and not results.hidden
+        and not_their_word(results.suggestion, both)
+    )
+
+
+CALLS: dict[str, list[Probe]] = {
+    "add": [
+        Probe(lambda n, own: call(n.text), is_mine),
+        Probe(lambda n, own: call(n.text, project=n.project, near="merge"), is_mine),
+        Probe(lambda n, own: call(f"something new {n.word}", id=n.id), is_mine),
+        Probe(lambda n, own: call(f"something new {n.word}", session=n.session), NotFound),
+    ],
+    "add_many": [
+        Probe(lambda n, own: call([n.text, dict(content=f"new {n.word}", id=n.id)]), lambda ids, both: len(ids) == 2),
+        Probe(lambda n, own: call([dict(content=f"new {n.word}", session=n.session)]), NotFound),
+    ],
+    "add_fact": [Probe(lambda n, own: call(n.id, "a fact"), NotFound)],
+    "check": [
+        Probe(lambda n, own: call(), lambda report, both: report.ok and report.memories == 8),
+        Probe(lambda n, own: call(repair=True), lambda report, both: report.ok and report.memories == 8),
+    ],
+    "clear_recalls": [
+        Probe(lambda n, own: call(), lambda dropped, both: dropped == 2 and len(both.theirs.recalls()) > 0),
+    ],
+    "close": [Probe(lambda n, own: call(), lambda answer, both: len(both.theirs.list()) > 0)],
+    "deemphasize": [Probe(lambda n, own: call(n.id), NotFound)],
+    "duplicates": [
+        Probe(lambda n, own: call(), lambda groups, both: all(only_mine(group, both) for group in groups)),
+        *by_each_filter(),
+    ],
+    "end_session": [
+        Probe(lambda n, own: call(n.session), NotFound),
+        Probe(lambda n, own: call(n.session[:-3], "summary"), NotFound),
+    ],
+    "facets": [
+        Probe(lambda n, own: call(), anything),
+        Probe(lambda n, own: call(n.word, FACETS), no_counts),
+        Probe(lambda n, own: call(None, FACETS, as_of="tomorrow"), anything),
+        *(replace(probe, outcome=no_counts) for probe in by_each_filter()[:-1]),
+        by_each_filter()[-1],
+    ],
+    "forget": [
+        Probe(lambda n, own: call(n.id), NotFound),
+        Probe(lambda n, own: call(n.id, hard=True), NotFound),
+        Probe(lambda n, own: call(n.forgotten, hard=True), NotFound),
+        Probe(lambda n, own: call(n.id[:-2], hard=True), NotFound),
+    ],
+    "get": [
+        Probe(lambda n, own: call(n.id), NotFound),
+        Probe(lambda n, own: call(n.id[-9:]), NotFound),
+        Probe(lambda n, own: call(n.id[:9]), NotFound),
+        Probe(lambda n, own: call(n.id, as_of="tomorrow"), NotFound),
+        Probe(lambda n, own: call(n.forgotten), NotFound),
+        Probe(
+            lambda n, own: call([n.id, own.id, n.other]),
+            lambda got, both: (
+                got.missing == (both.beyond.id, both.beyond.other) and [one.id for one in got] == [both.own.id]
+            ),
+        ),
+        Probe(lambda n, own: call([n.id[:9], n.other[-8:]], as_of="tomorrow"), nothing),
+    ],
+    "history": [
+        Probe(lambda n, own: call(n.id), NotFound),
+        Probe(lambda n, own: call(n.forgotten), NotFound),
+    ],
+    "lens": [Probe(lambda n, own: call(n.lens), NotFound)],
+    "lenses": [Probe(lambda n, own: call(), lambda lenses, both: len(lenses) == 2)],
+    "list": [
+        Probe(lambda n, own: call(limit=ALL), only_mine),
+        Probe(lambda n, own: call(limit=ALL, deleted=True), only_mine),
+        Probe(lambda n, own: call(limit=ALL, cursor=n.cursor), only_mine),
+        Probe(lambda n, own: call(limit=ALL, as_of="tomorrow", detail="index", include_superseded=False), only_mine),
+        *by_each_filter(),
+    ],
+    "merge": [
+        Probe(lambda n, own: call(n.id, [own.id]), NotFound),
+        Probe(lambda n, own: call(own.id, [n.id]), NotFound),
+        Probe(lambda n, own: call(own.id, [own.other, n.id]), NotFound),
+    ],
+    "pin": [Probe(lambda n, own: call(n.other), NotFound)],
+    "purge": [
+        Probe(lambda n, own: call(), lambda gone, both: gone == 2 and len(both.theirs.list(deleted=True)) == 3),
+        Probe(lambda n, own: call(before="tomorrow"), lambda gone, both: len(both.theirs.list(deleted=True)) == 3),
+    ],
+    "recalls": [
+        Probe(lambda n, own: call(), lambda recalls, both: len(recalls) == 2),
+        Probe(lambda n, own: call(since="2000", limit=ALL), lambda recalls, both: len(recalls) == 2),
+        Probe(lambda n, own: call(memory=n.id), NotFound),
+        Probe(lambda n, own: call(session=n.session), NotFound),
+    ],
+    "reembed": [
+        Probe(lambda n, own: call(), lambda done, both: done == 0),
+        Probe(lambda n, own: call(HashingEmbedder("another", 32), prune=True), lambda done, both: done == 8),
+    ],
+    "reinforce": [
+        Probe(lambda n, own: call(n.id), NotFound),
+        Probe(lambda n, own: call(own.id, 0.1, session=n.session), NotFound),
+    ],
+    "reinforce_fact": [Probe(lambda n, own: call(n.fact), NotFound), Probe(lambda n, own: call(n.fact[-8:]), NotFound)],
+    "relate": [
+        Probe(lambda n, own: call(n.id, own.id, "supports"), NotFound),
+        Probe(lambda n, own: call(own.id, n.id, "supports"), NotFound),
+    ],
+    "related": [
+        Probe(lambda n, own: call(n.id), NotFound),
+        Probe(lambda n, own: call(n.id, as_of="tomorrow"), NotFound),
+        Probe(lambda n, own: call(own.id, ALL), only_mine),
+    ],
+    "replaced": [Probe(lambda n, own: call(n.id), NotFound)],
+    "remove_fact": [Probe(lambda n, own: call(n.fact), NotFound), Probe(lambda n, own: call(n.fact[-8:]), NotFound)],
+    "remove_lens": [Probe(lambda n, own: call(n.lens), NotFound)],
+    "restore": [Probe(lambda n, own: call(n.forgotten), NotFound)],
+    "search": [
+        Probe(lambda n, own: call(n.word, mode="keyword", explain=True, facets=FACETS), found_nothing_of_theirs),
+        Probe(lambda n, own: call(n.text, limit=ALL, facets=FACETS, explain=True), only_mine),
+        Probe(lambda n, own: call(n.text, limit=ALL, mode="semantic", noise_floor=False), only_mine),
+        Probe(lambda n, own: call(n.word, mode="keyword", grammar="fts5", limit=ALL), found_nothing_of_theirs),
+        Probe(lambda n, own: call(f"{n.word[:5]}*", mode="keyword"), found_nothing_of_theirs),
+        Probe(lambda n, own: call(n.word[2:-2], mode="keyword"), found_nothing_of_theirs),
+        Probe(lambda n, own: call(typo(n.word)), lambda found, both: not_their_word(found.suggestion, both)),
+        Probe(lambda n, own: call(n.word, mode="keyword", as_of="tomorrow", include_superseded=True), nothing),
+        Probe(lambda n, own: call(n.word, mode="keyword", record="log"), nothing),
+        Probe(lambda n, own: call(n.word, record="log", record_session=n.session), NotFound),
+        Probe(lambda n, own: call(n.word, lens=n.lens), NotFound),
+        *(
+            Probe(lambda n, own, probe=probe: call(own.word, **probe.arguments(n, own)[1]), probe.outcome)
+            for probe in by_each_filter()
+        ),
+    ],
+    "session": [
+        Probe(lambda n, own: call(n.session), NotFound),
+        Probe(lambda n, own: call(n.session[:-3]), NotFound),
+    ],
+    "session_context": [Probe(lambda n, own: call(n.id), NotFound)],
+    "sessions": [
+        Probe(lambda n, own: call(limit=ALL), lambda sessions, both: len(sessions) == 2),
+        Probe(lambda n, own: call(project=n.project), nothing),
+        Probe(lambda n, own: call(active=True), lambda sessions, both: len(sessions) == 2),
+    ],
+    "set_lens": [Probe(lambda n, own: call(n.lens, boosts={"tag": {n.tag: 2.0}}, tags=[n.tag]), anything)],
+    "start_session": [Probe(lambda n, own: call(n.project, id=n.session), lambda session, both: session.memories == 0)],
+    "stats": [Probe(lambda n, own: call(), counts_mine)],
+    "suggest": [
+        Probe(lambda n, own: call(typo(n.word)), not_their_word),
+        Probe(lambda n, own: call(n.word), not_their_word),
+    ],
+    "summarise_session": [Probe(lambda n, own: call(n.session, "about nothing"), NotFound)],
+    "supersede": [
+        Probe(lambda n, own: call(n.other, own.id), NotFound),
+        Probe(lambda n, own: call(own.other, n.id), NotFound),
+    ],
+    "timeline": [
+        Probe(lambda n, own: call(start="2000", end="tomorrow", limit=ALL), only_mine),
+        Probe(lambda n, own: call(anchor=n.id), NotFound),
+        Probe(lambda n, own: call(anchor=own.id, project=n.project, before=9, after=9), anything),
+        Probe(lambda n, own: call(query=n.text, detail="full"), only_mine),
+        Probe(lambda n, own: call(project=n.project), nothing),
+        Probe(lambda n, own: call(as_of="tomorrow"), only_mine),
+    ],
+    "unpin": [Probe(lambda n, own: call(n.id), NotFound)],
+    "unrelate": [
+        Probe(lambda n, own: call(n.id, n.other, "supports"), NotFound),
+        Probe(lambda n, own: call(own.id, n.id, "supports"), NotFound),
+    ],
+    "unsupersede": [Probe(lambda n, own: call(n.superseded), NotFound)],
+    "update": [
+        Probe(lambda n, own: call(n.id, content="changed"), NotFound),
+        Probe(lambda n, own: call(n.forgotten, content="changed"), NotFound),
+        Probe(lambda n, own: call(own.id, session=n.session, content="changed"), NotFound),
+    ],
+}
+PROPERTIES = {"recalls_lost"}  # a number of this process
+# Parameters by which nothing of another namespace can be named.
+PLAIN = set(
+    """
+    active after alpha amount before boosts confidence created_at decay_rate detail embedder end explain fusion grammar
+    hard include_facts include_superseded kind limit metadata min_salience mode month object pinned predicate profile
+    progress prune recalled recency record repair said_by salience sector since source start subject summary tags text
+    threshold tier title until facts fields at
+    """.split()
+)
+TRIED = [
+    pytest.param(name, place, id=f"{name}-{place}") for name, probes in CALLS.items() for place in range(len(probes))
+]
+
+
+def public() -> set[str]:
+    return {name for name in dir(Recollect) if not name.startswith("_")}
+
+
+def test_every_public_method_is_called_here() -> None:
+    assert public() == set(CALLS) | PROPERTIES, (
+        "say in CALLS how a new method is called with names of another namespace"
+    )
+    assert {name for name in public() if not callable(getattr(Recollect, name))} == PROPERTIES
+
+
+def test_every_parameter_that_can_name_something_is_tried(both: Both) -> None:
+    for name, probes in CALLS.items():
+        method = getattr(both.mine, name)
+        signature = inspect.signature(method)
+        tried: set[str] = set()
+        for probe in probes:
+            args, kwargs = probe.arguments(both.beyond, both.own)
+            bound = signature.bind(*args, **kwargs)
+            tried |= {*bound.arguments, *kwargs}
+        named = {key for key, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD}
+        assert named - tried - PLAIN == set(), f"{name} has a parameter that is not tried: add a call, or call it plain"
+
+
+def test_every_filter_that_can_name_something_is_tried(both: Both) -> None:
+    named = {name for probe in by_each_filter() for name in probe.arguments(both.beyond, both.own)[1]}
+    numbers = {"tier", "sector", "since", "until", "min_salience", "month", "pinned", "recalled", "as_of"}
+    assert set(FILTERS) == named | numbers
+
+
+def answered(memory: Recollect, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> object:
+    """What comes of a call: its answer, or our error."""
+    try:
+        return getattr(memory, name)(*args, **kwargs)
+    except RecollectError as exc:
+        return exc
+
+
+@pytest.mark.parametrize(("name", "place"), TRIED)
+def test_names_of_another_namespace_find_nothing_tell_nothing_and_change_nothing(
+    both: Both, name: str, place: int
+) -> None:
+    probe = CALLS[name][place]
+    before = rows_of(both.path, THEIRS)
+    args, kwargs = probe.arguments(both.beyond, both.own)
+
+    answer = answered(both.mine, name, args, kwargs)
+
+    if isinstance(probe.outcome, type):
+        assert isinstance(answer, probe.outcome), answer
+    else:
+        assert not isinstance(answer, RecollectError), answer
+        assert probe.outcome(answer, both), answer
+
+    assert both.told(answer, (args, kwargs)) == []
+    assert rows_of(both.path, THEIRS) == before
+
+
+@pytest.mark.parametrize(("name", "place"), TRIED)
+def test_names_that_both_namespaces_have_mean_ones_own(both: Both, name: str, place: int) -> None:
+    before = rows_of(both.path, THEIRS)
+    args, kwargs = CALLS[name][place].arguments(both.shared, both.own)
+
+    answer = answered(both.mine, name, args, kwargs)
+
+    assert both.told(answer, (args, kwargs)) == []
+    assert rows_of(both.path, THEIRS) == before
+
+
+def test_one_session_id_one_lens_and_one_memory_id_are_two_of_each_in_two_namespaces(both: Both) -> None:
+    names = both.shared
+    for memory, word in ((both.mine, "content"), (both.theirs, SECRETS["content"])):
+        assert word in memory.get(names.id).content
+        assert names.id in {one.id for one in memory.list(session=names.session)}
+        assert all(word in one.content for one in memory.list(session=names.session))
+        assert [one.id for one in memory.recalls(session=names.session)[0].memories if one.id == names.id]
+        assert memory.lens(names.lens).filters["tags"] == [SECRETS["lens_tag"] if memory is both.theirs else "lens_tag"]
+        assert memory.session(names.session).memories == len(memory.list(session=names.session))
+        context = memory.session_context(names.id)
+        assert context is not None
+        assert context.session in memory.sessions()
+
+
+def test_what_is_written_across_a_wall_stays_on_its_side(both: Both) -> None:
+    """The other way round: all that is done beyond the wall leaves no trace on this side."""
+    before = rows_of(both.path, MINE)
+
+    fill(both.theirs, SECRETS | {"project": "elsewhere"}, "more")
+    both.theirs.forget(both.shared.id, hard=True)
+    both.theirs.purge()
+    both.theirs.reembed(HashingEmbedder("another", 32), prune=True)
+
+    assert rows_of(both.path, MINE) == before
+    assert both.mine.get(both.shared.id).id == both.shared.id
+    assert both.mine.check().problems == ()
+
+
+def test_a_part_of_an_id_is_unique_when_no_other_memory_of_the_namespace_has_it(path: Path) -> None:
+    mine, theirs = open_both(path)
+    with mine, theirs:
+        theirs.add("theirs", id="meeting-notes-2")
+        theirs.add("theirs too", id="meeting-notes-3")
+        mine.add("mine", id="meeting-notes-1")
+        theirs.start_session(id="long session of theirs")
+        mine.start_session(id="long session of mine")
+
+        assert mine.get("meeting-notes").content == "mine"
+        assert mine.get(["meeting"]).memories[0].content == "mine"
+        assert mine.session("long session").id == "long session of mine"
+        with pytest.raises(recollect.Ambiguous, match="meeting-notes-2, meeting-notes-3"):
+            theirs.get("meeting-notes")
+
+
+def test_an_almost_equal_text_of_another_namespace_is_not_reported(path: Path) -> None:
+    mine, theirs = open_both(path)
+    with mine, theirs:
+        text = "the staging server restarts every night at two"
+        theirs.add(f"{text} sharp")
+
+        assert mine.add(f"{text} precisely").near is None
+        assert mine.add(f"{text} exactly", near="merge").near is not None  # one's own is
+        assert not theirs.list()[0].superseded
+
+
+def test_hidden_counts_nothing_of_another_namespace(path: Path) -> None:
+    mine, theirs = open_both(path)
+    with mine, theirs:
+        old, new = theirs.add("a fox", project="theirs"), theirs.add("a red fox", project="theirs")
+        theirs.supersede(old.id, new.id)
+        mine.add("a fox", project="mine")
+
+        for mode in ("keyword", "semantic", "hybrid"):
+            results = mine.search("fox", mode=mode, project="nobody", min_similarity=0.1)
+            assert results.hidden == {"project": 1}, mode
+
+
+# What is beside does not show
+
+
+words = st.sampled_from(["fox", "wolf", "zebra", "deploying", "部署", "C++", "x-ray", "ünï"])
+texts = st.lists(st.lists(words, min_size=1, max_size=5).map(" ".join), max_size=5, unique=True)
+
+
+def answers(memory: Recollect, words: Sequence[str]) -> dict[str, object]:
+    """All that a namespace can be asked, without the numbers that ranking gives."""
+    ids = [one.id for one in memory.list(limit=ALL)]
+    told: dict[str, object] = {"list": ids, "timeline": [one.id for one in memory.timeline(limit=ALL)]}
+    for word in words:
+        for mode in ("keyword", "hybrid", "semantic"):
+            found = memory.search(
+                word, mode=mode, limit=ALL, noise_floor=False, facets=FACETS, project="p", include_superseded=True
+            )
+            told[f"{mode} {word}"] = (
+                sorted(hit.memory.id for hit in found), found.hidden, found.suggestion, found.facets, found.degraded,
+            )  # fmt: skip
+        told[f"suggest {word}"] = memory.suggest(typo(word))
+    for id in ids:
+        told[f"related {id}"] = sorted(one.memory.id for one in memory.related(id, ALL))
+    stats = replace(memory.stats(), size_bytes=0, path="")
+    told |= {
+        "facets": memory.facets(),
+        "stats": stats,
+        "duplicates": [[one.id for one in each] for each in memory.duplicates()],
+    }
+    return told
+
+
+def write(memory: Recollect, contents: Sequence[str]) -> list[object]:
+    """Some memories with ids of their own, the last of them replaced; what `add` says of almost equal ones."""
+    added = [
+        memory.add(text, id=f"memory-{number}", project="p" if number % 2 else None, tags=text.split())
+        for number, text in enumerate(contents)
+    ]
+    if len(added) > 1:
+        memory.supersede(added[-1].id, added[0].id)
+    return [(one.id, one.near and one.near.id) for one in added]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mine=texts, theirs=texts, word=st.text(min_size=1, max_size=12))
+def test_a_namespace_answers_as_if_it_were_alone(
+    tmp_path_factory: pytest.TempPathFactory, mine: list[str], theirs: list[str], word: str
+) -> None:
+    folder = tmp_path_factory.mktemp("beside")
+    words = [*{word for text in mine + theirs for word in text.split()}, word]
+    beside, other = open_both(folder / "both.db")
+    with beside, other, recollect.open(folder / "alone.db", namespace=MINE, embedder=HashingEmbedder()) as alone:
+        write(other, theirs)
+        assert write(beside, mine) == write(alone, mine)
+        other.add_many(f"{text} once more {number}" for number, text in enumerate(theirs))
+
+        assert answers(beside, words) == answers(alone, words)
+        assert beside.check().problems == ()
+    shutil.rmtree(folder)
