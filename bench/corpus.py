@@ -143,10 +143,11 @@ def about(number: int) -> dict[str, Any]:
 def filters(number: int) -> dict[str, Any]:
     """Every filter there is at once, for one project."""
     fields = about(number % PROJECTS)
-    return {name: fields[name] for name in ("project", "session", "sector", "kind", "source", "tags")} | {
+    return {name: fields[name] for name in ("project", "session", "sector", "kind", "source")} | {
+        "tags": fields["tags"][:1],
         "tier": "project",
         "fact_kind": "temporal",
-        "month": [f"{year}-{month:02}" for year in range(2025, 2040) for month in range(1, 13)],
+        "month": [f"{year}-{month:02}" for year in range(2026, 2028) for month in range(1, 13)],
         "since": "2020-01-01",
         "until": "2040-01-01",
         "min_salience": 0.1,

@@ -95,6 +95,6 @@ def _wall(arguments: Sequence[str]) -> tuple[float, str]:
             [sys.executable, *arguments], env=environment, cwd=folder, capture_output=True, text=True, encoding="utf-8"
         )
         took = (time.perf_counter() - started) * 1000
-    if done.returncode or "Note:" in done.stderr:
+    if done.returncode or "Note: keyword" in done.stderr or "have no vector" in done.stderr:
         raise SystemExit(f"Error: {' '.join(arguments)[:200]} failed: {done.stderr.strip()}")
     return took, done.stdout

@@ -294,7 +294,7 @@ class Row:
     """
     What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model.
 
-    Ranking sees many rows and a page shows few, so the memory itself is made when it is asked for.
+    Ranking sees many rows and a page shows few, so the memory itself, and its facts, are made when they are asked for.
     """
 
     key: int
@@ -309,7 +309,7 @@ class Row:
     source: str | None
     tags: tuple[str, ...]
     superseded: bool
-    facts: tuple[Fact, ...]
+    facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]
 
 

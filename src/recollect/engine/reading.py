@@ -25,6 +25,7 @@ from recollect.retrieve.suggest import suggestion
 
 MOST_CANDIDATES = 10_000  # ranked for one page, however much its thresholds take away
 FOUND_LITTLE = 3  # hits by words; with fewer, a word may have been meant otherwise
+MOST_OF_IT = 0.6  # of a question; where no memory holds so much and a word is strange, likewise
 LOGGED = 50  # characters of a query
 
 _log = logging.getLogger("recollect.search")
@@ -189,7 +190,7 @@ class Reading(Core):
         gathered = gather(self._store, found, settled, asked.now, filter.as_of)
         ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.boosts)
         model = found.model.name if found.model else None
-        answer = page(ranked, gathered, question, settled, model, detail=detail, include_facts=include_facts)
+        answer = page(ranked, gathered, question, settled, model, asked.now, detail=detail, include_facts=include_facts)
         wanted = candidates_wanted(profile)
         more = max(len(found.keyword), len(found.vector)) >= wanted
         if len(answer.hits) < profile.limit and answer.hidden and more and wanted < MOST_CANDIDATES:
@@ -206,8 +207,10 @@ class Reading(Core):
         return hidden | self._store.held_back(asked.words, asked.filter, found.around)
 
     def _suggestion(self, asked: _Asked, found: Found) -> str | None:
-        """What the question perhaps meant; looked for only where its words find little, or nobody has one of them."""
-        if asked.mode == "semantic" or not (found.strange or len(found.keyword) < FOUND_LITTLE):
+        """What the question perhaps meant; looked for only where its words find little."""
+        held = max((match.coverage for match in found.keyword), default=0.0)
+        little = len(found.keyword) < FOUND_LITTLE or (found.strange and held < MOST_OF_IT)
+        if asked.mode == "semantic" or not little:
             return None
         return self._suggest(asked.question)
 

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from recollect.present.snippet import Needles, Passage, passage, preview
 from recollect.profiles import MatchWords, Profile
 from recollect.rank.fuse import Ranked
-from recollect.rank.signals import relevance
+from recollect.rank.signals import certain, confidence, relevance
 from recollect.records import Hit, Memory, Query
 from recollect.retrieve.candidates import Candidates
 
@@ -27,6 +28,7 @@ def page(
     query: Query,
     profile: Profile,
     model: str | None,
+    now: datetime,
     *,
     detail: str,
     include_facts: bool,
@@ -42,7 +44,9 @@ def page(
         relevant = relevance(model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0)
         failed = _below(entry, relevant, profile)
         if failed is None:
-            memory = replace(gathered.rows[candidate.key].memory(), facts=gathered.facts.get(candidate.key, ()))
+            memory = gathered.rows[candidate.key].memory()
+            if memory.facts:
+                memory = replace(memory, facts=certain(memory.facts, profile.fact_decay, now))
             hit = _hit(entry, relevant, memory, needles, profile)
             hits.append(_from_afar(hit, detail, include_facts))
         else:
@@ -100,7 +104,7 @@ def _hit(entry: Ranked, relevant: float, memory: Memory, needles: Needles, profi
         highlights=shown.highlights if by_keyword else (),
         keyword_score=candidate.bm25,
         similarity=candidate.similarity,
-        confidence=candidate.confidence,
+        confidence=confidence(memory.facts),
         trace=entry.trace,
         raw=entry.raw,
     )

@@ -7,21 +7,17 @@ from datetime import datetime
 from recollect.profiles import Profile
 from recollect.rank.fuse import Candidate
 from recollect.rank.signals import certain, confidence
-from recollect.records import Fact, Row
+from recollect.records import Row
 from recollect.retrieve.legs import Found
 from recollect.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """
-    Everything a leg found, with its row, and its facts as sure as they are; `too_far` counts what was not near enough
-    to count as found.
-    """
+    """Everything a leg found, with its row; `too_far` counts what was not near enough to count as found."""
 
     candidates: Sequence[Candidate]
     rows: dict[int, Row]
-    facts: dict[int, tuple[Fact, ...]]
     too_far: int
 
 
@@ -30,7 +26,7 @@ def gather(store: Store, found: Found, profile: Profile, now: datetime, as_of: d
     by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
     keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
     rows = store.rows(keys, found.model, found.question, as_of) if keys else []
-    facts = {row.key: certain(row.facts, profile.fact_decay, now) for row in rows if row.facts}
+    weighed = profile.confidence_mode != "off" or profile.min_confidence is not None
     by_meaning = _places(found, rows)
     candidates = []
     for row in rows:
@@ -55,11 +51,11 @@ def gather(store: Store, found: Found, profile: Profile, now: datetime, as_of: d
                     source=row.source,
                     tags=row.tags,
                     superseded=row.superseded,
-                    confidence=confidence(facts.get(row.key, ())),
+                    confidence=confidence(certain(row.facts(), profile.fact_decay, now)) if weighed else 1.0,
                 )
             )
     too_far = sum(key not in by_word for key in found.too_far) + len(rows) - len(candidates)
-    return Candidates(candidates, {row.key: row for row in rows}, facts, too_far)
+    return Candidates(candidates, {row.key: row for row in rows}, too_far)
 
 
 def _places(found: Found, rows: Sequence[Row]) -> dict[int, int]:

@@ -42,11 +42,11 @@ from recollect.store.words import segments
 
 _INSERT = """
     insert into memories(
-        id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, sector, tier,
-        salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
+        id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, facts, sector,
+        tier, salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
     values (
-        :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :sector,
-        :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
+        :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :facts,
+        :sector, :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
     on conflict do nothing
     returning rid
 """
@@ -103,11 +103,13 @@ class SqliteStore:
     def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: Reinforcement) -> Kept:
         recorded = to_micros(draft.recorded_at)
         sid = None if draft.session is None else open_session(connection, self.namespace, draft.session)
-        values = {field: getattr(draft, field) for field in draft.__slots__ if field not in ("facts", "session")} | {
+        facts = list(dict.fromkeys(fact.text for fact in draft.facts))
+        values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
+            "facts": "\n".join(facts) or None,
             "namespace": self.namespace,
             "content_hash": content_hash(draft.content),
             "tags": _json(draft.tags),
-            "segments": segments(draft.title, draft.content, *draft.tags),
+            "segments": segments(draft.title, draft.content, *draft.tags, *facts),
             "metadata": _json(draft.metadata),
             "created_at": to_micros(draft.created_at),
             "recorded_at": recorded,
@@ -116,7 +118,7 @@ class SqliteStore:
         if rid is not None:
             if sid is not None:
                 link(connection, sid, [rid], "created", recorded)
-            add_facts(connection, rid, draft.facts, min(recorded, values["created_at"]))
+            add_facts(connection, rid, draft.facts, min(recorded, values["created_at"]), indexed=True)
             return Kept(self._row(connection, rid), Unembedded(rid, draft.title, draft.content))
         known = value(
             connection,
@@ -449,7 +451,7 @@ def _ranking_row(row: Sequence[Any], similarity: float | None) -> Row:
         source=source,
         tags=tags_of(tags),
         superseded=valid_until is not None,
-        facts=facts_of(id, facts),
+        facts=partial(facts_of, id, facts),
         memory=partial(memory_of, row[2:]),
     )
 

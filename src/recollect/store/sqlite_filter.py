@@ -1,10 +1,13 @@
 """Filters as SQL, and times as SQLite keeps them: microseconds since 1970."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from recollect.records import SUPERSEDES, Filter
+from recollect.times import period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -79,9 +82,11 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
     if filter.fact_kind:
         kind = _among("f.kind" if filter.as_of is None else FACT_KIND_THEN, "fact_kind", filter.fact_kind, values)
         known = "" if filter.as_of is None else "and f.created_at <= :as_of"
-        named["fact_kind"] = f"exists (select 1 from facts f where f.rid = m.rid and {kind} {known})"
+        # The index of kinds knows the answer; the one of memories would have to look at each fact.
+        index = "indexed by facts_by_kind" if filter.as_of is None else ""
+        named["fact_kind"] = f"exists (select 1 from facts f {index} where f.rid = m.rid and {kind} {known})"
     if filter.month:
-        named["month"] = _among(MONTH, "month", filter.month, values)
+        named["month"] = _within(filter.month, values)
     if filter.pinned is not None:
         named["pinned"] = f"{STRENGTH_THEN.format('pinned') if past else 'm.pinned'} = {int(filter.pinned)}"
     if filter.recalled is not None:
@@ -101,6 +106,30 @@ _IN_SESSION = """
         select 1 from session_memories u
         where u.rid = m.rid and u.sid = (select sid from sessions where namespace = :namespace and id = :session) {})
 """
+
+
+def _within(months: tuple[str, ...], values: dict[str, Any]) -> str:
+    """Local months as stretches of time: no month has to be worked out row by row."""
+    stretches = _stretches(months, time.tzname)
+    for number, (start, end) in enumerate(stretches):
+        values |= {f"month{number}": start, f"month{number}_end": end}
+    tests = (f"(+m.created_at >= :month{n} and +m.created_at < :month{n}_end)" for n in range(len(stretches)))
+    return f"({' or '.join(tests)})"
+
+
+@lru_cache(100)
+def _stretches(months: tuple[str, ...], zone: tuple[str, str]) -> list[list[int]]:
+    """Months as microseconds from and to, neighbours joined; they are those of the local `zone`."""
+    stretches: list[list[int]] = []
+    for month in sorted(set(months)):
+        stretch = period(month)
+        assert stretch is not None, "months are checked where they come in"
+        start, end = to_micros(stretch.start), to_micros(stretch.end)
+        if stretches and stretches[-1][1] == start:
+            stretches[-1][1] = end
+        else:
+            stretches.append([start, end])
+    return stretches
 
 
 def _among(column: str, name: str, wanted: tuple[str, ...], values: dict[str, Any]) -> str:

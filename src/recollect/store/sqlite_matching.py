@@ -41,8 +41,9 @@ def facets(
     where, values = conditions(filter, then=then)
     values |= {"namespace": leg.namespace}
     if query is not None:
-        source, more = _found(connection, leg, query, filter, keys)
+        source, more, passed = _found(connection, leg, query, filter, keys)
         values |= more
+        where = "" if passed else where
         joined = f"from ({source}) found cross join {THEN if then else NOW} on m.rid = found.rid"
         where += _UNCHANGED if then else ""
     else:
@@ -90,7 +91,7 @@ def held_back(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    source, more = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
+    source, more, _ = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
@@ -123,11 +124,11 @@ def _found(
     keys: Sequence[int],
     *,
     filtered: bool = True,
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, dict[str, Any], bool]:
     """
     A statement for the keys of all that matches, each with whether words found it, and the values for it.
 
-    With `filtered`, what the filter lets through may be left out already; the statement is for whoever asks it anyway.
+    With `filtered` it may be that all of them pass the filter, and need not be asked again: then the last is True.
     """
     search = leg.prepare(query, filter)
     if filtered or filter.as_of is not None:
@@ -148,14 +149,16 @@ def _found(
         for number, each in enumerate(expressions)
     ]
     if filtered and search.few:
-        passing = f"select m.rid from memories m where m.namespace = :namespace and m.deleted_at is null {search.where}"
-        arms = [f"{arm} and +rowid in ({passing})" for arm in arms]
+        shown = f"and m.rid not in ({search.hidden})" if search.hidden else ""
+        passing = f"m.namespace = :namespace and m.deleted_at is null {search.where} {shown}"
+        arms = [f"{arm} and +rowid in (select m.rid from memories m where {passing})" for arm in arms]
         values |= search.values
     if search.all_needed and len(arms) > 1:
         arms = [f"select * from ({' intersect '.join(arms)})"]
     arms += _parts(search, arms, values)
     arms.append("select value as rid, 0 as by_words from json_each(:found_keys)")
-    return f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid", values
+    sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid"
+    return sql, values, filtered and search.few and search.part is None and filter.as_of is None
 
 
 def _parts(search: Search, arms: Sequence[str], values: dict[str, Any]) -> list[str]:

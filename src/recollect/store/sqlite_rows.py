@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from recollect.records import SUPERSEDES, Fact, Memory, Origin, Successor
@@ -160,6 +161,7 @@ def memory_of(row: Sequence[Any]) -> Memory:
     )
 
 
+@lru_cache(1000)
 def tags_of(tags: str) -> tuple[str, ...]:
     return tuple(json.loads(tags)) if tags != "[]" else ()
 

@@ -141,7 +141,10 @@ def keep_strength(connection: apsw.Connection, keys: Sequence[int], now: int) ->
     )
 
 
-def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft], now: int) -> None:
+def add_facts(
+    connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft], now: int, *, indexed: bool = False
+) -> None:
+    """Facts of a memory; of one that was written with their words just now, these are `indexed` already."""
     for draft in drafts:
         known = value(connection, "select fact from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
@@ -157,7 +160,7 @@ def add_facts(connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft]
             {name: getattr(draft, name) for name in draft.__slots__}
             | {"rid": rid, "now": now, "confidence": 1.0 if draft.confidence is None else draft.confidence},
         )
-    if drafts:
+    if drafts and not indexed:
         index_facts(connection, rid)
 
 

@@ -28,6 +28,7 @@ BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 SMALL = 2000  # vectors; of so few, all are checked at once
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
+NARROW_KEPT = 200  # filters remembered to be narrow
 SUPERSEDED_FIRST_LOOK = 2  # the same where only superseded ones are left out, of which there are few
 
 
@@ -39,6 +40,7 @@ class Vectors:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._mirror: _Mirror | None = None
+        self._narrow: dict[Filter, None] = {}  # filters that let too few through for a first look to be worth it
         renew_after_fork(self)
 
     def pending(self, after: int, limit: int) -> list[Unembedded]:
@@ -165,12 +167,23 @@ class Vectors:
         look = SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK
         first = len(scan) if len(scan) <= SMALL else min(limit * look, len(scan))
         keys, similarities = scan.nearest(vector, first)
-        passing, complete = self._passing(filter, keys, limit if first < len(scan) else 0)
+        narrow = filter in self._narrow and first < len(scan)
+        looked_at = keys[:0] if narrow else keys
+        passing, complete = self._passing(filter, looked_at, limit if first < len(scan) else 0)
+        self._remember(filter, narrow=complete)
         unfiltered = _matches(keys[:limit], similarities[:limit])
         if complete:
             return _matches(*scan.nearest(vector, limit, passing)), unfiltered
         kept = np.isin(keys, passing)
         return _matches(keys[kept][:limit], similarities[kept][:limit]), unfiltered
+
+    def _remember(self, filter: Filter, *, narrow: bool) -> None:
+        with self._lock:
+            self._narrow.pop(filter, None)
+            if narrow:
+                self._narrow[filter] = None
+            while len(self._narrow) > NARROW_KEPT:
+                del self._narrow[next(iter(self._narrow))]
 
     def _passing(self, filter: Filter, keys: NDArray[np.int64], enough: int) -> tuple[NDArray[np.int64], bool]:
         """Which of the keys pass a filter; if they are not enough, all that pass it (and True). In one statement."""

@@ -19,7 +19,7 @@ end;
 
 drop index memories_scope;
 create index memories_scope on memories(
-  namespace, project, sector, tier, kind, source, created_at, salience, valid_until) where deleted_at is null;
+  namespace, project, sector, tier, kind, source, created_at, salience, valid_until, pinned) where deleted_at is null;
 create index memories_superseded on memories(namespace) where valid_until is not null and deleted_at is null;
 create index memories_pinned on memories(namespace) where pinned = 1 and deleted_at is null;
 
@@ -51,6 +51,9 @@ insert into memories_stems(memories_stems, rank) values ('usermerge', 2);
 insert into memories_words(memories_words, rank) values ('usermerge', 2);
 insert into memories_stems(memories_stems) values ('rebuild');
 insert into memories_words(memories_words) values ('rebuild');
+-- A rebuild leaves many segments, and every search has to look into each of them.
+insert into memories_stems(memories_stems) values ('optimize');
+insert into memories_words(memories_words) values ('optimize');
 
 create trigger memories_text_insert after insert on memories when new.deleted_at is null begin
   insert into memories_stems(rowid, title, content, tags, source, segments, facts)
