@@ -11,7 +11,8 @@ from recollect.forks import renew_after_fork
 from recollect.life import Recall, Reinforcement
 from recollect.store.base import Recalls
 
-BATCH_DELAY = 0.05  # seconds a first recall waits for others to be written with it
+# Seconds a first recall waits for others to be written with it: every write makes searches read the file anew.
+BATCH_DELAY = 1.0
 PATIENCE = 0.2  # seconds a reader waits for recalls to be written
 IDLE = 5.0  # seconds without work after which the thread ends
 MOST_WAITING = 10_000

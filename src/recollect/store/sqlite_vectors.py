@@ -40,7 +40,7 @@ class Vectors:
         self._namespace = namespace
         self._lock = threading.Lock()
         self._mirror: _Mirror | None = None
-        self._narrow: dict[Filter, None] = {}  # filters that let too few through for a first look to be worth it
+        self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
     def pending(self, after: int, limit: int) -> list[Unembedded]:
@@ -166,24 +166,25 @@ class Vectors:
         # that pass is read and only those are compared. Either way the answer is exact.
         look = SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK
         first = len(scan) if len(scan) <= SMALL else min(limit * look, len(scan))
+        if filter in self._narrow and first < len(scan):
+            passing, _ = self._passing(filter, np.empty(0, np.int64), limit)
+            matches = _matches(*scan.nearest(vector, limit, passing))
+            return matches, matches if len(matches) == limit else _matches(*scan.nearest(vector, limit))
         keys, similarities = scan.nearest(vector, first)
-        narrow = filter in self._narrow and first < len(scan)
-        looked_at = keys[:0] if narrow else keys
-        passing, complete = self._passing(filter, looked_at, limit if first < len(scan) else 0)
-        self._remember(filter, narrow=complete)
+        passing, complete = self._passing(filter, keys, limit if first < len(scan) else 0)
         unfiltered = _matches(keys[:limit], similarities[:limit])
         if complete:
+            self._remember(filter)
             return _matches(*scan.nearest(vector, limit, passing)), unfiltered
         kept = np.isin(keys, passing)
         return _matches(keys[kept][:limit], similarities[kept][:limit]), unfiltered
 
-    def _remember(self, filter: Filter, *, narrow: bool) -> None:
+    def _remember(self, filter: Filter) -> None:
+        """A filter that lets too few through for a first look to be worth it; the next time there is none."""
         with self._lock:
-            self._narrow.pop(filter, None)
-            if narrow:
-                self._narrow[filter] = None
-            while len(self._narrow) > NARROW_KEPT:
-                del self._narrow[next(iter(self._narrow))]
+            if len(self._narrow) >= NARROW_KEPT:
+                self._narrow.clear()
+            self._narrow.add(filter)
 
     def _passing(self, filter: Filter, keys: NDArray[np.int64], enough: int) -> tuple[NDArray[np.int64], bool]:
         """Which of the keys pass a filter; if they are not enough, all that pass it (and True). In one statement."""
