@@ -136,6 +136,15 @@ def moment(value: object, what: str) -> datetime:
     return _period(value, what).start
 
 
+def moment_or_none(value: object, what: str) -> datetime | None:
+    return None if value is None else moment(value, what)
+
+
+def as_of(value: object) -> datetime | None:
+    """The time that is asked about; None is now."""
+    return None if value is None else last_moment(value, "as_of")
+
+
 def last_moment(value: object, what: str) -> datetime:
     """The same, but of a stretch of time its end: "as of yesterday" has seen all of that day."""
     stretch = _period(value, what)
@@ -305,7 +314,7 @@ FILTERS: Mapping[str, Callable[[object], Any]] = {
     "month": _any_of("month", _month),
     "pinned": lambda value: flag(value, "pinned"),
     "recalled": lambda value: flag(value, "recalled"),
-    "as_of": lambda value: last_moment(value, "as_of"),
+    "as_of": as_of,
 }
 
 

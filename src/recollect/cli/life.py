@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import given, json_option, print_json, session_option, style
+from recollect.cli.options import given, json_option, print_json, print_memories, session_option, style
 from recollect.present.render import memory_json, memory_line, printable, record_json
 from recollect.records import Memory
 
@@ -130,10 +130,7 @@ def pin_command(session: Session, /, ids: tuple[str, ...], remove: bool, as_json
     if as_json:
         print_json({"memories": [memory_json(one) for one in pinned]})
         return
-    for one in pinned:
-        click.echo(memory_line(one, style()))
-    if not pinned:
-        click.echo("Nothing is pinned.", err=True)
+    print_memories(pinned, "Nothing is pinned.")
 
 
 def _each(ids: Sequence[str], change: Callable[[str], Memory], told: str, as_json: bool) -> None:

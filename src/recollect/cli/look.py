@@ -5,7 +5,17 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, as_of_option, detail_option, given, json_option, must_ask, print_json, style
+from recollect.cli.options import (
+    Bar,
+    as_of_option,
+    detail_option,
+    given,
+    json_option,
+    must_ask,
+    print_json,
+    print_memories,
+    style,
+)
 from recollect.present.living import entry_text, recall_text, related_json, related_line, session_line, timeline_json
 from recollect.present.render import memory_json, memory_line, record_json
 from recollect.records import Memory
@@ -120,10 +130,7 @@ def _never_recalled(session: Session, limit: int, as_json: bool) -> None:
     if as_json:
         print_json({"memories": [memory_json(one) for one in page], "cursor": page.cursor})
         return
-    for one in page:
-        click.echo(memory_line(one, style()))
-    if not page:
-        click.echo("Nothing found.", err=True)
+    print_memories(page)
     if page.cursor:
         click.echo(f"There is more: `recollect list --never-recalled --cursor {page.cursor}`", err=True)
 

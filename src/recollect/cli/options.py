@@ -2,12 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from recollect.records import DETAILS
+from recollect.present.render import memory_line
+from recollect.records import DETAILS, Memory
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +68,14 @@ def must_ask(yes: bool, reason: str) -> bool:
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_memories(memories: Sequence[Memory], nothing: str = "Nothing found.") -> None:
+    """Memories, a line each; that there are none is said on stderr."""
+    for memory in memories:
+        click.echo(memory_line(memory, style()))
+    if not memories:
+        click.echo(nothing, err=True)
 
 
 def style() -> Callable[..., str]:

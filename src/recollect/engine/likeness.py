@@ -33,7 +33,7 @@ class Likeness(Core):
         Superseded memories are left out.
         """
         count = inputs.limit(limit)
-        moment = None if as_of is None else inputs.last_moment(as_of, "as_of")
+        moment = inputs.as_of(as_of)
         memory = self._one(given_id(id), moment)
         linked = self._store.links.linked(memory.id, count, moment)
         found = [replace(one, memory=self._shown(one.memory, as_of=moment)) for one in linked]

@@ -67,7 +67,7 @@ class Living(Core):
 
         "Then" is now or, where the new memory was dated back, the time it tells of; `at` says otherwise.
         """
-        moment = None if at is None else inputs.moment(at, "at")
+        moment = inputs.moment_or_none(at, "at")
         who = inputs.name(said_by, "said_by")
         return self._shown(self._store.links.supersede(given_id(old), given_id(new), moment, who, datetime.now(UTC)))
 
@@ -158,14 +158,14 @@ class Living(Core):
         return self._store.recalls.page(
             None if memory is None else given_id(memory),
             None if session is None else self._store.sessions.whole_id(inputs.session_id(session)),
-            None if since is None else inputs.moment(since, "since"),
+            inputs.moment_or_none(since, "since"),
             limit,
         )
 
     def clear_recalls(self, *, before: Moment | None = None) -> int:
         """Drop the record of what was recalled, of before a time or all of it; what it reinforced stays so."""
         self._recorder.flush()
-        return self._store.recalls.clear(None if before is None else inputs.moment(before, "before"))
+        return self._store.recalls.clear(inputs.moment_or_none(before, "before"))
 
     # Lenses
 

@@ -15,7 +15,6 @@ from recollect.life import Lens, Recall, Recalled, Reinforcement, Timeline
 from recollect.present.hits import PageOfHits, page
 from recollect.profiles import Profile
 from recollect.rank.fuse import rank
-from recollect.rank.lens import Boosts
 from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
 from recollect.retrieve.candidates import Candidates, gather
@@ -45,10 +44,6 @@ class _Asked:
     record: str
     session: str | None
     now: datetime
-
-    @property
-    def boosts(self) -> Boosts:
-        return self.lens.boosts
 
     @property
     def words(self) -> Query:
@@ -159,43 +154,47 @@ class Reading(Core):
     def _answer(
         self, asked: _Asked, started: float, detail: str, include_facts: bool, facets: Sequence[str], explain: bool
     ) -> Results:
-        question, filter = asked.question, asked.filter
-        found, gathered, answer = self._ranked(asked, asked.profile, detail, include_facts)
-        legs_done = time.perf_counter()
-        counts = self._store.facets(asked.words, filter, _keys(gathered), facets) if facets else {}
+        found, gathered, answer, legs_done = self._ranked(asked, asked.profile, detail, include_facts)
+        ranked = time.perf_counter()
+        counts = self._store.facets(asked.words, asked.filter, _keys(gathered), facets) if facets else {}
         hidden = self._hidden(asked, found, gathered, len(answer.hits)) | dict(answer.hidden)
-        ended = time.perf_counter()
+        suggested = self._suggestion(asked, found)
+        plan = _plan(asked.question, found, legs_done - started, ranked - legs_done) if explain else None
         return Results(
             hits=answer.hits,
             query=asked.query,
             mode=asked.mode,
             profile=asked.profile.name,
-            took_ms=(ended - started) * 1000,
+            took_ms=(time.perf_counter() - started) * 1000,
             degraded=found.degraded,
-            suggestion=self._suggestion(asked, found),
+            suggestion=suggested,
             hidden=hidden,
             facets=counts,
-            plan=_plan(question, found, legs_done - started, ended - legs_done) if explain else None,
+            plan=plan,
             detail=detail,
             lens=asked.lens.name or None,
         )
 
     def _ranked(
         self, asked: _Asked, profile: Profile, detail: str, include_facts: bool
-    ) -> tuple[Found, Candidates, PageOfHits]:
-        """What the legs find, ranked and cut; where thresholds took too much of it away, once more with more of it."""
+    ) -> tuple[Found, Candidates, PageOfHits, float]:
+        """
+        What the legs find, ranked and cut, and when they had found it; where thresholds took too much of it away, once
+        more with more of it.
+        """
         question, filter = asked.question, asked.filter
         found = self._legs.run(question, filter, asked.mode, profile, self._vectorizer) if question else Found()
+        legs_done = time.perf_counter()
         settled = options.for_legs(profile, asked.mode, degraded=found.model is None)
         gathered = gather(self._store, found, settled, asked.now, filter.as_of)
-        ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.boosts)
+        ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts)
         model = found.model.name if found.model else None
         answer = page(ranked, gathered, question, settled, model, asked.now, detail=detail, include_facts=include_facts)
         wanted = candidates_wanted(profile)
         more = max(len(found.keyword), len(found.vector)) >= wanted
         if len(answer.hits) < profile.limit and answer.hidden and more and wanted < MOST_CANDIDATES:
             return self._ranked(asked, replace(profile, least_candidates=wanted * 4), detail, include_facts)
-        return found, gathered, answer
+        return found, gathered, answer, legs_done
 
     def _hidden(self, asked: _Asked, found: Found, gathered: Candidates, hits: int) -> dict[str, int]:
         """What was held back. Filters are asked only where the page has room for more: it has to be explainable."""
@@ -243,7 +242,7 @@ class Reading(Core):
     def get(self, ids: builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memories: ...
     def get(self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memory | Memories:
         """One memory by its id, or several in the order asked, naming those not found; `as_of` a time, as they were."""
-        moment = None if as_of is None else inputs.last_moment(as_of, "as_of")
+        moment = inputs.as_of(as_of)
         self._recorder.settle()
         if isinstance(ids, str):
             return self._one(given_id(ids), moment)

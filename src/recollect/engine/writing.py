@@ -138,7 +138,7 @@ class Writing(Likeness):
         kept before a migration are removed too.
         """
         self._recorder.flush()
-        return self._store.purge(None if before is None else inputs.moment(before, "before"))
+        return self._store.purge(inputs.moment_or_none(before, "before"))
 
     def history(self, id: str) -> list[Version]:
         """What a memory said before its updates, latest first."""

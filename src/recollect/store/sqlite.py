@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import apsw
@@ -19,13 +18,13 @@ from recollect.store import sqlite_check, sqlite_match, sqlite_matching
 from recollect.store.base import Kept, Model, Nearest, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
-from recollect.store.sqlite_filter import conditions, from_micros, to_micros
+from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_links import Links, replace_by, revive
-from recollect.store.sqlite_past import VECTOR, VECTOR_THEN
+from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_recalls import Lenses, Recalls
-from recollect.store.sqlite_rows import NOW, THEN, columns, facts_of, memory_of, tags_of
+from recollect.store.sqlite_rows import columns, memory_of, ranking_row, source
 from recollect.store.sqlite_schema import Schema
 from recollect.store.sqlite_sessions import Sessions, link, open_session
 from recollect.store.sqlite_strength import (
@@ -33,6 +32,7 @@ from recollect.store.sqlite_strength import (
     add_facts,
     index_facts,
     keep_strength,
+    set_pin,
     strengthen,
     take_facts,
 )
@@ -187,9 +187,8 @@ class SqliteStore:
                 take_facts(connection, kept[0], other[1].facts, stamp)
             tags = dict.fromkeys([*kept[1].tags, *(tag for _, memory in merged for tag in memory.tags)])
             self._update(connection, *kept, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
-            if any(memory.pinned for _, memory in merged) and not kept[1].pinned:
-                keep_strength(connection, [kept[0]], stamp)
-                connection.execute("update memories set pinned = 1 where rid = ?", (kept[0],))
+            if any(memory.pinned for _, memory in merged):
+                set_pin(connection, *kept, True, stamp)
             index_facts(connection, kept[0])
             return self._row(connection, kept[0])
 
@@ -231,7 +230,7 @@ class SqliteStore:
                 select rid from memories
                 where namespace = :namespace and deleted_at is not null and deleted_at < :before
                 """,
-                {"namespace": self.namespace, "before": to_micros(before) if before else 1 << 62},
+                {"namespace": self.namespace, "before": END_OF_TIME if before is None else to_micros(before)},
             )
             erase(connection, [rid for (rid,) in forgotten])
             drop_deleted_words(connection)
@@ -244,7 +243,7 @@ class SqliteStore:
         moment = None if as_of is None else to_micros(as_of)
         with self._pool.reading() as connection:
             sql = f"""
-                select {columns(then=as_of is not None)} from {NOW if as_of is None else THEN}
+                select {columns(then=as_of is not None)} from {source(then=as_of is not None)}
                 where m.id in (select value from json_each(:ids)) and m.namespace = :namespace
                   and m.deleted_at is null
             """
@@ -292,7 +291,7 @@ class SqliteStore:
         wanted, given = conditions(filter, then=then)
         sql = f"""
             select m.rid, {columns(then=then)}
-            from {THEN if then else NOW}
+            from {source(then=then)}
             where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {wanted} {where}
             order by m.created_at {order}, m.rid {order}
             limit :limit
@@ -361,10 +360,10 @@ class SqliteStore:
         vector: NDArray[np.float32] | None,
         as_of: datetime | None = None,
     ) -> list[Row]:
-        then, number = as_of is not None, "(select model from models where name = :model)"
+        then = as_of is not None
         sql = f"""
-            select m.rid, {(VECTOR_THEN if then else VECTOR).format(model=number)}, {columns(then=then)}
-            from {THEN if then else NOW}
+            select m.rid, {stored_vector(then=then)}, {columns(then=then)}
+            from {source(then=then)}
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
         values = {
@@ -376,15 +375,15 @@ class SqliteStore:
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
         similarities = _similarities([row[1] for row in found], vector)
-        return [_ranking_row(row, similarity) for row, similarity in zip(found, similarities, strict=True)]
+        return [ranking_row(row[0], near, row[2:]) for row, near in zip(found, similarities, strict=True)]
 
     # Vectors
 
     def vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
-        number = "(select model from models where name = :model)"
+        then = as_of is not None
         sql = f"""
-            select {(VECTOR_THEN if as_of else VECTOR).format(model=number)}
-            from {THEN if as_of else NOW}
+            select {stored_vector(then=then)}
+            from {source(then=then)}
             where m.namespace = :namespace and m.id = :id and m.deleted_at is null
         """
         values = {"namespace": self.namespace, "id": id, "model": model.name}
@@ -434,28 +433,6 @@ def content_hash(content: str) -> bytes:
     return hashlib.sha256(content.encode()).digest()
 
 
-def _ranking_row(row: Sequence[Any], similarity: float | None) -> Row:
-    # In the order of `columns`.
-    id, sector, kind, tags, salience, source = row[2], row[6], row[8], row[9], row[10], row[11]
-    created_at, updated_at, reinforced_at, valid_until, accessed_at, facts = *row[15:18], row[21], row[23], row[24]
-    return Row(
-        key=row[0],
-        similarity=similarity,
-        created_at=created_at / 1e6,
-        updated_at=updated_at / 1e6,
-        accessed_at=None if accessed_at is None else accessed_at / 1e6,
-        reinforced_at=reinforced_at / 1e6,
-        salience=salience,
-        sector=sector,
-        kind=kind,
-        source=source,
-        tags=tags_of(tags),
-        superseded=valid_until is not None,
-        facts=partial(facts_of, id, facts),
-        memory=partial(memory_of, row[2:]),
-    )
-
-
 def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None) -> list[float | None]:
     """Exact cosine similarities; None where there is no vector to compare."""
     present = [blob for blob in blobs if blob is not None]
@@ -470,7 +447,7 @@ def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | N
 def _cursor_values(cursor: str) -> dict[str, int]:
     try:
         time, rid = map(int, cursor.split(":"))
-        if max(abs(time), abs(rid)) < 1 << 62:
+        if max(abs(time), abs(rid)) < END_OF_TIME:
             return {"cursor_time": time, "cursor_rid": rid}
     except (ValueError, AttributeError):
         pass

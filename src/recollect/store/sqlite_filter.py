@@ -11,6 +11,7 @@ from recollect.times import period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+END_OF_TIME = 1 << 62  # microseconds; no time we know is later
 
 # What was so at `:as_of`, of a memory `m`.
 STRENGTH_THEN = """coalesce((

@@ -1,5 +1,6 @@
 """A memory by its id, or by a part of it that no other memory of the namespace has."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -7,9 +8,17 @@ import apsw
 from recollect.errors import Ambiguous, NotFound
 from recollect.records import Memory
 from recollect.store.sqlite_pool import fetch
-from recollect.store.sqlite_rows import NOW, THEN, columns, memory_of
+from recollect.store.sqlite_rows import columns, memory_of, source
 
 SHORTEST_ID = 6
+
+
+# Whether an id begins or ends with what was given; memories, of which there are many, are asked by indexes instead.
+PART = "(substr({0}, 1, length(:id)) = :id or substr({0}, -length(:id)) = :id)"
+
+
+def several(part: str, ids: Sequence[str]) -> Ambiguous:
+    return Ambiguous(f"{part!r} could be {', '.join(ids[:5])}: give more characters of the id")
 
 
 class Ids:
@@ -41,7 +50,7 @@ class Ids:
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
         select = f"""
             select m.rid, {columns(then=as_of is not None)}
-            from {NOW if as_of is None else THEN}
+            from {source(then=as_of is not None)}
             where m.namespace = :namespace {state}
         """
         values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
@@ -58,5 +67,5 @@ class Ids:
                 values,
             )
         if len(rows) > 1:
-            raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
+            raise several(id, [row[1] for row in rows])
         return (rows[0][0], memory_of(rows[0][1:])) if rows else None

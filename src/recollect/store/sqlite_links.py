@@ -12,7 +12,7 @@ from recollect.records import SUPERSEDES, Memory
 from recollect.store.sqlite_filter import from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
-from recollect.store.sqlite_rows import NOW, THEN, columns, memory_of
+from recollect.store.sqlite_rows import columns, held, memory_of, source
 
 
 class Links:
@@ -63,11 +63,6 @@ class Links:
     def linked(self, id: str, limit: int, as_of: datetime | None) -> list[Related]:
         """Live memories that relations lead to or come from, the surest first; superseded ones are left out."""
         then = as_of is not None
-        held = (
-            "r.valid_from <= :as_of and (r.valid_until is null or r.valid_until > :as_of)"
-            if then
-            else "r.valid_until is null"
-        )
         with self._pool.reading() as connection:
             rid, memory = self._ids.require(connection, id)
             rows = fetch(
@@ -79,8 +74,8 @@ class Links:
                     select * from relations where source = :rid
                     union all
                     select * from relations where target = :rid) r
-                cross join {THEN if then else NOW} on m.rid = iif(r.source = :rid, r.target, r.source)
-                where r.kind <> '{SUPERSEDES}' and {held} and m.deleted_at is null and m.valid_until is null
+                cross join {source(then=then)} on m.rid = iif(r.source = :rid, r.target, r.source)
+                where r.kind <> '{SUPERSEDES}' and {held("r", then)} and m.deleted_at is null and m.valid_until is null
                 order by r.confidence desc, r.relation desc
                 limit :limit
                 """,

@@ -24,10 +24,10 @@ from recollect.store.base import Words
 from recollect.store.coverage import Asked, Atom, coverage, worth
 from recollect.store.sqlite_filter import SUPERSEDED, conditions
 from recollect.store.sqlite_pool import fetch
+from recollect.store.words import COLUMNS
 
 STEMS, WORDS = "memories_stems", "memories_words"
 INDEXES = (STEMS, WORDS)
-COLUMNS = ("title", "content", "tags", "source", "segments", "facts")
 
 # Chosen on LoCoMo's questions over 100,000 memories: a quarter of the time of ranking all, 99.6 % of the same ten best.
 GUARD_ROWS = 1500
@@ -125,7 +125,7 @@ class KeywordLeg:
             whole=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
             spare=_expressions(query.spare, stemmed=query.stemmed),
-            part=query.terms[0].text.lower() if len(query.terms) == 1 else None,
+            part=_part(query),
             hides_superseded=hides,
         )
 
@@ -164,6 +164,10 @@ class Search:
     counts: dict[Atom, int] = field(default_factory=dict)  # in how many rows each atom stands
     worth: dict[Atom, float] = field(default_factory=dict)  # how much each atom tells: the rarer, the more
 
+    def shown(self, key: str) -> str:
+        """That the row with this key may be found, as ` and ...`."""
+        return f"and {key} not in ({self.hidden})" if self.hidden else ""
+
     def asked(self) -> list[Asked]:
         return [Asked.of(atom, each, self.literals) for atom, each in self.worth.items()]
 
@@ -175,7 +179,7 @@ class Search:
             self.all_needed,
             raw,
             self._counted(self.spare),
-            self.part if self.part and len(self.part) > 2 else None,
+            self.part,
         )
 
     def _counted(self, expressions: Sequence[Expression]) -> list[sqlite_past.Counted]:
@@ -269,6 +273,12 @@ class _Survey:
         with self._lock:
             self._counts |= new
         return new
+
+
+def _part(query: Query) -> str | None:
+    """What to look for inside of words: the one word that was asked for, if it is long enough to tell anything."""
+    text = query.terms[0].text.lower() if len(query.terms) == 1 else ""
+    return text if len(text) > 2 else None
 
 
 def _raw_expression(expression: str) -> Expression:
@@ -366,7 +376,7 @@ def _more(search: Search, found: int) -> list[str]:
     stages = [_ranked(search, guarded=False)] if search.guard is not None else []
     if search.spare:
         stages.append(_newest(search))
-    if search.part is not None and not found and len(search.part) > 2:
+    if search.part is not None and not found:
         stages.append(_inside_words(search))
     return stages
 
@@ -402,7 +412,7 @@ def _scored(search: Search, number: int, index: str, *, guarded: bool) -> str:
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"
     mine = f"and m.namespace = :namespace {search.where}"
-    shown = f"and +{index}.rowid not in ({search.hidden})" if search.hidden else ""
+    shown = search.shown(f"+{index}.rowid")
     if guarded and search.few:
         guard = f"select m.rid from memories m where m.deleted_at is null {mine}"
     elif guarded and search.guard is not None and search.alone:
@@ -432,10 +442,6 @@ def _whole(search: Search) -> str:
     return " and ".join(tests) or "0"
 
 
-def _shown(search: Search) -> str:
-    return f"and m.rid not in ({search.hidden})" if search.hidden else ""
-
-
 def _newest(search: Search) -> str:
     """Rows that hold only words so common that they say little, when the page is not full."""
     index = search.spare[0].index
@@ -443,7 +449,7 @@ def _newest(search: Search) -> str:
     return f"""
         select {index}.rowid as rid, 0.0 as score, 0 as whole
         from {index} cross join memories m on m.rid = {index}.rowid
-        where {index} match :spare and m.namespace = :namespace {search.where} {_shown(search)}
+        where {index} match :spare and m.namespace = :namespace {search.where} {search.shown("m.rid")}
         order by {index}.rowid desc limit :enough
     """
 
@@ -462,6 +468,6 @@ def _inside_words(search: Search) -> str:
         select m.rid, 1e-6 as score, 0 as whole
         from memories m
         where m.namespace = :namespace and m.deleted_at is null and {has_it} {search.where}
-          {_shown(search)}
+          {search.shown("m.rid")}
         order by m.rid desc limit :enough
     """

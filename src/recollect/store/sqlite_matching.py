@@ -12,7 +12,7 @@ from recollect.store import sqlite_past
 from recollect.store.sqlite_filter import CHANGED, EXISTED, FACT_KIND_THEN, MONTH, clauses, conditions, to_micros
 from recollect.store.sqlite_match import Expression, KeywordLeg, Search, inside_words
 from recollect.store.sqlite_pool import fetch
-from recollect.store.sqlite_rows import NOW, THEN
+from recollect.store.sqlite_rows import source
 
 MOST_HELD_BACK = 5000  # rows looked at to say what a filter keeps out
 MOST_COUNTED = 30_000  # rows with any of the words; of more, only those are counted that the keyword leg would score
@@ -41,13 +41,13 @@ def facets(
     where, values = conditions(filter, then=then)
     values |= {"namespace": leg.namespace}
     if query is not None:
-        source, more, passed = _found(connection, leg, query, filter, keys)
+        matching, more, passed = _found(connection, leg, query, filter, keys)
         values |= more
         where = "" if passed else where
-        joined = f"from ({source}) found cross join {THEN if then else NOW} on m.rid = found.rid"
+        joined = f"from ({matching}) found cross join {source(then=then)} on m.rid = found.rid"
         where += _UNCHANGED if then else ""
     else:
-        joined = f"from {THEN if then else NOW}"
+        joined = f"from {source(then=then)}"
     arms = " union all ".join(_arm(field, then) for field in fields)
     sql = f"""
         with seen as materialized (
@@ -91,17 +91,17 @@ def held_back(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    source, more, _ = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
+    matching, more, _ = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
-        from ({source}) f cross join memories n on n.rid = f.rid
+        from ({matching}) f cross join memories n on n.rid = f.rid
         where n.namespace = :namespace
         limit {MOST_HELD_BACK}) found
     """
     sql = f"""
         select {f"case {failed} end" if failed else "null"} as filter, count(*)
-        from {found} cross join {THEN if then else NOW} on m.rid = found.rid
+        from {found} cross join {source(then=then)} on m.rid = found.rid
         where +m.namespace = :namespace and m.deleted_at is null {_UNCHANGED if then else ""}
         group by filter
     """
@@ -149,8 +149,7 @@ def _found(
         for number, each in enumerate(expressions)
     ]
     if filtered and search.few:
-        shown = f"and m.rid not in ({search.hidden})" if search.hidden else ""
-        passing = f"m.namespace = :namespace and m.deleted_at is null {search.where} {shown}"
+        passing = f"m.namespace = :namespace and m.deleted_at is null {search.where} {search.shown('m.rid')}"
         arms = [f"{arm} and +rowid in (select m.rid from memories m where {passing})" for arm in arms]
         values |= search.values
     if search.all_needed and len(arms) > 1:
@@ -163,7 +162,7 @@ def _found(
 
 def _parts(search: Search, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
     """What has the one thing asked for inside of a word, where no word is it."""
-    if search.part is None or len(search.part) < 3 or not arms:
+    if search.part is None or not arms:
         return []
     has_it, values["part"] = inside_words(search.part)
     return [

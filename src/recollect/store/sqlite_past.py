@@ -26,20 +26,26 @@ _CHANGED = f"""(
         select rid from facts indexed by facts_by_time where created_at > :as_of)) c
     cross join {THEN} on m.rid = c.rid
 """
-VECTOR = "(select v.vector from vectors v where v.rid = m.rid and v.model = {model})"
+_MODEL = "(select model from models where name = :model)"
+_VECTOR = f"(select v.vector from vectors v where v.rid = m.rid and v.model = {_MODEL})"
 # The vector of what it said then: that of a version with the same text, or its own where the text has not changed.
-VECTOR_THEN = f"""
+_VECTOR_THEN = f"""
     case when m.reworded then (
         select o.vector
         from old_vectors o
         join memory_history t on t.rid = o.rid and t.version = o.version
-        where o.rid = m.rid and o.version >= m.version and o.model = {{model}}
+        where o.rid = m.rid and o.version >= m.version and o.model = {_MODEL}
           and t.snapshot ->> 'content' = m.content and t.snapshot ->> 'title' is m.title
         order by o.version
         limit 1)
-    else {VECTOR} end
+    else {_VECTOR} end
 """
 _FACTS = "(select group_concat(f.text, char(10)) from facts f where f.rid = m.rid and f.created_at <= :as_of)"
+
+
+def vector(*, then: bool) -> str:
+    """The vector that a memory `m` has of `:model`, or had of what it said then."""
+    return _VECTOR_THEN if then else _VECTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,8 @@ def matches(
     )
     texts = {rid: _texts(*columns) for rid, *columns in rows}
     if wanted.raw is not None:
-        texts = {rid: text for rid, text in texts.items() if rid in _reads(texts, wanted.raw)}
+        found_by_it = _reads(texts, wanted.raw)
+        texts = {rid: text for rid, text in texts.items() if rid in found_by_it}
     found = [match for rid, text in texts.items() if (match := _match(rid, text, wanted, weights)) is not None]
     if not found and wanted.part:
         part = words.folded(wanted.part)
@@ -136,15 +143,14 @@ def _match(rid: int, texts: Mapping[str, str], wanted: Wanted, weights: Mapping[
 
 def _reads(texts: Mapping[int, Mapping[str, str]], expression: str) -> set[int]:
     """Which of the texts an expression in the index's own syntax finds: asked of such an index, made for it."""
-    columns = ("title", "content", "tags", "source", "segments", "facts")
     stem = "" if "*" in expression else "porter "
     index = apsw.Connection(":memory:")
     try:
         tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
-        index.execute(f"create virtual table then_text using fts5({', '.join(columns)}, {tokenize})")
+        index.execute(f"create virtual table then_text using fts5({', '.join(words.COLUMNS)}, {tokenize})")
         index.executemany(
-            f"insert into then_text(rowid, {', '.join(columns)}) values (?, ?, ?, ?, ?, ?, ?)",
-            [(rid, *(text.get(column) for column in columns)) for rid, text in texts.items()],
+            f"insert into then_text(rowid, {', '.join(words.COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?)",
+            [(rid, *(text.get(column) for column in words.COLUMNS)) for rid, text in texts.items()],
         )
         return {rid for (rid,) in fetch(index, "select rowid from then_text where then_text match ?", (expression,))}
     except apsw.SQLError:
@@ -159,7 +165,7 @@ def vectors(connection: apsw.Connection, namespace: str, filter: Filter, model: 
     rows = fetch(
         connection,
         f"""
-        select m.rid, {VECTOR_THEN.format(model="(select model from models where name = :model)")}
+        select m.rid, {vector(then=True)}
         from {_CHANGED}
         where m.namespace = :namespace and m.deleted_at is null {where}
         """,

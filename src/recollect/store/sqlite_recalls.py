@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from recollect.life import Recall, Recalled, Reinforcement
-from recollect.store.sqlite_filter import from_micros, to_micros
+from recollect.store.sqlite_filter import END_OF_TIME, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_sessions import link
@@ -102,7 +102,7 @@ class Recalls:
         with self._pool.writing() as connection:
             connection.execute(
                 "delete from recalls where namespace = ? and at < ?",
-                (self._ids.namespace, to_micros(before) if before else 1 << 62),
+                (self._ids.namespace, END_OF_TIME if before is None else to_micros(before)),
             )
             return connection.changes()
 

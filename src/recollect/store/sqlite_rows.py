@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
-from recollect.records import SUPERSEDES, Fact, Memory, Origin, Successor
-from recollect.store.sqlite_filter import ACCESS_THEN, STRENGTH_THEN, VALID_UNTIL_THEN, from_micros
+from recollect.records import SUPERSEDES, Fact, Memory, Origin, Row, Successor
+from recollect.store.sqlite_filter import ACCESS_THEN, EXISTED, STRENGTH_THEN, VALID_UNTIL_THEN, from_micros
 
 SUCCESSOR_TEXT = 200  # characters of what replaced a memory
 LONGEST_CHAIN = 100_000  # of memories that replaced one another
-
-NOW = "memories m"
 
 # Every memory as it was at `:as_of`: with the text of the version that was replaced after it, if any.
 _TEXTS = ("project", "content", "sector", "tier", "kind", "source", "title", "summary")
@@ -30,16 +29,25 @@ THEN = f"""(
     from memories m
     left join memory_history h on h.rid = m.rid
         and h.version = (select min(version) from memory_history where rid = m.rid and replaced_at > :as_of)
-    where min(m.created_at, m.recorded_at) <= :as_of
+    where {EXISTED}
 ) m"""
+
+_COLUMNS = (
+    "id", "content", "namespace", "project", "sector", "tier", "kind", "tags", "salience", "source", "title", "summary",
+    "metadata", "created_at", "updated_at", "reinforced_at", "recorded_at", "deleted_at", "pinned", "valid_until",
+    "access_count", "accessed_at",
+)  # fmt: skip
+
+
+def source(*, then: bool) -> str:
+    """The memories `m` of now, or as they were at `:as_of`."""
+    return THEN if then else "memories m"
 
 
 def columns(*, then: bool = False) -> str:
     """The columns of a memory `m`, for `memory_of`."""
     return f"""
-        m.id, m.content, m.namespace, m.project, m.sector, m.tier, m.kind, m.tags, m.salience, m.source, m.title,
-        m.summary, m.metadata, m.created_at, m.updated_at, m.reinforced_at, m.recorded_at, m.deleted_at, m.pinned,
-        m.valid_until, m.access_count, m.accessed_at,
+        {", ".join(f"m.{name}" for name in _COLUMNS)},
         ({_facts(then)}), ({_ORIGIN}), case when m.valid_until is not null then ({_successor(then)}) end,
         ({_related(then)})
     """
@@ -75,7 +83,7 @@ _ORIGIN = """
 """
 
 
-def _held(relation: str, then: bool) -> str:
+def held(relation: str, then: bool) -> str:
     """Whether a relation is, or was then, held to be so."""
     if not then:
         return f"{relation}.valid_until is null"
@@ -92,11 +100,11 @@ def _successor(then: bool) -> str:
     return f"""
         with recursive chain(rid, place) as (
             select r.source, 1 from relations r
-            where r.target = m.rid and r.kind = '{SUPERSEDES}' and {_held("r", then)}
+            where r.target = m.rid and r.kind = '{SUPERSEDES}' and {held("r", then)}
             union
             select r.source, c.place + 1
             from chain c cross join relations r indexed by relations_by_target on r.target = c.rid
-            where r.kind = '{SUPERSEDES}' and {_held("r", then)} and c.place < {LONGEST_CHAIN})
+            where r.kind = '{SUPERSEDES}' and {held("r", then)} and c.place < {LONGEST_CHAIN})
         select json_array(n.id, substr({content}, 1, {SUCCESSOR_TEXT}), n.created_at)
         from chain c
         join memories n on n.rid = c.rid
@@ -111,18 +119,51 @@ def _related(then: bool) -> str:
     valid = "o.valid_until is null"
     if then:
         valid = f"""not exists (
-            select 1 from relations s where s.target = o.rid and s.kind = '{SUPERSEDES}' and {_held("s", then)})"""
+            select 1 from relations s where s.target = o.rid and s.kind = '{SUPERSEDES}' and {held("s", then)})"""
     return f"""
         select count(*)
         from (
             select r.target as other from relations r
-            where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {_held("r", then)}
+            where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {held("r", then)}
             union
             select r.source from relations r
-            where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {_held("r", then)}) l
+            where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {held("r", then)}) l
         join memories o on o.rid = l.other
         where o.deleted_at is null and {valid}
     """
+
+
+_FOR_RANKING = itemgetter(
+    *map(
+        (*_COLUMNS, "facts").index,
+        ("id", "created_at", "updated_at", "accessed_at", "reinforced_at", "salience", "sector", "kind", "source",
+         "tags", "valid_until", "facts"),
+    )
+)  # fmt: skip
+
+
+def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
+    """What ranking looks at of the columns of a memory."""
+    (
+        id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
+        facts,
+    ) = _FOR_RANKING(row)  # fmt: skip
+    return Row(
+        key=key,
+        similarity=similarity,
+        created_at=created_at / 1e6,
+        updated_at=updated_at / 1e6,
+        accessed_at=None if accessed_at is None else accessed_at / 1e6,
+        reinforced_at=reinforced_at / 1e6,
+        salience=salience,
+        sector=sector,
+        kind=kind,
+        source=source,
+        tags=tags_of(tags),
+        superseded=valid_until is not None,
+        facts=partial(facts_of, id, facts),
+        memory=partial(memory_of, row),
+    )
 
 
 def memory_of(row: Sequence[Any]) -> Memory:

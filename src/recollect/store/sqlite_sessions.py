@@ -7,10 +7,10 @@ from typing import Any
 
 import apsw
 
-from recollect.errors import Ambiguous, InvalidInput, NotFound
+from recollect.errors import InvalidInput, NotFound
 from recollect.life import Session, SessionContext
 from recollect.store.sqlite_filter import from_micros, to_micros
-from recollect.store.sqlite_ids import SHORTEST_ID, Ids
+from recollect.store.sqlite_ids import PART, SHORTEST_ID, Ids, several
 from recollect.store.sqlite_pool import Pool, fetch, value
 
 UUID = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # the form of the ids we make, for glob
@@ -133,10 +133,9 @@ def _find(connection: apsw.Connection, namespace: str, id: str, *, parts_of: str
     values = {"namespace": namespace, "id": id, "parts_of": parts_of}
     rows = fetch(connection, f"{select} id = :id", values)
     if not rows and len(id) >= SHORTEST_ID:
-        part = "(substr(id, 1, length(:id)) = :id or substr(id, -length(:id)) = :id)"
-        rows = fetch(connection, f"{select} id glob :parts_of and {part} limit 5", values)
+        rows = fetch(connection, f"{select} id glob :parts_of and {PART.format('id')} limit 5", values)
     if len(rows) > 1:
-        raise Ambiguous(f"{id!r} could be {', '.join(row[1] for row in rows)}: give more characters of the id")
+        raise several(id, [row[1] for row in rows])
     if not rows:
         raise NotFound(f"no session has the id {id!r}; `recollect session list` shows them, `session start` begins one")
     sid, whole, ended_at = rows[0]

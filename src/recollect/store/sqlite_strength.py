@@ -7,11 +7,11 @@ from typing import Any
 
 import apsw
 
-from recollect.errors import Ambiguous, NotFound
+from recollect.errors import NotFound
 from recollect.life import Decay
 from recollect.records import Fact, FactDraft, Memory, new_id
 from recollect.store.sqlite_filter import to_micros
-from recollect.store.sqlite_ids import SHORTEST_ID, Ids
+from recollect.store.sqlite_ids import PART, SHORTEST_ID, Ids, several
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_rows import fact_of
 from recollect.store.sqlite_sessions import link, open_session
@@ -51,18 +51,16 @@ class Strength:
     def pin(self, id: str, pinned: bool, now: datetime) -> Memory:
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, id)
-            if memory.pinned != pinned:
-                keep_strength(connection, [rid], to_micros(now))
-                connection.execute("update memories set pinned = ? where rid = ?", (pinned, rid))
+            set_pin(connection, rid, memory, pinned, to_micros(now))
             return self._ids.require(connection, memory.id)[1]
 
     def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact:
         """A fact of a memory; one it has already is given the new confidence, as of now, and the rest."""
         with self._pool.writing() as connection:
-            rid, memory = self._ids.require(connection, id)
+            rid = self._ids.key(connection, id)
             add_facts(connection, rid, [draft], to_micros(now))
-            return fact_of(memory.id, value(connection, f"select {_FACT} from facts f where f.rid = ? and f.text = ?",
-                                            (rid, draft.text)))  # fmt: skip
+            ((_, fact),) = self._facts(connection, "f.rid = :rid and f.text = :text", {"rid": rid, "text": draft.text})
+            return fact
 
     def reinforce_fact(self, id: str, share: float, now: datetime, rates: Mapping[str, float]) -> Fact:
         with self._pool.writing() as connection:
@@ -81,12 +79,9 @@ class Strength:
         """By the whole id, or by a beginning or ending that is enough to name it; and its key."""
         found = self._facts(connection, "f.id = :id", {"id": id})
         if not found and len(id) >= SHORTEST_ID:
-            part = "(substr(f.id, 1, length(:id)) = :id or substr(f.id, -length(:id)) = :id)"
-            found = self._facts(connection, part, {"id": id})
+            found = self._facts(connection, PART.format("f.id"), {"id": id})
         if len(found) > 1:
-            raise Ambiguous(
-                f"{id!r} could be {', '.join(fact.id for _, fact in found)}: give more characters of the id"
-            )
+            raise several(id, [fact.id for _, fact in found])
         if not found:
             raise NotFound(f"no fact has the id {id!r}; `recollect fact list MEMORY` shows the facts of a memory")
         return found[0]
@@ -139,6 +134,12 @@ def keep_strength(connection: apsw.Connection, keys: Sequence[int], now: int) ->
         """,
         {"now": now, "keys": json.dumps(keys)},
     )
+
+
+def set_pin(connection: apsw.Connection, rid: int, memory: Memory, pinned: bool, now: int) -> None:
+    if memory.pinned != pinned:
+        keep_strength(connection, [rid], now)
+        connection.execute("update memories set pinned = ? where rid = ?", (pinned, rid))
 
 
 def add_facts(

@@ -18,6 +18,8 @@ _UNSPACED = re.compile(
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 
+COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
+
 _connections = threading.local()
 
 
@@ -33,7 +35,7 @@ class Word:
 def stemmed(text: str) -> list[Word]:
     """The words of a text as the stemmed index has them."""
     encoded = text.encode("utf-8", "replace")
-    found: Any = _tokenizer()(encoded, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
+    found: Any = _tokenizer("porter")(encoded, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
     if len(encoded) == len(text):
         return [Word(start, end, stem) for start, end, stem in found]
     words, byte, char = [], 0, 0
@@ -47,19 +49,16 @@ def stemmed(text: str) -> list[Word]:
 
 def stems(text: str) -> list[str]:
     """The stems of a text, without their places: several times faster."""
-    found: Any = _tokenizer()(
-        text.encode("utf-8", "replace"),
-        apsw.FTS5_TOKENIZE_DOCUMENT,
-        None,
-        include_offsets=False,
-        include_colocated=False,
-    )
-    return list(found)
+    return _cut(text, "porter")
 
 
 def tokens(text: str) -> list[str]:
     """The words of a text as the unstemmed index has them."""
-    found: Any = _tokenizer("unicode61")(
+    return _cut(text, "unicode61")
+
+
+def _cut(text: str, tokenizer: str) -> list[str]:
+    found: Any = _tokenizer(tokenizer)(
         text.encode("utf-8", "replace"),
         apsw.FTS5_TOKENIZE_DOCUMENT,
         None,
@@ -108,7 +107,7 @@ def _pairs(run: str) -> list[str]:
     return [a + b for a, b in pairwise(run)] + [run[-1]]
 
 
-def _tokenizer(name: str = "porter") -> apsw.FTS5Tokenizer:
+def _tokenizer(name: str) -> apsw.FTS5Tokenizer:
     try:
         return _connections.tokenizers[name]  # type: ignore[no-any-return]
     except AttributeError:
