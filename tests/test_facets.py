@@ -91,6 +91,18 @@ class TestCounting:
         assert assorted.facets(query, [field]) == expected
         assert assorted.search(query, limit=1, facets=[field]).facets == expected
 
+    def test_behind_a_filter_all_that_matches_is_counted_and_not_only_the_candidates(self) -> None:
+        with open_memory(":memory:", embedder=PlacedEmbedder()) as memory:
+            memory.add_many(
+                {"content": f"@{n % 90} badger {n}", "project": ["api", "web"][n % 2], "kind": f"k{n % 3}"}
+                for n in range(400)
+            )
+            memory.add_many({"content": f"@{n % 90} otter {n}", "project": "api", "kind": "other"} for n in range(100))
+
+            counted = memory.search("badger", limit=1, project="api", mode="keyword", facets=["kind", "project"]).facets
+
+        assert counted == {"kind": {"k0": 67, "k2": 67, "k1": 66}, "project": {"api": 200}}
+
     def test_they_do_not_depend_on_the_page(self, assorted: Recollect) -> None:
         one, many = (assorted.search("badger", limit=limit, facets=["sector"]) for limit in (1, 1000))
 

@@ -12,6 +12,7 @@ import recollect
 from living import ids, now, rows
 from processes import FORK_OPTIONS, ending, forks, running
 from recollect import InvalidInput, NotFound, Recollect
+from recollect.ingest import recorder
 
 
 @pytest.fixture
@@ -330,6 +331,21 @@ class TestWriting:
 
         assert len(memory.recalls(session="sess1")) == 1
         assert ids(memory.list(session="sess1")) == [added.id]
+
+    def test_a_search_within_a_session_waits_for_the_recalls_of_that_session_only(
+        self, memory: Recollect, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(recorder, "BATCH_DELAY", 600.0)
+        for id in ("sess1", "sess2"):
+            memory.start_session(id=id)
+        added = memory.add("the badger digs")
+        memory.search("badger", record="log", record_session="sess1")
+
+        with recollect.open(path, embedder="none") as other:
+            assert not memory.search("badger", session="sess2")
+            assert not other.recalls()
+            assert ids(hit.memory for hit in memory.search("badger", session="sess1")) == [added.id]
+            assert len(other.recalls()) == 1
 
     def test_searches_of_many_threads_are_all_written(self, memory: Recollect, badgers: list[str]) -> None:
         def ask(number: int) -> None:

@@ -62,11 +62,13 @@ class Core:
     def _filter(self, given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
         """Filters as a caller gives them; a session may be named by a part of its id, but has to exist."""
         filter = inputs.search_filter(given, include_superseded=include_superseded)
-        if filter.session is not None or filter.recalled is not None:
+        if filter.recalled is not None:
             self._recorder.settle()
         if filter.session is None:
             return filter
-        return replace(filter, session=self._store.sessions.whole_id(filter.session))
+        session = self._store.sessions.whole_id(filter.session)
+        self._recorder.settle(session)
+        return replace(filter, session=session)
 
     @property
     def _decay(self) -> Decay:

@@ -106,7 +106,7 @@ class Likeness(Core):
             vector = None
         if vector is None:
             return self._by_words(memory, limit, filter)
-        near = self._store.nearest(model, vector, filter, limit=limit + 1).matches
+        near = self._store.nearest(model, vector, self._store.scope(filter), limit=limit + 1).matches
         rows = self._store.rows([match.key for match in near], model, vector, filter.as_of)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _others(rows, memory)[:limit]
@@ -115,7 +115,8 @@ class Likeness(Core):
         text = parse(memory.content[:LOOKED_AT], "auto")
         terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:LONGEST_WORDS]
         words = replace(text, terms=tuple(terms), spare=(), every=False)
-        found = self._store.match(words, filter, limit=limit + 1, page=limit, weights=self._profile.columns)
+        scope = self._store.scope(filter)
+        found = self._store.match(words, scope, limit=limit + 1, page=limit, weights=self._profile.columns)
         place = {match.key: at for at, match in enumerate(found.matches)}
         rows = sorted(self._store.rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
         return _others(rows, memory)[:limit]

@@ -156,7 +156,7 @@ class Reading(Core):
     ) -> Results:
         found, gathered, answer, legs_done = self._ranked(asked, asked.profile, detail, include_facts)
         ranked = time.perf_counter()
-        counts = self._store.facets(asked.words, asked.filter, _keys(gathered), facets) if facets else {}
+        counts = self._facets(asked, found, gathered, facets) if facets else {}
         hidden = self._hidden(asked, found, gathered, len(answer.hits)) | dict(answer.hidden)
         suggested = self._suggestion(asked, found)
         plan = _plan(asked.question, found, legs_done - started, ranked - legs_done) if explain else None
@@ -195,6 +195,14 @@ class Reading(Core):
         if len(answer.hits) < profile.limit and answer.hidden and more and wanted < MOST_CANDIDATES:
             return self._ranked(asked, replace(profile, least_candidates=wanted * 4), detail, include_facts)
         return found, gathered, answer, legs_done
+
+    def _facets(
+        self, asked: _Asked, found: Found, gathered: Candidates, fields: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
+        words, keys = asked.words, _keys(gathered)
+        if found.with_words is not None:  # what the words match is known: the index need not be asked again
+            words, keys = Query(asked.query), [*{*keys, *found.with_words}]
+        return self._store.facets(words, asked.filter, keys, fields)
 
     def _hidden(self, asked: _Asked, found: Found, gathered: Candidates, hits: int) -> dict[str, int]:
         """What was held back. Filters are asked only where the page has room for more: it has to be explainable."""

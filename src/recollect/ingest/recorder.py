@@ -42,7 +42,8 @@ class Recorder:
         self._work = threading.Condition()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._busy = self._urgent = False
+        self._batch: list[tuple[Recall, Reinforcement]] = []  # is being written
+        self._urgent = False
         if "multiprocessing.util" in sys.modules:  # its children end without atexit
             from multiprocessing.util import Finalize
 
@@ -67,31 +68,38 @@ class Recorder:
         except RuntimeError as exc:  # the system has no thread to give; closing writes what waits
             _log.warning("recalls wait to be written: %s", exc)
 
-    def settle(self) -> None:
-        """Before something is read that recalls have a part in: wait a little for them, not for whoever else writes."""
+    def settle(self, session: str | None = None) -> None:
+        """
+        Before something is read that recalls (of one session) have a part in: wait a little for them, not for whoever
+        else writes.
+        """
+
+        def written() -> bool:
+            return not any(session in (None, recall.session) for recall, _ in (*self._batch, *self._waiting))
+
         with self._work:
-            if not self._waiting and not self._busy:
+            if written():
                 return
             self._urgent = True
             self._work.notify_all()
-            self._work.wait_for(lambda: not self._waiting and not self._busy, timeout=PATIENCE)
+            self._work.wait_for(written, timeout=PATIENCE)
 
     def flush(self) -> None:
         """Write what waits, and wait for what is being written."""
         with self._writing:
             with self._work:
-                batch = list(self._waiting)
+                self._batch = list(self._waiting)
                 self._waiting.clear()
-                self._busy, self._urgent = bool(batch), False
-            if not batch:
+                self._urgent = False
+            if not self._batch:
                 return
             try:
-                self._recalls.record(batch)
+                self._recalls.record(self._batch)
             except Exception as exc:  # whatever it is: the answer was given, and nobody is there to be told
-                self.lost += len(batch)
-                _log.warning("%d recalls could not be written: %s", len(batch), exc)
+                self.lost += len(self._batch)
+                _log.warning("%d recalls could not be written: %s", len(self._batch), exc)
             with self._work:
-                self._busy = False
+                self._batch = []
                 self._work.notify_all()
 
     def close(self) -> None:

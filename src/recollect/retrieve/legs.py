@@ -15,7 +15,7 @@ from recollect.forks import renew_after_fork
 from recollect.ingest.vectorize import Vectorizer
 from recollect.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
 from recollect.records import Filter, Match, Query
-from recollect.store.base import Model, Store, Words
+from recollect.store.base import Model, Scope, Store, Words
 
 T = TypeVar("T")
 
@@ -30,13 +30,15 @@ class Found:
     """
     What the legs found, best first, and what was missing while they looked.
 
-    `strange` are words that stand in no memory. What is below `floor` counts as not found by meaning; the scan
+    `strange` are words that stand in no memory; `with_words` are the keys of all that holds one of the words, where
+    they are known. What is below `floor` counts as not found by meaning; the scan
     estimates, so `vector` holds a little more than that, and `too_far` are the keys of the rest. `around` are the keys
     of what is near with or without the filter.
     """
 
     keyword: Sequence[Match] = ()
     strange: Sequence[str] = ()
+    with_words: Sequence[int] | None = None
     vector: Sequence[Match] = ()
     around: Sequence[int] = ()
     model: Model | None = None
@@ -68,10 +70,10 @@ class Legs:
             threads.shutdown()
 
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> Found:
-        limit = candidates_wanted(profile)
+        limit, scope = candidates_wanted(profile), self._store.scope(filter)
 
         def keyword(asked: Query = query) -> Words:
-            match = partial(self._store.match, asked, filter, limit=limit, page=profile.limit, weights=profile.columns)
+            match = partial(self._store.match, asked, scope, limit=limit, page=profile.limit, weights=profile.columns)
             return _named("keyword", match)
 
         if mode == "keyword" or (mode == "hybrid" and _words_say_it_all(query, profile)):
@@ -85,7 +87,7 @@ class Legs:
             # With meaning to go by, words that say nothing are not needed to fill a page.
             if mode == "hybrid":
                 beside = self._beside(partial(keyword, replace(query, spare=())))
-            found = _named("semantic", lambda: self._vector(query.text, filter, limit, profile, vectorizer))
+            found = _named("semantic", lambda: self._vector(query.text, scope, limit, profile, vectorizer))
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(
@@ -95,12 +97,12 @@ class Legs:
             return _by_words(beside.result() if beside and enough else keyword(), f"keyword search only: {exc}")
         if beside is None:
             return found
-        return replace(found, keyword=beside.result().matches, strange=beside.result().strange)
+        return _with_words(found, beside.result())
 
-    def _vector(self, text: str, filter: Filter, limit: int, profile: Profile, vectorizer: Vectorizer) -> Found:
+    def _vector(self, text: str, scope: Scope, limit: int, profile: Profile, vectorizer: Vectorizer) -> Found:
         model = vectorizer.model()
         question = vectorizer.question(text)
-        nearest = self._store.nearest(model, question, filter, limit=limit)
+        nearest = self._store.nearest(model, question, scope, limit=limit)
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
@@ -113,7 +115,9 @@ class Legs:
             )
         around = [match.key for match in nearest.unfiltered if floor is None or match.score >= floor - ESTIMATE_ERROR]
         far = [match.key for match in nearest.matches if floor is not None and match.score < floor - ESTIMATE_ERROR]
-        return Found((), (), near, around, model, question, floor, far, degraded)
+        return Found(
+            vector=near, around=around, model=model, question=question, floor=floor, too_far=far, degraded=degraded
+        )
 
     def _beside(self, work: Callable[[], Words]) -> "Future[Words]":
         with self._lock:
@@ -130,7 +134,11 @@ def candidates_wanted(profile: Profile) -> int:
 
 
 def _by_words(words: Words, degraded: str | None = None) -> Found:
-    return Found(keyword=words.matches, strange=words.strange, degraded=degraded)
+    return _with_words(Found(degraded=degraded), words)
+
+
+def _with_words(found: Found, words: Words) -> Found:
+    return replace(found, keyword=words.matches, strange=words.strange, with_words=words.all_keys)
 
 
 def _words_say_it_all(query: Query, profile: Profile) -> bool:

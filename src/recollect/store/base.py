@@ -56,6 +56,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """A filter as both legs of one search take it. `keys`, as JSON, are those of all that passes, if it is little."""
+
+    filter: Filter
+    keys: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Nearest:
     """
     What the vector leg found, and how many memories have no vector yet to be found by. `unfiltered` is what it would
@@ -70,10 +78,14 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the keyword leg found, and the words of the question that may stand in no memory."""
+    """
+    What the keyword leg found, and the words of the question that may stand in no memory. `all_keys` are those of
+    everything that holds one of the words, where the leg came across them.
+    """
 
     matches: list[Match]
     strange: tuple[str, ...] = ()
+    all_keys: Sequence[int] | None = None
 
 
 class Links(Protocol):
@@ -191,10 +203,13 @@ class Store(Protocol):
     def purge(self, before: datetime | None) -> int:
         """Erase what was forgotten (before a time), and wipe what is left of it in the file."""
 
-    def match(self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
+    def scope(self, filter: Filter) -> Scope:
+        """A filter as both legs of one search take it."""
+
+    def match(self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
         """The keyword leg: what holds the words of the query, best first; a page of it if there is so much."""
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, *, limit: int) -> Nearest:
+    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> Nearest:
         """The vector leg: what is closest in meaning, best first; `limit` of them if so many pass the filter."""
 
     def rows(

@@ -15,7 +15,7 @@ from recollect.inputs import MAX_TAGS, UPDATABLE
 from recollect.life import Reinforcement
 from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
-from recollect.store.base import Kept, Model, Nearest, Unembedded, Words
+from recollect.store.base import Kept, Model, Nearest, Scope, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
@@ -26,6 +26,7 @@ from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_recalls import Lenses, Recalls
 from recollect.store.sqlite_rows import columns, memory_of, ranking_row, source
 from recollect.store.sqlite_schema import Schema
+from recollect.store.sqlite_scope import Scopes
 from recollect.store.sqlite_sessions import Sessions, link, open_session
 from recollect.store.sqlite_strength import (
     Strength,
@@ -69,6 +70,7 @@ class SqliteStore:
         self.namespace = namespace
         self._pool = Pool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
         self._migrations = bundled("sqlite") if migrations is None else migrations
+        self._scopes = Scopes(namespace)
         self._keyword = sqlite_match.KeywordLeg(namespace)
         self._vectors = Vectors(self._pool, namespace)
         self._vocabulary = Vocabulary(namespace)
@@ -328,15 +330,20 @@ class SqliteStore:
             for old, replaced_at in ((json.loads(snapshot), replaced_at) for snapshot, replaced_at in rows)
         ]
 
-    def match(self, query: Query, filter: Filter, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
+    def scope(self, filter: Filter) -> Scope:
         with self._pool.reading() as connection:
-            return self._keyword.match(connection, query, filter, limit, page, weights)
+            return self._scopes.of(connection, filter)
+
+    def match(self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
+        with self._pool.reading() as connection:
+            return self._keyword.match(connection, query, scope, limit, page, weights)
 
     def facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
         with self._pool.reading() as connection:
-            return sqlite_matching.facets(connection, self._keyword, query, filter, keys, fields)
+            scope = self._scopes.of(connection, filter) if query else Scope(filter)
+            return sqlite_matching.facets(connection, self._keyword, query, scope, keys, fields)
 
     def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
         with self._pool.reading() as connection:
@@ -350,8 +357,8 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return self._vocabulary.similar(connection, word)
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, *, limit: int) -> Nearest:
-        return self._vectors.nearest(model, vector, filter, limit)
+    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> Nearest:
+        return self._vectors.nearest(model, vector, scope, limit)
 
     def rows(
         self,

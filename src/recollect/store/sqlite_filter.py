@@ -98,9 +98,6 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
     return named, values
 
 
-# Whether anything in the namespace is superseded at all.
-SUPERSEDED = """exists (
-    select 1 from memories where namespace = :namespace and valid_until is not null and deleted_at is null)"""
 MONTH = "strftime('%Y-%m', m.created_at / 1000000, 'unixepoch', 'localtime')"
 _IN_SESSION = """
     exists (

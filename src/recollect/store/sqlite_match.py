@@ -18,11 +18,11 @@ from typing import Any
 import apsw
 
 from recollect.forks import renew_after_fork
-from recollect.records import Filter, Match, Query, Term
+from recollect.records import Match, Query, Term
 from recollect.store import sqlite_past, words
-from recollect.store.base import Words
+from recollect.store.base import Scope, Words
 from recollect.store.coverage import Asked, Atom, coverage, worth
-from recollect.store.sqlite_filter import SUPERSEDED, conditions
+from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import fetch
 from recollect.store.words import COLUMNS
 
@@ -38,7 +38,6 @@ PAIRS_ATTRACT = 1.5  # words of one question stand together this much more often
 ENOUGH = 20  # fewer than this from behind the guard, and the rest is ranked too
 MOST_ATOMS = 128  # of one index in one search; SQLite's limits are further out
 MOST_WORDS_ALL = 8  # more are never all there, and looking for it costs time
-FEW_ROWS = 2000  # up to so many memories, comparing all that pass a filter is cheaper than any guard
 MERGE_EVERY, MERGE_PAGES = 4096, 2000  # rows added before the indexes are tidied, and how much at a time
 SMALL_STORE, PARTS_UP_TO = 2000, 20_000  # rows; looking inside of words means looking at all of them
 SURVEY_KEPT = 20_000
@@ -75,58 +74,60 @@ class KeywordLeg:
         self,
         connection: apsw.Connection,
         query: Query,
-        filter: Filter,
+        scope: Scope,
         limit: int,
         page: int,
         weights: Mapping[str, float],
     ) -> Words:
         """What holds the words, best first: all of them before some of them before only the commonest of them."""
-        search = self.prepare(query, filter)
+        search, filter = self.prepare(query, scope), scope.filter
         search.values |= {"limit": limit, "enough": min(limit, max(page, ENOUGH))}
         search.values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
         found = None if query.raw is None else self._raw(connection, query.raw, search)
-        raw = None if found is None else query.raw
+        raw, all_keys = None if found is None else query.raw, None
         if found is None:
             if not search.expressions:
                 return Words([])
             self._survey.look(connection, search)
-            found = _run(connection, search)
+            found, all_keys = _run(connection, search)
         if filter.as_of is not None:
+            all_keys = None
             found += sqlite_past.matches(connection, self.namespace, filter, search.wanted(raw), weights)
             found = sorted(found, key=lambda match: (not match.whole, -match.score, match.key))[:limit]
         # Where there are other namespaces, the index cannot tell which words are strange to this one.
         strange = (atom.text for atom, count in search.counts.items() if not count or search.company)
-        return Words(found, tuple(strange))
+        return Words(found, tuple(strange), all_keys)
 
     def _raw(self, connection: apsw.Connection, expression: str, search: "Search") -> list[Match] | None:
         """What an expression in the index's own syntax finds; None where it is none."""
         # The index holds unspaced script as pairs, which only terms are cut into.
         if any(len(run) > 2 for run in words.unspaced(expression)):
             return None
-        raw = replace(search, all_needed=True, whole=False, literals=(), spare=[], part=None)
+        raw = replace(search, all_needed=True, whole=False, few=False, literals=(), spare=[], part=None)
         self._survey.look(connection, raw)
         raw.expressions = [_raw_expression(expression)]
         search.rows, search.counts, search.worth, search.company = raw.rows, raw.counts, raw.worth, raw.company
         try:
-            return _run(connection, raw)
+            return _run(connection, raw)[0]
         except apsw.SQLError:
             return None  # not the index's syntax after all: plain words
 
-    def prepare(self, query: Query, filter: Filter) -> "Search":
+    def prepare(self, query: Query, scope: Scope) -> "Search":
         """What is to be asked of the index; `survey` tells how."""
-        # Whether there is anything superseded to leave out is asked in the survey: most often there is nothing.
-        hides = not filter.superseded and filter.as_of is None
-        where, values = conditions(replace(filter, superseded=True) if hides else filter)
+        hides = not scope.filter.superseded and scope.filter.as_of is None
+        where, values = conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
+        expressions = _expressions(query.terms, stemmed=query.stemmed)
         return Search(
-            _expressions(query.terms, stemmed=query.stemmed),
+            expressions,
             where,
-            values | {"namespace": self.namespace},
+            values | {"namespace": self.namespace, "passing": scope.keys},
             all_needed=not query.any_of,
             whole=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
             spare=_expressions(query.spare, stemmed=query.stemmed),
             part=_part(query),
-            hides_superseded=hides,
+            few=scope.keys is not None and query.any_of and len(expressions) == 1,
+            hidden=_SUPERSEDED_ROWS if hides else None,
         )
 
     def survey(self, connection: apsw.Connection, search: "Search") -> None:
@@ -158,7 +159,6 @@ class Search:
     few: bool = False  # the filter lets so few memories through that they are the guard
     alone: bool = False  # no filter, and no other namespace: every row of the index may be found
     company: bool = False  # the index holds other namespaces, too
-    hides_superseded: bool = False
     hidden: str | None = None  # which rows are not to be found
     rows: int = 0
     counts: dict[Atom, int] = field(default_factory=dict)  # in how many rows each atom stands
@@ -195,7 +195,7 @@ class Search:
 
 
 class _Survey:
-    """In how many rows words stand, and how many a filter lets through: remembered for a while."""
+    """In how many rows words stand: remembered for a while."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -208,9 +208,7 @@ class _Survey:
 
     def look(self, connection: apsw.Connection, search: Search) -> None:
         """Find out how much each atom tells, and which rows are worth scoring."""
-        rows, others, superseded, scope, counts = self._counted(connection, search)
-        if search.hides_superseded and superseded:
-            search.hidden = _SUPERSEDED_ROWS
+        rows, others, counts = self._counted(connection, search)
         search.rows, search.counts = rows, counts
         if rows > (SMALL_STORE if search.where else PARTS_UP_TO):
             search.part = None
@@ -218,30 +216,19 @@ class _Survey:
         search.alone = not others and not search.where
         search.worth = {atom: worth(count, rows) for atom, count in counts.items()}
         search.whole = search.whole and 1 < len(counts) <= MOST_WORDS_ALL
-        if search.all_needed or len(search.expressions) > 1:
-            return
-        if search.where and scope <= FEW_ROWS:
-            search.few = True
-        elif rows > GUARD_ROWS:
+        one_of_many = not search.all_needed and len(search.expressions) == 1 and rows > GUARD_ROWS
+        if one_of_many and not search.few:
             search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
 
-    def _counted(self, connection: apsw.Connection, search: Search) -> tuple[int, int, int, int, dict[Atom, int]]:
+    def _counted(self, connection: apsw.Connection, search: Search) -> tuple[int, int, dict[Atom, int]]:
         """
-        All rows, whether there are other namespaces and superseded ones, rows that pass the filter (counted up to a
-        few), and rows of each atom.
+        All rows, whether there are other namespaces, and rows of each atom.
         """
-        scope = (search.where, *(search.values[name] for name in sorted(search.values) if f":{name}" in search.where))
         asked: dict[Any, str] = {
             "rows": "select max(rid) from memories",
             "others": """
                 select exists (select 1 from memories where namespace < :namespace)
                      + exists (select 1 from memories where namespace > :namespace)
-            """,
-            "superseded": f"select {SUPERSEDED}",
-            scope: f"""
-                select count(*) from (
-                    select 1 from memories m
-                    where m.namespace = :namespace and m.deleted_at is null {search.where} limit {FEW_ROWS + 1})
             """,
         }
         names: dict[str, str] = {}
@@ -255,8 +242,7 @@ class _Survey:
                 self._counts, self._expires = {}, time.monotonic() + SURVEY_AGE
             known = {key: self._counts[key] for key in asked if key in self._counts}
         before = known.pop("rows", None)
-        for exact in ("others", "superseded"):  # asked every time: no matter for a guess
-            known.pop(exact, None)
+        known.pop("others", None)  # asked every time: no matter for a guess
         values = search.values | names
         known |= self._ask(connection, {key: sql for key, sql in asked.items() if key not in known}, values)
         if before is not None and abs(known["rows"] - before) > SURVEY_DRIFT * before:
@@ -264,7 +250,7 @@ class _Survey:
                 self._counts = {}
             known = self._ask(connection, asked, values)
         counts = {key: known[key] for key in asked if isinstance(key, Atom)}
-        return known["rows"], known["others"], known["superseded"], known[scope], counts
+        return known["rows"], known["others"], counts
 
     def _ask(self, connection: apsw.Connection, asked: Mapping[Any, str], values: Mapping[str, Any]) -> dict[Any, int]:
         columns = ", ".join(f"({sql})" for sql in asked.values())
@@ -344,31 +330,39 @@ def _guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
     return " OR ".join(parts) or rare_first[0][1]
 
 
-def _run(connection: apsw.Connection, search: Search) -> list[Match]:
-    """The rows behind the guard; if they are too few, what else there is, in one more statement."""
+def _run(connection: apsw.Connection, search: Search) -> tuple[list[Match], list[int] | None]:
+    """
+    The rows behind the guard; if they are too few, what else there is, in one more statement. Then the keys of all that
+    holds a word, where the guard is everything that may be found.
+    """
     for number, expression in enumerate(search.expressions):
         wanted = expression.all_of if search.all_needed else expression.any_of
         search.values |= {f"wanted{number}": wanted, f"all{number}": expression.all_of}
     search.values["guard"] = search.guard
     found: dict[int, Match] = {}
     _collect(connection, found, [_ranked(search, guarded=True)], search)
+    all_keys = list(found) if search.few and found else None
     more = _more(search, len(found)) if len(found) < search.values["enough"] else []
     if more:
         _collect(connection, found, more, search)
-    return list(found.values())[: search.values["limit"]]
+    return list(found.values())[: search.values["limit"]], all_keys
 
 
 def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: Search) -> None:
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
-        select u.rid, u.score, u.whole, concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)
+        select u.rid, u.score, u.whole, iif(row_number() over best <= :limit, {_TEXT}, '')
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
+        window best as (order by u.stage, u.whole desc, u.score desc, u.rid)
         order by u.stage, u.whole desc, u.score desc, u.rid
     """
     asked = search.asked()
     for rid, score, whole, text in fetch(connection, sql, search.values):
         if rid not in found:
             found[rid] = Match(rid, score, bool(whole), coverage(asked, text) if score else 0.0)
+
+
+_TEXT = "concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)"
 
 
 def _more(search: Search, found: int) -> list[str]:
@@ -394,10 +388,11 @@ def _ranked(search: Search, *, guarded: bool) -> str:
         select s.rid, s.score, {_whole(search)} as whole
         from ({scored}) s
         order by whole desc, s.score desc, s.rid
-        limit :limit
+        limit {-1 if guarded and search.few else ":limit"}
     """
 
 
+PASSING = "select value from json_each(:passing)"
 _SUPERSEDED_ROWS = """
     select rid from memories indexed by memories_superseded
     where namespace = :namespace and valid_until is not null and deleted_at is null
@@ -414,7 +409,7 @@ def _scored(search: Search, number: int, index: str, *, guarded: bool) -> str:
     mine = f"and m.namespace = :namespace {search.where}"
     shown = search.shown(f"+{index}.rowid")
     if guarded and search.few:
-        guard = f"select m.rid from memories m where m.deleted_at is null {mine}"
+        guard = PASSING
     elif guarded and search.guard is not None and search.alone:
         guard = f"select rowid from {index} where {index} match :guard"
     elif guarded and search.guard is not None:

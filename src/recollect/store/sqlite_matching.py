@@ -9,8 +9,9 @@ import apsw
 
 from recollect.records import EVERYTHING, Filter, Query
 from recollect.store import sqlite_past
+from recollect.store.base import Scope
 from recollect.store.sqlite_filter import CHANGED, EXISTED, FACT_KIND_THEN, MONTH, clauses, conditions, to_micros
-from recollect.store.sqlite_match import Expression, KeywordLeg, Search, inside_words
+from recollect.store.sqlite_match import PASSING, Expression, KeywordLeg, Search, inside_words
 from recollect.store.sqlite_pool import fetch
 from recollect.store.sqlite_rows import source
 
@@ -25,7 +26,7 @@ def facets(
     connection: apsw.Connection,
     leg: KeywordLeg,
     query: Query | None,
-    filter: Filter,
+    scope: Scope,
     keys: Sequence[int],
     fields: Sequence[str],
 ) -> dict[str, dict[str, int]]:
@@ -33,15 +34,17 @@ def facets(
     How many of the matching memories have each value of a field, the commonest first.
 
     By its words a question matches what holds any of them; where these are so common that they stand in tens of
-    thousands of memories, what holds a rare one or several of them. `keys` are what matched otherwise.
+    thousands of memories, what holds a rare one or several of them. `keys` are what matched otherwise; it has passed
+    the filter.
     """
     if not fields:
         return {}
+    filter = scope.filter
     then = filter.as_of is not None
     where, values = conditions(filter, then=then)
     values |= {"namespace": leg.namespace}
     if query is not None:
-        matching, more, passed = _found(connection, leg, query, filter, keys)
+        matching, more, passed = _found(connection, leg, query, scope, keys)
         values |= more
         where = "" if passed else where
         joined = f"from ({matching}) found cross join {source(then=then)} on m.rid = found.rid"
@@ -91,7 +94,8 @@ def held_back(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    matching, more, _ = _found(connection, leg, query, replace(EVERYTHING, as_of=filter.as_of), keys, filtered=False)
+    anything = Scope(replace(EVERYTHING, as_of=filter.as_of))
+    matching, more, _ = _found(connection, leg, query, anything, keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
@@ -120,7 +124,7 @@ def _found(
     connection: apsw.Connection,
     leg: KeywordLeg,
     query: Query,
-    filter: Filter,
+    scope: Scope,
     keys: Sequence[int],
     *,
     filtered: bool = True,
@@ -130,8 +134,8 @@ def _found(
 
     With `filtered` it may be that all of them pass the filter, and need not be asked again: then the last is True.
     """
-    search = leg.prepare(query, filter)
-    if filtered or filter.as_of is not None:
+    search, filter = leg.prepare(query, scope), scope.filter
+    if search.expressions and (filtered or filter.as_of is not None):
         leg.survey(connection, search)
     expressions: Sequence[Expression] = search.expressions
     guard = search.guard if sum(search.counts.values()) > MOST_COUNTED else None
@@ -149,15 +153,15 @@ def _found(
         for number, each in enumerate(expressions)
     ]
     if filtered and search.few:
-        passing = f"m.namespace = :namespace and m.deleted_at is null {search.where} {search.shown('m.rid')}"
-        arms = [f"{arm} and +rowid in (select m.rid from memories m where {passing})" for arm in arms]
+        arms = [f"{arm} and +rowid in ({PASSING})" for arm in arms]
         values |= search.values
     if search.all_needed and len(arms) > 1:
         arms = [f"select * from ({' intersect '.join(arms)})"]
     arms += _parts(search, arms, values)
     arms.append("select value as rid, 0 as by_words from json_each(:found_keys)")
     sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid"
-    return sql, values, filtered and search.few and search.part is None and filter.as_of is None
+    passed = search.few or not expressions
+    return sql, values, filtered and passed and search.part is None and filter.as_of is None
 
 
 def _parts(search: Search, arms: Sequence[str], values: dict[str, Any]) -> list[str]:

@@ -18,15 +18,14 @@ from recollect.errors import EmbedderError, StoreCorrupt
 from recollect.forks import renew_after_fork
 from recollect.records import EVERYTHING, Filter, Match
 from recollect.store import sqlite_past
-from recollect.store.base import Model, Nearest, Unembedded
-from recollect.store.sqlite_filter import SUPERSEDED, conditions
+from recollect.store.base import Model, Nearest, Scope, Unembedded
+from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
 
 METRIC = "cosine"
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
-SMALL = 2000  # vectors; of so few, all are checked at once
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
 NARROW_KEPT = 200  # filters remembered to be narrow
 SUPERSEDED_FIRST_LOOK = 2  # the same where only superseded ones are left out, of which there are few
@@ -133,17 +132,17 @@ class Vectors:
             )
             return dropped
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], filter: Filter, limit: int) -> Nearest:
+    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> Nearest:
         mirror = self._current(model)
         if mirror is None:
             with self._pool.reading() as connection:
                 total = _live(connection, self._namespace)
             return Nearest([], total, total)
-        if not filter.superseded and not mirror.superseded and filter.as_of is None:
-            filter = replace(filter, superseded=True)  # there is nothing to leave out
-        matches, unfiltered = self._nearest(mirror.scan, vector, filter, limit)
-        if filter.as_of is not None:
-            matches = sorted(matches + self._then(model, vector, filter), key=lambda each: (-each.score, each.key))
+        matches, unfiltered = self._nearest(mirror.scan, vector, scope, limit)
+        if scope.filter.as_of is not None:
+            matches = sorted(
+                matches + self._then(model, vector, scope.filter), key=lambda each: (-each.score, each.key)
+            )
         return Nearest(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
 
     def _then(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
@@ -156,27 +155,26 @@ class Vectors:
         return _matches(np.array([rid for rid, _ in rows], np.int64), halves.astype(np.float32) @ vector)
 
     def _nearest(
-        self, scan: VectorScan, vector: NDArray[np.float32], filter: Filter, limit: int
+        self, scan: VectorScan, vector: NDArray[np.float32], scope: Scope, limit: int
     ) -> tuple[list[Match], list[Match]]:
         """What passes the filter, and what there was without it."""
+        filter = scope.filter
         if filter == EVERYTHING:
             found = _matches(*scan.nearest(vector, limit))
             return found, found
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
         # that pass is read and only those are compared. Either way the answer is exact.
-        look = SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK
-        first = len(scan) if len(scan) <= SMALL else min(limit * look, len(scan))
-        if filter in self._narrow and first < len(scan):
-            passing, _ = self._passing(filter, np.empty(0, np.int64), limit)
+        look = limit * (SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK)
+        if scope.keys is not None or filter in self._narrow or len(scan) <= look:
+            passing = self._passing(filter) if scope.keys is None else _keys(scope.keys)
             matches = _matches(*scan.nearest(vector, limit, passing))
             return matches, matches if len(matches) == limit else _matches(*scan.nearest(vector, limit))
-        keys, similarities = scan.nearest(vector, first)
-        passing, complete = self._passing(filter, keys, limit if first < len(scan) else 0)
+        keys, similarities = scan.nearest(vector, look)
+        kept = np.isin(keys, self._passing(filter, keys))
         unfiltered = _matches(keys[:limit], similarities[:limit])
-        if complete:
+        if np.count_nonzero(kept) < limit:
             self._remember(filter)
-            return _matches(*scan.nearest(vector, limit, passing)), unfiltered
-        kept = np.isin(keys, passing)
+            return _matches(*scan.nearest(vector, limit, self._passing(filter))), unfiltered
         return _matches(keys[kept][:limit], similarities[kept][:limit]), unfiltered
 
     def _remember(self, filter: Filter) -> None:
@@ -186,29 +184,16 @@ class Vectors:
                 self._narrow.clear()
             self._narrow.add(filter)
 
-    def _passing(self, filter: Filter, keys: NDArray[np.int64], enough: int) -> tuple[NDArray[np.int64], bool]:
-        """Which of the keys pass a filter; if they are not enough, all that pass it (and True). In one statement."""
+    def _passing(self, filter: Filter, keys: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """All that passes a filter; or which of some keys do."""
         where, values = conditions(filter)
-        values |= {"namespace": self._namespace, "keys": json.dumps(keys.tolist()), "enough": enough}
-        sql = f"""
-            with near as materialized (
-                select m.rid
-                from memories m
-                where m.rid in (select value from json_each(:keys)) and +m.namespace = :namespace
-                  and m.deleted_at is null {where})
-            select rid, 0 from near
-            union all
-            select * from (
-                select m.rid, 1
-                from memories m
-                where m.namespace = :namespace and m.deleted_at is null {where}
-                limit (select iif(count(*) < :enough, -1, 0) from near))
-            order by 2 desc, 1
-        """
+        mine, values["namespace"] = "m.namespace = :namespace", self._namespace
+        if keys is not None:
+            mine = f"m.rid in (select value from json_each(:keys)) and +{mine}"
+            values["keys"] = json.dumps(keys.tolist())
+        sql = f"select json_group_array(m.rid) from memories m where {mine} and m.deleted_at is null {where}"
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, values)
-        complete = bool(rows and rows[0][1]) or (not rows and enough > 0)
-        return np.array([rid for rid, every in rows if every == complete], np.int64), complete
+            return _keys(value(connection, sql, values))
 
     def _current(self, model: Model) -> "_Mirror | None":
         """The scan, brought up to what is committed now; None where the model has no vectors yet."""
@@ -236,7 +221,6 @@ class _Mirror:
         self.model = model
         self.scan = VectorScan(model.dimensions)
         self.total = 0  # how many memories there are to have a vector
-        self.superseded = False  # whether any memory is
         self._namespace = namespace
         self._position = position
 
@@ -255,7 +239,6 @@ class _Mirror:
         mirror = cls(namespace, model, position)
         mirror._read_blocks(connection, known[0])
         mirror.total = _live(connection, namespace)
-        mirror.superseded = bool(value(connection, f"select {SUPERSEDED}", {"namespace": namespace}))
         return mirror
 
     def _read_blocks(self, connection: apsw.Connection, number: int) -> None:
@@ -284,10 +267,10 @@ class _Mirror:
         Memories are counted only while some are known to lack a vector of this model: texts that wait for one, or
         logged ones that have none.
         """
-        (_, total, _, superseded), *news = fetch(
+        (_, total, _, _), *news = fetch(
             connection,
             f"""
-            select 0, case when :count or {_WAITING} then ({_LIVE}) end, null, {SUPERSEDED}
+            select 0, case when :count or {_WAITING} then ({_LIVE}) end, null, null
             union all
             select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
                 m.rid is not null and m.deleted_at is null
@@ -317,7 +300,6 @@ class _Mirror:
         if total is None and any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
             total = _live(connection, self._namespace)
         self.total = len(self.scan) if total is None else total
-        self.superseded = bool(superseded)
         return True
 
 
@@ -380,6 +362,10 @@ def _read_rows(
 
 def _halves(blobs: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), dimensions)
+
+
+def _keys(listed: str) -> NDArray[np.int64]:
+    return np.sort(np.array(json.loads(listed), np.int64))
 
 
 def _matches(keys: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[Match]:
