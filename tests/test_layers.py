@@ -5,7 +5,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "recollect"
 LAYERS = (
-    "errors forks records life profiles times inputs config store embed rank ingest retrieve present engine cli"
+    "errors forks records life documents profiles times redact inputs config store embed rank ingest retrieve present "
+    "engine cli"
 ).split()  # low to high
 MODULE_LIMIT, FUNCTION_LIMIT = 500, 60
 

@@ -7,6 +7,7 @@ from recollect import inputs
 from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
+from recollect.engine.filing import Filing
 from recollect.engine.living import Living
 from recollect.engine.reading import Reading
 from recollect.engine.writing import Writing
@@ -16,7 +17,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Reading, Living):
+class Recollect(Writing, Reading, Living, Filing):
     """
     A memory: text in, found again by word and by meaning.
 

@@ -59,6 +59,17 @@ class Vectorizer:
         except (EmbedderError, StoreError):  # the text is kept; an error would ask for it once more
             self.expect_backlog()
 
+    def vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.float32] | None, Model | None]:
+        """The vectors of texts that are not stored yet, and the model; None where it cannot be had, or refuses one."""
+        if self._embedder is None or not texts:
+            return None, None
+        try:
+            parts = [self._embedded(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
+            return np.concatenate(parts), self.model()
+        except EmbedderError:
+            self.expect_backlog()
+            return None, None
+
     def expect_backlog(self) -> None:
         """Have the next write look for texts that wait, as a restored one may."""
         self._backlog, self._after = True, 0

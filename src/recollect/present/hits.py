@@ -18,7 +18,10 @@ SNIPPET = 300  # characters of a memory that is listed by its beginning
 
 @dataclass(frozen=True, slots=True)
 class PageOfHits:
+    """What is shown, the keys of it, and how much each threshold held back."""
+
     hits: tuple[Hit, ...]
+    keys: tuple[int, ...]
     hidden: Mapping[str, int]
 
 
@@ -37,6 +40,7 @@ def page(
     needles = Needles.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
+    keys: list[int] = []
     for entry in ranked:
         if len(hits) == profile.limit:
             break
@@ -49,9 +53,10 @@ def page(
                 memory = replace(memory, facts=certain(memory.facts, profile.fact_decay, now))
             hit = _hit(entry, relevant, memory, needles, profile)
             hits.append(_from_afar(hit, detail, include_facts))
+            keys.append(candidate.key)
         else:
             hidden[failed] += 1
-    return PageOfHits(tuple(hits), dict(hidden))
+    return PageOfHits(tuple(hits), tuple(keys), dict(hidden))
 
 
 def _from_afar(hit: Hit, detail: str, include_facts: bool) -> Hit:

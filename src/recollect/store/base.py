@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.documents import Document, FileDraft, Known, Place
 from recollect.life import Decay, Recall, Reinforcement, Related, Relation, Session, SessionContext
 from recollect.records import (
     Draft,
@@ -154,8 +155,45 @@ class Lenses(Protocol):
     def all(self) -> dict[str, dict[str, Any]]: ...
 
 
+class Documents(Protocol):
+    """Files and their chunks. `chunks` is the store in which the chunks are found, like memories."""
+
+    @property
+    def chunks(self) -> "Store": ...
+
+    def known(self) -> dict[str, Known]: ...
+
+    def texts(self, path: str) -> set[tuple[str | None, str]]: ...
+
+    def put(
+        self,
+        file: FileDraft,
+        vectors: Mapping[tuple[str | None, str], NDArray[np.float32]],
+        model: Model | None,
+        now: datetime,
+    ) -> int: ...
+
+    def touch(self, key: int, size: int, modified_at: int) -> None: ...
+
+    def move(self, key: int, path: str, root: str, modified_at: int) -> None: ...
+
+    def remove(self, keys: Sequence[int]) -> int: ...
+
+    def page(self, project: str | None, limit: int) -> list[Document]: ...
+
+    def places(self, keys: Sequence[int]) -> dict[int, Place]: ...
+
+    def around(self, document: str, ordinal: int, window: int) -> list[tuple[int, int, str]]: ...
+
+
 class Store(Protocol):
     """Each verb is one transaction: done whole, or not at all."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def documents(self) -> Documents: ...
 
     @property
     def links(self) -> Links: ...

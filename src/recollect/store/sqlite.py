@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import apsw
@@ -17,6 +18,7 @@ from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, S
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
 from recollect.store.base import Kept, Model, Nearest, Scope, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
+from recollect.store.sqlite_documents import Documents, beside
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
@@ -65,10 +67,11 @@ class SqliteStore:
         busy_timeout: float = 30.0,
         synchronous: str = "full",
         migrations: Migrations | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self.path = path
         self.namespace = namespace
-        self._pool = Pool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+        self._pool = pool or Pool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
         self._migrations = bundled("sqlite") if migrations is None else migrations
         self._scopes = Scopes(namespace)
         self._keyword = sqlite_match.KeywordLeg(namespace)
@@ -81,12 +84,20 @@ class SqliteStore:
         self.sessions = Sessions(self._pool, self._ids)
         self.recalls = Recalls(self._pool, self._ids)
         self.lenses = Lenses(self._pool, namespace)
+        if pool is not None:
+            return
         try:
             with self._pool.reading() as connection:
                 migrate(Schema(self._pool, connection), self._migrations)
         except BaseException:
             self._pool.close()
             raise
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The files of this namespace. Their chunks are memories of a namespace beside it, in the same database."""
+        chunks = SqliteStore(self.path, namespace=beside(self.namespace), migrations=self._migrations, pool=self._pool)
+        return Documents(self._pool, self.namespace, chunks, chunks._vectors)
 
     def close(self) -> None:
         self._pool.close()

@@ -71,22 +71,28 @@ class Vectors:
 
     def put(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None:
         """Store vectors for texts that still say what they said when they were embedded."""
-        halves = vectors.astype(np.float16)
         with self._pool.writing() as connection:
-            number = _register(connection, model)
-            connection.executemany(
-                """
-                insert into vectors(rid, model, vector)
-                select rid, ?2, ?3 from memories where rid = ?1 and title is ?4 and content = ?5
-                on conflict (rid, model) do update set vector = excluded.vector
-                """,
-                [
-                    (text.key, number, half.tobytes(), text.title, text.content)
-                    for text, half in zip(texts, halves, strict=True)
-                ],
-            )
-            connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
-            self._pack_full_blocks(connection, number, model.dimensions)
+            self.store(connection, model, texts, vectors)
+
+    def store(
+        self, connection: apsw.Connection, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]
+    ) -> None:
+        """The same, as a part of a larger change."""
+        halves = vectors.astype(np.float16)
+        number = _register(connection, model)
+        connection.executemany(
+            """
+            insert into vectors(rid, model, vector)
+            select rid, ?2, ?3 from memories where rid = ?1 and title is ?4 and content = ?5
+            on conflict (rid, model) do update set vector = excluded.vector
+            """,
+            [
+                (text.key, number, half.tobytes(), text.title, text.content)
+                for text, half in zip(texts, halves, strict=True)
+            ],
+        )
+        connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
+        self._pack_full_blocks(connection, number, model.dimensions)
 
     def _pack_full_blocks(self, connection: apsw.Connection, number: int, dimensions: int) -> None:
         """Pack the blocks no new memory will join any more."""

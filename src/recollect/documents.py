@@ -1,0 +1,117 @@
+"""Files: those that were indexed, the places in them, and what became of a run or an import. Frozen records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from recollect.records import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file as it was when it was indexed."""
+
+    id: str
+    path: str
+    root: str
+    project: str | None
+    title: str | None
+    sector: str
+    tags: tuple[str, ...]
+    front_matter: Mapping[str, Any]
+    size: int
+    indexed_at: datetime
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What tells whether a file has changed since it was indexed."""
+
+    key: int
+    path: str
+    root: str
+    size: int
+    modified_at: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDraft:
+    """A chunk on its way in. `heading` is what stands above it: given to model and index, and no part of the text."""
+
+    text: str
+    heading: str | None
+    start_line: int
+    end_line: int
+    breadcrumb: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileDraft:
+    """A file on its way in, cut into chunks."""
+
+    path: str
+    root: str
+    project: str | None
+    title: str | None
+    sector: str
+    tags: tuple[str, ...]
+    front_matter: Mapping[str, Any]
+    size: int
+    modified_at: int
+    hash: bytes
+    chunks: tuple[ChunkDraft, ...]
+    links: tuple[tuple[int, str, str], ...] = ()  # line, target, text
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands."""
+
+    document: str
+    path: str
+    title: str | None
+    breadcrumb: tuple[str, ...]
+    start_line: int
+    end_line: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHit(Hit):
+    """A place in a file that answers. `memory` is the chunk, with the file's path as its source."""
+
+    path: str = ""
+    title: str | None = None
+    breadcrumb: tuple[str, ...] = ()
+    start_line: int = 0
+    end_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What became of the files of one run."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    renamed: int = 0
+    removed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # path, reason
+    redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of what a file or folder held. `known` was there already; `skipped` could not be taken."""
+
+    format: str
+    added: int = 0
+    known: int = 0
+    sessions: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # place, reason
+    redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often

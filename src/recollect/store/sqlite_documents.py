@@ -1,0 +1,289 @@
+"""Files and their chunks in SQLite."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.documents import ChunkDraft, Document, FileDraft, Known, Place
+from recollect.errors import NotFound
+from recollect.records import new_id
+from recollect.store.base import Model, Store, Unembedded
+from recollect.store.sqlite_filter import from_micros, to_micros
+from recollect.store.sqlite_pool import Pool, fetch, value
+from recollect.store.sqlite_vectors import Vectors
+from recollect.store.words import segments
+
+_BESIDE = "\x1fdocuments"  # no name of a namespace can hold this character
+
+_INSERT = """
+    insert into memories(
+        id, namespace, project, content, content_hash, title, kind, source, tags, segments, sector, tier, salience,
+        created_at, updated_at, reinforced_at, recorded_at)
+    values (
+        :id, :namespace, :project, :content, :content_hash, :title, 'document', :path, :tags, :segments, :sector,
+        'project', 0.5, :modified, :now, :now, :now)
+    returning rid
+"""
+
+
+def beside(namespace: str) -> str:
+    """The namespace of the chunks of a namespace's files."""
+    return namespace + _BESIDE
+
+
+class Documents:
+    """The files of one namespace; `chunks` is the store in which their chunks are found."""
+
+    def __init__(self, pool: Pool, namespace: str, chunks: Store, vectors: Vectors) -> None:
+        self._pool, self._namespace, self._vectors = pool, namespace, vectors
+        self.chunks = chunks
+
+    def known(self) -> dict[str, Known]:
+        """Every file, by its path."""
+        sql = "select did, path, root, size, modified_at, hash from documents where namespace = ?"
+        with self._pool.reading() as connection:
+            return {row[1]: Known(*row) for row in fetch(connection, sql, (self._namespace,))}
+
+    def texts(self, path: str) -> set[tuple[str | None, str]]:
+        """The chunks a file has, as heading and text: what need not be embedded again."""
+        sql = """
+            select m.title, m.content
+            from documents d
+            join chunks c on c.did = d.did
+            join memories m on m.rid = c.rid
+            where d.namespace = ? and d.path = ?
+        """
+        with self._pool.reading() as connection:
+            return set(fetch(connection, sql, (self._namespace, path)))
+
+    def put(
+        self,
+        file: FileDraft,
+        vectors: Mapping[tuple[str | None, str], NDArray[np.float32]],
+        model: Model | None,
+        now: datetime,
+    ) -> int:
+        """
+        Store a file in place of what it was, in one transaction: chunks that have not changed stay, with their vectors.
+
+        `vectors` are those of new chunks, by heading and text; one without waits for it. Gives how many are new.
+        """
+        with self._pool.writing() as connection:
+            key = self._put_document(connection, file, to_micros(now))
+            added = self._put_chunks(connection, key, file, to_micros(now))
+            ready = [text for text in added if (text.title, text.content) in vectors]
+            if model is not None and ready:
+                made = np.stack([vectors[text.title, text.content] for text in ready])
+                self._vectors.store(connection, model, ready, made)
+            return len(added)
+
+    def _put_document(self, connection: apsw.Connection, file: FileDraft, now: int) -> int:
+        values = {
+            "id": new_id(),
+            "namespace": self._namespace,
+            "now": now,
+            "tags": json.dumps(file.tags, ensure_ascii=False),
+            "front_matter": json.dumps(file.front_matter, ensure_ascii=False),
+        }
+        values |= {
+            name: getattr(file, name)
+            for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash")
+        }
+        key: int = value(
+            connection,
+            """
+            insert into documents(
+                id, namespace, path, root, project, title, sector, tags, front_matter, size, modified_at, hash,
+                indexed_at)
+            values (
+                :id, :namespace, :path, :root, :project, :title, :sector, :tags, :front_matter, :size, :modified_at,
+                :hash, :now)
+            on conflict (namespace, path) do update set
+                root = excluded.root, project = excluded.project, title = excluded.title, sector = excluded.sector,
+                tags = excluded.tags, front_matter = excluded.front_matter, size = excluded.size,
+                modified_at = excluded.modified_at, hash = excluded.hash, indexed_at = excluded.indexed_at
+            returning did
+            """,
+            values,
+        )
+        connection.execute("delete from document_links where did = ?", (key,))
+        connection.executemany(
+            "insert or ignore into document_links(did, line, target, text) values (?, ?, ?, ?)",
+            [(key, *link) for link in file.links],
+        )
+        return key
+
+    def _put_chunks(self, connection: apsw.Connection, key: int, file: FileDraft, now: int) -> list[Unembedded]:
+        """Bring the chunks of a file up to date; gives the new ones."""
+        old = fetch(
+            connection,
+            """
+            select c.rid, m.title, m.content
+            from chunks c join memories m on m.rid = c.rid
+            where c.did = ?
+            order by c.ordinal
+            """,
+            (key,),
+        )
+        free: dict[tuple[str | None, str], list[int]] = {}
+        for rid, title, content in old:
+            free.setdefault((title, content), []).append(rid)
+        kept = {}
+        for place, chunk in enumerate(file.chunks):
+            if same := free.get((chunk.heading, chunk.text)):
+                kept[place] = same.pop(0)
+        gone = [rid for rids in free.values() for rid in rids]
+        connection.execute("delete from memories where rid in (select value from json_each(?))", (json.dumps(gone),))
+        added = []
+        for ordinal, chunk in enumerate(file.chunks):
+            rid = kept.get(ordinal)
+            if rid is None:
+                rid = self._insert(connection, key, ordinal, file, chunk, now)
+                added.append(Unembedded(rid, chunk.heading, chunk.text))
+            connection.execute(
+                """
+                insert into chunks(rid, did, ordinal, start_line, end_line, breadcrumb)
+                values (?, ?, ?, ?, ?, ?)
+                on conflict (rid) do update set
+                    ordinal = excluded.ordinal, start_line = excluded.start_line, end_line = excluded.end_line,
+                    breadcrumb = excluded.breadcrumb
+                """,
+                (rid, key, ordinal, chunk.start_line, chunk.end_line, json.dumps(chunk.breadcrumb, ensure_ascii=False)),
+            )
+        connection.execute(
+            """
+            update memories set project = :project, source = :path, tags = :tags, sector = :sector
+            where rid in (select rid from chunks where did = :key)
+              and (project is not :project or source is not :path or tags <> :tags or sector <> :sector)
+            """,
+            {"project": file.project, "path": file.path, "tags": _tags(file), "sector": file.sector, "key": key},
+        )
+        return added
+
+    def _insert(
+        self, connection: apsw.Connection, key: int, ordinal: int, file: FileDraft, chunk: ChunkDraft, now: int
+    ) -> int:
+        # The same text may stand in many files; the hash that keeps memories apart is of its place, too.
+        place = f"{key}:{ordinal}:{now}:{chunk.text}"
+        rid: int = value(
+            connection,
+            _INSERT,
+            {
+                "id": new_id(),
+                "namespace": self.chunks.namespace,
+                "project": file.project,
+                "content": chunk.text,
+                "content_hash": hashlib.sha256(place.encode()).digest(),
+                "title": chunk.heading,
+                "path": file.path,
+                "tags": _tags(file),
+                "segments": segments(chunk.heading, chunk.text, *file.tags),
+                "sector": file.sector,
+                "modified": file.modified_at // 1000,
+                "now": now,
+            },
+        )
+        return rid
+
+    def touch(self, key: int, size: int, modified_at: int) -> None:
+        """Note that a file was written again with the same content."""
+        with self._pool.writing() as connection:
+            connection.execute("update documents set size = ?, modified_at = ? where did = ?", (size, modified_at, key))
+
+    def move(self, key: int, path: str, root: str, modified_at: int) -> None:
+        """Follow a file to where it is now."""
+        with self._pool.writing() as connection:
+            connection.execute(
+                "update documents set path = ?, root = ?, modified_at = ? where did = ?", (path, root, modified_at, key)
+            )
+            connection.execute(
+                "update memories set source = ? where rid in (select rid from chunks where did = ?)", (path, key)
+            )
+
+    def remove(self, keys: Sequence[int]) -> int:
+        with self._pool.writing() as connection:
+            chosen = json.dumps(list(keys))
+            connection.execute(
+                """
+                delete from memories
+                where rid in (select rid from chunks where did in (select value from json_each(?)))
+                """,
+                (chosen,),
+            )
+            connection.execute(
+                "delete from documents where namespace = ? and did in (select value from json_each(?))",
+                (self._namespace, chosen),
+            )
+            return connection.changes()
+
+    def page(self, project: str | None, limit: int) -> list[Document]:
+        sql = f"""
+            select {_COLUMNS} from documents d
+            where d.namespace = :namespace and (:project is null or d.project = :project)
+            order by d.path limit :limit
+        """
+        values = {"namespace": self._namespace, "project": project, "limit": limit}
+        with self._pool.reading() as connection:
+            return [_document(row) for row in fetch(connection, sql, values)]
+
+    def places(self, keys: Sequence[int]) -> dict[int, Place]:
+        """Where chunks stand, by their keys."""
+        sql = """
+            select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
+            from json_each(:keys) k
+            join chunks c on c.rid = k.value
+            join documents d on d.did = c.did
+            where d.namespace = :namespace
+        """
+        with self._pool.reading() as connection:
+            rows = fetch(connection, sql, {"keys": json.dumps(list(keys)), "namespace": self._namespace})
+        return {
+            rid: Place(id, path, title, tuple(json.loads(breadcrumb)), start, end, ordinal)
+            for rid, id, path, title, breadcrumb, start, end, ordinal in rows
+        }
+
+    def around(self, document: str, ordinal: int, window: int) -> list[tuple[int, int, str]]:
+        """A chunk and its neighbours on both sides: their lines and texts, in order."""
+        sql = """
+            select c.start_line, c.end_line, m.content
+            from documents d
+            join chunks c on c.did = d.did
+            join memories m on m.rid = c.rid
+            where d.namespace = ? and d.id = ? and c.ordinal between ? and ?
+            order by c.ordinal
+        """
+        with self._pool.reading() as connection:
+            return fetch(connection, sql, (self._namespace, document, ordinal - window, ordinal + window))
+
+    def key(self, path: str) -> int:
+        with self._pool.reading() as connection:
+            found = value(
+                connection, "select did from documents where namespace = ? and path = ?", (self._namespace, path)
+            )
+        if found is None:
+            raise NotFound(f"{path} is not indexed")
+        return int(found)
+
+
+_COLUMNS = """
+    d.id, d.path, d.root, d.project, d.title, d.sector, d.tags, d.front_matter, d.size, d.indexed_at,
+    (select count(*) from chunks c where c.did = d.did)
+"""
+
+
+def _document(row: Sequence[Any]) -> Document:
+    id, path, root, project, title, sector, tags, front_matter, size, indexed_at, chunks = row
+    return Document(
+        id, path, root, project, title, sector, tuple(json.loads(tags)), json.loads(front_matter), size,
+        from_micros(indexed_at), chunks,
+    )  # fmt: skip
+
+
+def _tags(file: FileDraft) -> str:
+    return json.dumps(file.tags, ensure_ascii=False, separators=(",", ":"))
