@@ -292,7 +292,8 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model.
+    What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model. Of a
+    long one it is that of its nearest part, and `passage` tells which characters that is.
 
     Ranking sees many rows and a page shows few, so the memory itself, and its facts, are made when they are asked for.
     """
@@ -311,6 +312,7 @@ class Row:
     superseded: bool
     facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]
+    passage: tuple[int, int] | None = None
 
 
 class SequenceOf(Sequence[T]):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from recollect.embed.base import Vectors
-from recollect.embed.wordpiece import WordPiece
+from recollect.embed.wordpiece import MAX_TOKENS, WordPiece
 from recollect.errors import EmbedderError, EmbedderUnavailable
 from recollect.forks import renew_after_fork
 
@@ -37,6 +37,7 @@ class LocalEmbedder:
 
     model_id = "local:all-MiniLM-L6-v2-int8"
     dimensions = 384
+    max_tokens = MAX_TOKENS
 
     def __init__(self, *, threads: int | None = None) -> None:
         self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, _MAX_THREADS))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from recollect.embed.base import Embedder, embed_documents, embed_question
 from recollect.errors import EmbedderError, EmbedderUnavailable, StoreError
+from recollect.ingest.parts import parts_of
 from recollect.store.base import Model, Store, Unembedded
 
 BATCH = 256
@@ -102,7 +103,8 @@ class Vectorizer:
         while todo:
             batch = todo.pop()
             try:
-                vectors = self._embedded([text.text for text in batch])
+                parts = [part for text in batch for part in parts_of(text, self._embedder)] if self._embedder else []
+                vectors = self._embedded([*(text.text for text in batch), *(part.embedded for part in parts)])
             except EmbedderUnavailable:
                 raise
             except EmbedderError as exc:
@@ -115,7 +117,7 @@ class Vectorizer:
                     middle = len(batch) // 2
                     todo += [batch[middle:], batch[:middle]]
             else:
-                self._store.put_vectors(self.model(), batch, vectors)
+                self._store.put_vectors(self.model(), batch, vectors, parts)
         return refused
 
     def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:

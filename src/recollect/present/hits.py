@@ -51,7 +51,7 @@ def page(
             memory = gathered.rows[candidate.key].memory()
             if memory.facts:
                 memory = replace(memory, facts=certain(memory.facts, profile.fact_decay, now))
-            hit = _hit(entry, relevant, memory, needles, profile)
+            hit = _hit(entry, relevant, memory, needles, profile, gathered.rows[candidate.key].passage)
             hits.append(_from_afar(hit, detail, include_facts))
             keys.append(candidate.key)
         else:
@@ -94,9 +94,16 @@ def _below(entry: Ranked, relevant: float, profile: Profile) -> str | None:
     return None
 
 
-def _hit(entry: Ranked, relevant: float, memory: Memory, needles: Needles, profile: Profile) -> Hit:
+def _hit(
+    entry: Ranked,
+    relevant: float,
+    memory: Memory,
+    needles: Needles,
+    profile: Profile,
+    nearest: tuple[int, int] | None,
+) -> Hit:
     candidate = entry.candidate
-    shown = passage(memory.content, needles, profile.snippet_words)
+    shown = passage(memory.content, needles, profile.snippet_words, nearest)
     by_keyword = candidate.keyword_rank is not None
     # A neighbour at a right angle or beyond is no find where words already found it.
     by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)

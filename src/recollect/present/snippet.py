@@ -61,14 +61,16 @@ class Needles:
         return sorted(set(found))
 
 
-def passage(content: str, needles: Needles, width: int) -> Passage:
+def passage(content: str, needles: Needles, width: int, nearest: tuple[int, int] | None = None) -> Passage:
     """
     The stretch of about `width` words with the most different matches, whole words only.
 
-    Without a match, as for a memory that only its meaning found, it is the beginning.
+    Of a long memory it is looked for in the part that is `nearest` in meaning first. Without a match, as for a memory
+    that only its meaning found, it is the beginning, of that part or of all.
     """
     places = range(0, min(len(content), LOOKED_AT * MOST_LOOKS), LOOKED_AT)
-    looks = (_Look.at(content, base, needles) for base in places)
+    stretches = [*([nearest] if nearest else []), *((base, base + LOOKED_AT) for base in places)]
+    looks = (_Look.at(content, start, end, needles) for start, end in stretches)
     first = next(looks)
     look = next((each for each in chain([first], looks) if each.found), first)
     start, end = _best_window(look.text, look.words, look.found, width)
@@ -86,8 +88,8 @@ class _Look:
     found: list[tuple[int, int, str]]
 
     @classmethod
-    def at(cls, content: str, base: int, needles: Needles) -> "_Look":
-        text = content[base : base + LOOKED_AT]
+    def at(cls, content: str, base: int, end: int, needles: Needles) -> "_Look":
+        text = content[base:end]
         words = stemmed(text)
         return cls(base, text, words, needles.find(text, words))
 

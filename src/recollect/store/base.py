@@ -49,6 +49,20 @@ class Unembedded:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a text that is too long for one vector: characters of its content, from `first` up to `last`."""
+
+    text: Unembedded
+    first: int
+    last: int
+
+    @property
+    def embedded(self) -> str:
+        """What the model gets of it: with the title, which tells what it is a part of."""
+        return Unembedded(self.text.key, self.text.title, self.text.content[self.first : self.last]).text
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """What became of a draft: stored as new, or known already and reinforced (then nothing is pending)."""
 
@@ -288,7 +302,14 @@ class Store(Protocol):
     def without_vector(self, model: Model, after: int, limit: int) -> Sequence[Unembedded]:
         """Live texts beyond a key that have no vector of this model."""
 
-    def put_vectors(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None: ...
+    def put_vectors(
+        self,
+        model: Model,
+        texts: Sequence[Unembedded],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part] = (),
+    ) -> None:
+        """Store vectors for texts that still say what was embedded: those of the texts, then those of the parts."""
 
     def drop_other_vectors(self, model: Model) -> int: ...
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -16,13 +17,14 @@ from recollect.inputs import MAX_TAGS, UPDATABLE
 from recollect.life import Reinforcement
 from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
-from recollect.store.base import Kept, Model, Nearest, Scope, Unembedded, Words
+from recollect.store.base import Kept, Model, Nearest, Part, Scope, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
 from recollect.store.sqlite_documents import Documents, beside
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_links import Links, replace_by, revive
+from recollect.store.sqlite_parts import PARTS, nearest_part
 from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_recalls import Lenses, Recalls
@@ -380,7 +382,7 @@ class SqliteStore:
     ) -> list[Row]:
         then = as_of is not None
         sql = f"""
-            select m.rid, {stored_vector(then=then)}, {columns(then=then)}
+            select m.rid, {stored_vector(then=then)}, {"null" if then else PARTS}, {columns(then=then)}
             from {source(then=then)}
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
@@ -393,7 +395,11 @@ class SqliteStore:
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
         similarities = _similarities([row[1] for row in found], vector)
-        return [ranking_row(row[0], near, row[2:]) for row, near in zip(found, similarities, strict=True)]
+        rows = [ranking_row(row[0], near, row[3:]) for row, near in zip(found, similarities, strict=True)]
+        if vector is None:
+            return rows
+        parts = (row[2] for row in found)
+        return [_by_part(row, some, vector) if some else row for row, some in zip(rows, parts, strict=True)]
 
     # Vectors
 
@@ -415,8 +421,14 @@ class SqliteStore:
     def without_vector(self, model: Model, after: int, limit: int) -> Sequence[Unembedded]:
         return self._vectors.without_vector(model, after, limit)
 
-    def put_vectors(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None:
-        self._vectors.put(model, texts, vectors)
+    def put_vectors(
+        self,
+        model: Model,
+        texts: Sequence[Unembedded],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part] = (),
+    ) -> None:
+        self._vectors.put(model, texts, vectors, parts)
 
     def drop_other_vectors(self, model: Model) -> int:
         return self._vectors.drop_others(model)
@@ -460,6 +472,12 @@ def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | N
     # Row by row in double: a similarity must not depend on which others are computed beside it.
     scores = iter(np.einsum("ij,j->i", matrix, vector.astype(np.float64)).tolist())
     return [None if blob is None else next(scores) for blob in blobs]
+
+
+def _by_part(row: Row, parts: str, vector: NDArray[np.float32]) -> Row:
+    """A long memory is as near as the nearest of its parts."""
+    near, passage = nearest_part(parts, vector)
+    return replace(row, similarity=near, passage=passage) if near > (row.similarity or -1.0) else row
 
 
 def _cursor_values(cursor: str) -> dict[str, int]:

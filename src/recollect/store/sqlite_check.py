@@ -156,7 +156,11 @@ def _vector_rows(connection: apsw.Connection) -> Iterator[str]:
 
 def _bad_vectors(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
     rows = connection.execute(
-        "select v.rid, v.model, v.vector, o.dimensions from vectors v join models o on o.model = v.model"
+        """
+        select v.rid, v.model, v.vector, o.dimensions
+        from (select rid, model, vector from vectors union all select rid, model, vector from part_vectors) v
+        join models o on o.model = v.model
+        """
     )
     for rid, model, blob, dimensions in rows:
         vector = np.frombuffer(blob, np.float16) if len(blob) == 2 * dimensions else None

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from recollect.errors import EmbedderError, StoreCorrupt
 from recollect.forks import renew_after_fork
 from recollect.records import EVERYTHING, Filter, Match
-from recollect.store import sqlite_past
-from recollect.store.base import Model, Nearest, Scope, Unembedded
+from recollect.store import sqlite_parts, sqlite_past
+from recollect.store.base import Model, Nearest, Part, Scope, Unembedded
 from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
@@ -69,15 +69,22 @@ class Vectors:
         with self._pool.reading() as connection:
             return [Unembedded(*row) for row in fetch(connection, sql, values)]
 
-    def put(self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]) -> None:
-        """Store vectors for texts that still say what they said when they were embedded."""
+    def put(
+        self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
+    ) -> None:
+        """Store vectors for texts that still say what they said when they were embedded, and for parts of them."""
         with self._pool.writing() as connection:
-            self.store(connection, model, texts, vectors)
+            self.store(connection, model, texts, vectors, parts)
 
     def store(
-        self, connection: apsw.Connection, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32]
+        self,
+        connection: apsw.Connection,
+        model: Model,
+        texts: Sequence[Unembedded],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part] = (),
     ) -> None:
-        """The same, as a part of a larger change."""
+        """The same, within a larger change."""
         halves = vectors.astype(np.float16)
         number = _register(connection, model)
         connection.executemany(
@@ -88,9 +95,10 @@ class Vectors:
             """,
             [
                 (text.key, number, half.tobytes(), text.title, text.content)
-                for text, half in zip(texts, halves, strict=True)
+                for text, half in zip(texts, halves[: len(texts)], strict=True)
             ],
         )
+        sqlite_parts.put(connection, number, parts, halves[len(texts) :])
         connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
         self._pack_full_blocks(connection, number, model.dimensions)
 
@@ -144,7 +152,7 @@ class Vectors:
             with self._pool.reading() as connection:
                 total = _live(connection, self._namespace)
             return Nearest([], total, total)
-        matches, unfiltered = self._nearest(mirror.scan, vector, scope, limit)
+        matches, unfiltered = self._nearest(mirror, vector, scope, limit)
         if scope.filter.as_of is not None:
             matches = sorted(
                 matches + self._then(model, vector, scope.filter), key=lambda each: (-each.score, each.key)
@@ -161,26 +169,25 @@ class Vectors:
         return _matches(np.array([rid for rid, _ in rows], np.int64), halves.astype(np.float32) @ vector)
 
     def _nearest(
-        self, scan: VectorScan, vector: NDArray[np.float32], scope: Scope, limit: int
+        self, mirror: "_Mirror", vector: NDArray[np.float32], scope: Scope, limit: int
     ) -> tuple[list[Match], list[Match]]:
         """What passes the filter, and what there was without it."""
         filter = scope.filter
         if filter == EVERYTHING:
-            found = _matches(*scan.nearest(vector, limit))
+            found = mirror.nearest(vector, limit)
             return found, found
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
         # that pass is read and only those are compared. Either way the answer is exact.
         look = limit * (SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK)
-        if scope.keys is not None or filter in self._narrow or len(scan) <= look:
-            passing = self._passing(filter) if scope.keys is None else _keys(scope.keys)
-            matches = _matches(*scan.nearest(vector, limit, passing))
-            return matches, matches if len(matches) == limit else _matches(*scan.nearest(vector, limit))
-        keys, similarities = scan.nearest(vector, look)
+        if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= look:
+            matches = mirror.nearest(vector, limit, self._passing(filter) if scope.keys is None else _keys(scope.keys))
+            return matches, matches if len(matches) == limit else mirror.nearest(vector, limit)
+        keys, similarities = mirror.look(vector, look)
         kept = np.isin(keys, self._passing(filter, keys))
         unfiltered = _matches(keys[:limit], similarities[:limit])
         if np.count_nonzero(kept) < limit:
             self._remember(filter)
-            return _matches(*scan.nearest(vector, limit, self._passing(filter))), unfiltered
+            return mirror.nearest(vector, limit, self._passing(filter)), unfiltered
         return _matches(keys[kept][:limit], similarities[kept][:limit]), unfiltered
 
     def _remember(self, filter: Filter) -> None:
@@ -226,6 +233,7 @@ class _Mirror:
     def __init__(self, namespace: str, model: Model, position: int) -> None:
         self.model = model
         self.scan = VectorScan(model.dimensions)
+        self.parts = sqlite_parts.Parts(model.dimensions)
         self.total = 0  # how many memories there are to have a vector
         self._namespace = namespace
         self._position = position
@@ -244,8 +252,19 @@ class _Mirror:
         position = value(connection, "select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
         mirror._read_blocks(connection, known[0])
+        mirror.parts.read(connection, namespace, model.name)
         mirror.total = _live(connection, namespace)
         return mirror
+
+    def nearest(self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None) -> list[Match]:
+        return _matches(*self.look(vector, limit, among))
+
+    def look(
+        self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The nearest memories and how near they are, by themselves or by a part."""
+        keys, similarities = self.scan.nearest(vector, limit, among)
+        return self.parts.better(keys, similarities, vector, limit, among)
 
     def _read_blocks(self, connection: apsw.Connection, number: int) -> None:
         """Packed blocks one by one, so that none is held twice; the rows of open ones in their places between them."""
@@ -302,6 +321,8 @@ class _Mirror:
             self.scan.remove(np.array(gone, np.int64))
         if come:
             self.scan.put(np.array(come, np.int64), _halves([latest[rid] for rid in come], self.model.dimensions))
+        if news:
+            self.parts.read(connection, self._namespace, self.model.name, latest)
         self._position = news[-1][0] if news else self._position
         if total is None and any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
             total = _live(connection, self._namespace)
