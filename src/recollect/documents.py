@@ -80,6 +80,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk as it is kept."""
+
+    text: str
+    start_line: int
+    end_line: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentHit(Hit):
     """A place in a file that answers. `memory` is the chunk, with the file's path as its source."""
 
@@ -88,6 +98,8 @@ class DocumentHit(Hit):
     breadcrumb: tuple[str, ...] = ()
     start_line: int = 0
     end_line: int = 0
+    document: str = ""  # the id of the file
+    ordinal: int = 0  # which chunk of it
 
 
 @dataclass(frozen=True, slots=True)

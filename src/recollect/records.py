@@ -452,6 +452,8 @@ class Stats:
     relations: int = 0
     sessions: int = 0
     recalls: int = 0
+    documents: int = 0
+    chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Core:
         self._profile = options.profile(profile)
         self._legs = Legs(store)
         self._vectorizer = Vectorizer(store, embedder)
+        self._file_legs = Legs(store.documents.chunks)
+        self._file_vectorizer = Vectorizer(store.documents.chunks, embedder)
         self._recorder = Recorder(store.recalls)
         self._own_model = embedder if own_embedder else None
         self._near = near
@@ -51,6 +53,7 @@ class Core:
         """Let go of the file, the model and every thread. Closing twice is fine."""
         self._recorder.close()
         self._legs.close()
+        self._file_legs.close()
         self._store.close()
         close_model(self._own_model)
 

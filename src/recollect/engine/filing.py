@@ -1,31 +1,22 @@
 """Files: indexed, kept up with, and searched."""
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from datetime import UTC, datetime
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from recollect import inputs
-from recollect.documents import Document, DocumentHit, IndexReport, Place
-from recollect.engine.core import Core
+from recollect.documents import Document, DocumentHit, IndexReport
+from recollect.engine.core import Moment
+from recollect.engine.reading import Reading
 from recollect.errors import InvalidInput
-from recollect.ingest.vectorize import Vectorizer
-from recollect.present.hits import page
-from recollect.profiles import Profile
-from recollect.rank.fuse import rank
-from recollect.records import Hit, Query, Results
-from recollect.retrieve import options
-from recollect.retrieve.candidates import Candidates, gather
-from recollect.retrieve.legs import Found, Legs
-from recollect.retrieve.query import parse
-
-CHUNKS_A_DOCUMENT = 4  # looked at for each document that is shown
-CHARACTERS_A_TOKEN = 4  # where the model does not count tokens itself
+from recollect.ingest.parts import counter
+from recollect.present.places import widened
+from recollect.records import Hit, Results
 
 
-class Filing(Core):
+class Filing(Reading):
     """Everything about documents."""
 
     def index(
@@ -76,88 +67,54 @@ class Filing(Core):
         self,
         query: str,
         *,
-        project: str | Sequence[str] | None = None,
-        limit: int = 10,
+        limit: int | None = None,
         mode: str = "hybrid",
+        profile: str | None = None,
+        project: str | Sequence[str] | None = None,
+        sector: str | Sequence[str] | None = None,
+        tags: str | Sequence[str] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        grouped: bool = True,
         neighbours: int = 0,
+        explain: bool = False,
         **replaced: Any,
     ) -> Results:
         """
-        Find places in files by word and by meaning: the best of each document, best first.
+        Find places in indexed files by word and by meaning: the best of each file, best first; every place where not
+        `grouped`.
 
-        `neighbours` adds so many chunks before and after each to its text.
+        `neighbours` adds so many chunks before and after a place to its text; where two places then meet, they are one.
         """
+        started = time.perf_counter()
         inputs.whole_number(neighbours, "neighbours", 0, 100)
-        started = datetime.now(UTC)
-        count = inputs.limit(limit)
-        settled = options.settle(self._profile, {**replaced, "limit": min(count * CHUNKS_A_DOCUMENT, inputs.MAX_LIMIT)})
-        way = options.mode(mode, settled)
-        text = inputs.query_text(query)
-        question = replace(parse(text, settled.grammar), stemmed=settled.stemmed)
-        found, gathered = self._in_files(question, self._file_filter(project), way, settled, started)
-        settled = options.for_legs(settled, way, degraded=found.model is None)
-        ranked = rank(gathered.candidates, settled, started.timestamp())
-        model = found.model.name if found.model else None
-        answer = page(ranked, gathered, question, settled, model, started, detail="full", include_facts=False)
-        hits = self._placed(answer.hits, answer.keys)
-        best = {hit.path: hit for hit in reversed(hits)}
-        shown = sorted(best.values(), key=lambda hit: -hit.score)[:count]
-        return Results(
-            hits=tuple(self._with_neighbours(hit, neighbours) for hit in shown),
-            query=text,
-            mode=way,
-            profile=settled.name,
-            took_ms=(datetime.now(UTC) - started).total_seconds() * 1000,
-            degraded=found.degraded,
-        )
+        filters = dict(project=project, sector=sector, tags=tags, since=since, until=until)
+        asked = self._asked(
+            query, filters, {**replaced, "limit": limit, "record": "off"}, mode=mode, profile=profile, lens=None,
+            record_session=None, include_superseded=True,
+        )  # fmt: skip
+        asked = replace(asked, memories=False, documents=True, grouped=inputs.flag(grouped, "grouped"))
+        results = self._answer(asked, started, "full", False, (), explain)
+        return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
 
-    @cached_property
-    def _file_vectorizer(self) -> Vectorizer:
-        return Vectorizer(self._store.documents.chunks, self._vectorizer.embedder)
-
-    @cached_property
-    def _file_legs(self) -> Legs:
-        return Legs(self._store.documents.chunks)
-
-    def _file_filter(self, project: object) -> Any:
-        return inputs.search_filter({"project": project})
-
-    def _in_files(
-        self, question: Query, filter: Any, mode: str, profile: Profile, now: datetime
-    ) -> tuple[Found, Candidates]:
-        """What the legs find among chunks."""
-        found = self._file_legs.run(question, filter, mode, profile, self._file_vectorizer) if question else Found()
-        return found, gather(self._store.documents.chunks, found, profile, now, None)
-
-    def _placed(self, hits: Sequence[Hit], keys: Sequence[int]) -> list[DocumentHit]:
-        """Hits among chunks, with where they stand."""
-        places = self._store.documents.places(keys)
-        return [_document_hit(hit, places[key]) for hit, key in zip(hits, keys, strict=True) if key in places]
-
-    def _with_neighbours(self, hit: DocumentHit, window: int) -> DocumentHit:
-        if not window:
-            return hit
-        document, ordinal = hit.memory.metadata["document"], hit.memory.metadata["ordinal"]
-        around = self._store.documents.around(document, ordinal, window)
-        text = "\n".join(content for _, _, content in around)
-        memory = replace(hit.memory, content=text)
-        return replace(hit, memory=memory, start_line=around[0][0], end_line=around[-1][1], highlights=())
+    def _with_neighbours(self, hits: Sequence[Hit], window: int) -> tuple[Hit, ...]:
+        """Each place with what stands around it, best first; places that meet are one."""
+        stretches: dict[str, list[tuple[int, int]]] = {}
+        places = [hit for hit in hits if isinstance(hit, DocumentHit)]
+        for hit in sorted(places, key=lambda hit: hit.ordinal):
+            known = stretches.setdefault(hit.document, [])
+            first, last = hit.ordinal - window, hit.ordinal + window
+            if known and first <= known[-1][1] + 1:
+                known[-1] = (known[-1][0], last)
+            else:
+                known.append((first, last))
+        shown = []
+        for hit in places:
+            here = next((each for each in stretches[hit.document] if each[0] <= hit.ordinal <= each[1]), None)
+            if here is not None:
+                stretches[hit.document].remove(here)
+                shown.append(widened(hit, self._store.documents.around(hit.document, *here)))
+        return tuple(shown)
 
     def _count_tokens(self, text: str) -> int:
-        count = getattr(self._vectorizer.embedder, "count_tokens", None)
-        return int(count(text)) if count else -(-len(text) // CHARACTERS_A_TOKEN)
-
-
-def _document_hit(hit: Hit, place: Place) -> DocumentHit:
-    where = {"document": place.document, "ordinal": place.ordinal}
-    memory = replace(hit.memory, metadata={**hit.memory.metadata, **where})
-    given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
-    return DocumentHit(
-        memory=memory,
-        **given,
-        path=place.path,
-        title=place.title,
-        breadcrumb=place.breadcrumb,
-        start_line=place.start_line,
-        end_line=place.end_line,
-    )
+        return counter(self._vectorizer.embedder)(text)

@@ -9,7 +9,6 @@ from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.engine.filing import Filing
 from recollect.engine.living import Living
-from recollect.engine.reading import Reading
 from recollect.engine.writing import Writing
 from recollect.errors import InvalidInput
 from recollect.records import NEAR
@@ -17,7 +16,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Reading, Living, Filing):
+class Recollect(Writing, Filing, Living):
     """
     A memory: text in, found again by word and by meaning.
 

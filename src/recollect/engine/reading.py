@@ -9,18 +9,21 @@ from datetime import UTC, datetime
 from typing import Any, overload
 
 from recollect import inputs
+from recollect.documents import DocumentHit
 from recollect.engine.core import Core, Moment, given_id
 from recollect.errors import InvalidInput
 from recollect.life import Lens, Recall, Recalled, Reinforcement, Timeline
 from recollect.present.hits import PageOfHits, page
+from recollect.present.places import one_a_document, placed
 from recollect.profiles import Profile
 from recollect.rank.fuse import rank
 from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
 from recollect.retrieve.candidates import Candidates, gather
-from recollect.retrieve.legs import Found, candidates_wanted
+from recollect.retrieve.legs import Found, candidates_wanted, merged
 from recollect.retrieve.query import parse
 from recollect.retrieve.suggest import suggestion
+from recollect.store.base import Store
 
 MOST_CANDIDATES = 10_000  # ranked for one page, however much its thresholds take away
 FOUND_LITTLE = 3  # hits by words; with fewer, a word may have been meant otherwise
@@ -44,6 +47,9 @@ class _Asked:
     record: str
     session: str | None
     now: datetime
+    memories: bool = True  # whether they are looked at
+    documents: bool = False
+    grouped: bool = True  # one place of a document at most
 
     @property
     def words(self) -> Query:
@@ -78,6 +84,7 @@ class Reading(Core):
         min_salience: float | None = None,
         include_superseded: bool = False,
         include_facts: bool = True,
+        include_documents: bool = False,
         lens: str | None = None,
         detail: str = "full",
         record: str | None = None,
@@ -91,7 +98,7 @@ class Reading(Core):
 
         Filters hold within both legs, so a page is full whenever enough memories pass them. Every option of the
         profile can be replaced by name: `grammar`, `fusion`, `alpha`, `weights`, `min_relevance` ... (see
-        `recollect.profiles.Profile`).
+        `recollect.profiles.Profile`). With `include_documents`, places in indexed files stand in the same ranking.
         """
         started = time.perf_counter()
         filters = dict(
@@ -105,6 +112,7 @@ class Reading(Core):
         )  # fmt: skip
         detail, counted = inputs.detail(detail), inputs.facets(facets)
         inputs.flag(include_facts, "include_facts")
+        asked = replace(asked, documents=inputs.flag(include_documents, "include_documents"))
         _log.debug("search %r begins, mode %s", query[:LOGGED], asked.mode)
         results = self._answer(asked, started, detail, include_facts, counted, explain)
         _log.info("search %r: %d hits in %.1f ms", query[:LOGGED], len(results), results.took_ms)
@@ -182,19 +190,38 @@ class Reading(Core):
         What the legs find, ranked and cut, and when they had found it; where thresholds took too much of it away, once
         more with more of it.
         """
-        question, filter = asked.question, asked.filter
-        found = self._legs.run(question, filter, asked.mode, profile, self._vectorizer) if question else Found()
+        found, stores = self._found(asked, profile)
         legs_done = time.perf_counter()
         settled = options.for_legs(profile, asked.mode, degraded=found.model is None)
-        gathered = gather(self._store, found, settled, asked.now, filter.as_of)
+        gathered = gather(stores, found, settled, asked.now, asked.filter.as_of)
         ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts)
+        places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
+        shown = one_a_document(ranked, places) if asked.grouped else ranked
         model = found.model.name if found.model else None
-        answer = page(ranked, gathered, question, settled, model, asked.now, detail=detail, include_facts=include_facts)
+        answer = page(
+            shown, gathered, asked.question, settled, model, asked.now, detail=detail, include_facts=include_facts
+        )
         wanted = candidates_wanted(profile)
         more = max(len(found.keyword), len(found.vector)) >= wanted
-        if len(answer.hits) < profile.limit and answer.hidden and more and wanted < MOST_CANDIDATES:
+        held = bool(answer.hidden) or len(shown) < len(ranked)
+        if len(answer.hits) < profile.limit and held and more and wanted < MOST_CANDIDATES:
             return self._ranked(asked, replace(profile, least_candidates=wanted * 4), detail, include_facts)
-        return found, gathered, answer, legs_done
+        return found, gathered, replace(answer, hits=placed(answer.hits, answer.keys, places)), legs_done
+
+    def _found(self, asked: _Asked, profile: Profile) -> tuple[Found, builtins.list[Store]]:
+        """What the legs find where is to be looked, and the stores it is in."""
+        looked = []
+        if asked.memories:
+            looked.append((self._store, self._legs, self._vectorizer))
+        if asked.documents:
+            looked.append((self._store.documents.chunks, self._file_legs, self._file_vectorizer))
+        stores = [store for store, _, _ in looked]
+        if not asked.question:
+            return Found(), stores
+        every = [
+            legs.run(asked.question, asked.filter, asked.mode, profile, vectorizer) for _, legs, vectorizer in looked
+        ]
+        return (every[0] if len(every) == 1 else merged(*every)), stores
 
     def _facets(
         self, asked: _Asked, found: Found, gathered: Candidates, fields: Sequence[str]
@@ -209,7 +236,8 @@ class Reading(Core):
         hidden = {}
         if gathered.too_far and asked.profile.min_similarity is not None:
             hidden["min_similarity"] = gathered.too_far
-        if hits == asked.profile.limit or not asked.question or asked.filter == EVERYTHING:
+        enough = hits == asked.profile.limit or not asked.memories
+        if enough or not asked.question or asked.filter == EVERYTHING:
             return hidden
         return hidden | self._store.held_back(asked.words, asked.filter, found.around)
 
@@ -219,17 +247,17 @@ class Reading(Core):
         little = len(found.keyword) < FOUND_LITTLE or (found.strange and held < MOST_OF_IT)
         if asked.mode == "semantic" or not little:
             return None
-        return self._suggest(asked.question)
+        return self._suggest(asked.question, self._store if asked.memories else self._store.documents.chunks)
 
-    def _suggest(self, question: Query) -> str | None:
-        return suggestion(question, self._store.known_terms, self._store.similar_words)
+    def _suggest(self, question: Query, store: Store) -> str | None:
+        return suggestion(question, store.known_terms, store.similar_words)
 
     def _reinforcement(self, asked: _Asked) -> Reinforcement:
         return Reinforcement(asked.profile.reinforcement if asked.record == "reinforce" else 0.0, self._decay)
 
     def suggest(self, query: str) -> str | None:
         """The query as it was perhaps meant, from the words that are there; None where all its words are fine."""
-        return self._suggest(parse(inputs.query_text(query), self._profile.grammar))
+        return self._suggest(parse(inputs.query_text(query), self._profile.grammar), self._store)
 
     def facets(
         self,
@@ -343,6 +371,7 @@ def _recall(asked: _Asked, results: Results) -> Recall:
     memories = (
         Recalled(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts))
         for place, hit in enumerate(results, 1)
+        if not isinstance(hit, DocumentHit)
     )
     return Recall(
         new_id(),

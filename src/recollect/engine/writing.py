@@ -157,6 +157,7 @@ class Writing(Likeness):
         if repair and report.repaired and self._vectorizer.embedder is not None:
             with suppress(EmbedderError):  # the texts wait; the next write or `reembed` tries again
                 self._vectorizer.give_all()
+                self._file_vectorizer.give_all()
         return report
 
     def reembed(
@@ -176,10 +177,13 @@ class Writing(Likeness):
             new, old = resolve(embedder), self._own_model
             self._own_model = new if new is not embedder else None
             self._vectorizer = Vectorizer(self._store, new)
+            self._file_vectorizer = Vectorizer(self._store.documents.chunks, new)
             close_model(old)
         done = self._vectorizer.give_all(progress)
+        done += self._file_vectorizer.give_all(None if progress is None else lambda more: progress(done + more))
         if prune:
-            self._store.drop_other_vectors(self._vectorizer.model())
+            for store in (self._store, self._store.documents.chunks):
+                store.drop_other_vectors(self._vectorizer.model())
         return done
 
     def _give_vectors(self, texts: list[Unembedded]) -> None:

@@ -21,11 +21,13 @@ class Candidates:
     too_far: int
 
 
-def gather(store: Store, found: Found, profile: Profile, now: datetime, as_of: datetime | None) -> Candidates:
+def gather(
+    stores: Sequence[Store], found: Found, profile: Profile, now: datetime, as_of: datetime | None
+) -> Candidates:
     """Read the rows of what was found, once, and put the legs' numbers beside them."""
     by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
     keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
-    rows = store.rows(keys, found.model, found.question, as_of) if keys else []
+    rows = [row for store in stores if keys for row in store.rows(keys, found.model, found.question, as_of)]
     weighed = profile.confidence_mode != "off" or profile.min_confidence is not None
     by_meaning = _places(found, rows)
     candidates = []

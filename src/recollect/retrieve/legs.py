@@ -48,6 +48,22 @@ class Found:
     degraded: str | None = None
 
 
+def merged(one: Found, other: Found) -> Found:
+    """What was found in two places, as if it were one."""
+    model, floor, question = (one if one.model else other).model, one.floor, one.question
+    return Found(
+        keyword=sorted([*one.keyword, *other.keyword], key=lambda match: (not match.whole, -match.score, match.key)),
+        strange=[word for word in one.strange if word in other.strange],
+        vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
+        around=[*one.around, *other.around],
+        model=model,
+        question=other.question if question is None else question,
+        floor=other.floor if floor is None else floor,
+        too_far=[*one.too_far, *other.too_far],
+        degraded=one.degraded or other.degraded,
+    )
+
+
 class Legs:
     """Runs the keyword leg in a thread beside the vector leg; both spend their time outside the interpreter's lock."""
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.documents import Document, FileDraft, Known, Place
+from recollect.documents import Chunk, Document, FileDraft, Known, Place
 from recollect.life import Decay, Recall, Reinforcement, Related, Relation, Session, SessionContext
 from recollect.records import (
     Draft,
@@ -197,7 +197,7 @@ class Documents(Protocol):
 
     def places(self, keys: Sequence[int]) -> dict[int, Place]: ...
 
-    def around(self, document: str, ordinal: int, window: int) -> list[tuple[int, int, str]]: ...
+    def around(self, document: str, first: int, last: int) -> list[Chunk]: ...
 
 
 class Store(Protocol):

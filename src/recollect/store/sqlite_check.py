@@ -77,7 +77,7 @@ def stats(pool: Pool, namespace: str, model: str | None) -> Stats:
             """,
             (namespace,),
         )
-        counts = ("superseded", "pinned", "facts", "relations", "sessions", "recalls")
+        counts = ("superseded", "pinned", "facts", "relations", "sessions", "recalls", "documents", "chunks")
         life = dict(zip(counts, value(connection, _LIFE, {"namespace": namespace}), strict=True))
         pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
         schema = value(connection, "select max(name) from _migrations")
@@ -129,7 +129,9 @@ _LIFE = """
         (select count(*) from relations r join memories m on m.rid = r.source
          where m.namespace = :namespace and m.deleted_at is null and r.valid_until is null and r.kind <> 'supersedes'),
         (select count(*) from sessions where namespace = :namespace),
-        (select count(*) from recalls where namespace = :namespace)
+        (select count(*) from recalls where namespace = :namespace),
+        (select count(*) from documents where namespace = :namespace),
+        (select count(*) from chunks c join documents d on d.did = c.did where d.namespace = :namespace)
 """
 
 

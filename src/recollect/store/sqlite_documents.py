@@ -10,7 +10,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.documents import ChunkDraft, Document, FileDraft, Known, Place
+from recollect.documents import Chunk, ChunkDraft, Document, FileDraft, Known, Place
 from recollect.errors import NotFound
 from recollect.records import new_id
 from recollect.store.base import Model, Store, Unembedded
@@ -248,10 +248,10 @@ class Documents:
             for rid, id, path, title, breadcrumb, start, end, ordinal in rows
         }
 
-    def around(self, document: str, ordinal: int, window: int) -> list[tuple[int, int, str]]:
-        """A chunk and its neighbours on both sides: their lines and texts, in order."""
+    def around(self, document: str, first: int, last: int) -> list[Chunk]:
+        """The chunks of a file from one to another, in order."""
         sql = """
-            select c.start_line, c.end_line, m.content
+            select m.content, c.start_line, c.end_line, c.ordinal
             from documents d
             join chunks c on c.did = d.did
             join memories m on m.rid = c.rid
@@ -259,7 +259,7 @@ class Documents:
             order by c.ordinal
         """
         with self._pool.reading() as connection:
-            return fetch(connection, sql, (self._namespace, document, ordinal - window, ordinal + window))
+            return [Chunk(*row) for row in fetch(connection, sql, (self._namespace, document, first, last))]
 
     def key(self, path: str) -> int:
         with self._pool.reading() as connection:

@@ -1,0 +1,64 @@
+"""Hits in files: which place of which file each is, and what stands around it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+
+from recollect.documents import Chunk, DocumentHit, Place
+from recollect.rank.fuse import Ranked
+from recollect.records import Hit
+
+
+def one_a_document(ranked: Sequence[Ranked], places: Mapping[int, Place]) -> list[Ranked]:
+    """The best place of each file, and everything that is not in a file."""
+    seen: set[str] = set()
+    kept = []
+    for entry in ranked:
+        place = places.get(entry.candidate.key)
+        if place is None or place.document not in seen:
+            kept.append(entry)
+        if place is not None:
+            seen.add(place.document)
+    return kept
+
+
+def placed(hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, Place]) -> tuple[Hit, ...]:
+    """Hits with where they stand, if that is in a file."""
+    return tuple(_placed(hit, places[key]) if key in places else hit for hit, key in zip(hits, keys, strict=True))
+
+
+def _placed(hit: Hit, place: Place) -> DocumentHit:
+    given = {each.name: getattr(hit, each.name) for each in fields(Hit)}
+    return DocumentHit(
+        **given,
+        path=place.path,
+        title=place.title,
+        breadcrumb=place.breadcrumb,
+        start_line=place.start_line,
+        end_line=place.end_line,
+        document=place.document,
+        ordinal=place.ordinal,
+    )
+
+
+def widened(hit: DocumentHit, chunks: Sequence[Chunk]) -> DocumentHit:
+    """A hit with the chunks around it, as one text."""
+    if not chunks:  # the file went in the meantime
+        return hit
+    memory = replace(hit.memory, content=_joined(chunks))
+    return replace(hit, memory=memory, start_line=chunks[0].start_line, end_line=chunks[-1].end_line, highlights=())
+
+
+def _joined(chunks: Sequence[Chunk]) -> str:
+    """Neighbouring chunks as they stand in the file: with the blank lines between them, and what overlaps only once."""
+    text, end = chunks[0].text, chunks[0].end_line
+    for chunk in chunks[1:]:
+        between = chunk.start_line - end
+        lines = chunk.text.split("\n")
+        if between > 0:
+            text += "\n" * between + chunk.text
+        elif len(lines) == chunk.end_line - chunk.start_line + 1:
+            text = "\n".join([text, *lines[1 - between :]])
+        else:  # parts of one long line
+            text += " " + chunk.text
+        end = max(end, chunk.end_line)
+    return text
