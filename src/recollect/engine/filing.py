@@ -45,7 +45,7 @@ class Filing(Reading):
         sync = Sync(
             self._store.documents,
             self._file_vectorizer,
-            self._count_tokens,
+            counter(self._vectorizer.embedder),
             project=inputs.name(project, "project"),
             allow=tuple(allow) if inputs.flag(redact, "redact") else None,
         )
@@ -115,6 +115,3 @@ class Filing(Reading):
                 stretches[hit.document].remove(here)
                 shown.append(widened(hit, self._store.documents.around(hit.document, *here)))
         return tuple(shown)
-
-    def _count_tokens(self, text: str) -> int:
-        return counter(self._vectorizer.embedder)(text)

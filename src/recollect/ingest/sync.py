@@ -3,7 +3,7 @@ Files into the store, and kept up with.
 
 A file that has not changed costs a look at its size and time. One that has is read, cut and compared with what is
 there: only new chunks are embedded, and they take the place of the old ones in one transaction, when they are ready.
-Every file is a transaction of its own, so that a run which is stopped goes on from there.
+A run that is stopped goes on from the last batch of files that was stored.
 """
 
 import hashlib
@@ -156,9 +156,8 @@ class Sync:
         texts = list(dict.fromkeys(text for each in waiting for text in each.new))
         vectors, model = self._vectorizer.vectors(["\n".join(part for part in text if part) for text in texts])
         made: Mapping[Texts, Vector] = {} if vectors is None else dict(zip(texts, vectors, strict=True))
-        for each in waiting:
-            self._documents.put(each.file, made, model, datetime.now(UTC))
-            self._tally.count("chunks", len(each.file.chunks))
+        self._documents.put([each.file for each in waiting], made, model, datetime.now(UTC))
+        self._tally.count("chunks", sum(len(each.file.chunks) for each in waiting))
         self._tally.count("embedded", len(made))
         waiting.clear()
 

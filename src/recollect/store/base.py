@@ -181,11 +181,11 @@ class Documents(Protocol):
 
     def put(
         self,
-        file: FileDraft,
+        files: Sequence[FileDraft],
         vectors: Mapping[tuple[str | None, str], NDArray[np.float32]],
         model: Model | None,
         now: datetime,
-    ) -> int: ...
+    ) -> None: ...
 
     def touch(self, key: int, size: int, modified_at: int) -> None: ...
 

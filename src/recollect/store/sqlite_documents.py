@@ -64,24 +64,24 @@ class Documents:
 
     def put(
         self,
-        file: FileDraft,
+        files: Sequence[FileDraft],
         vectors: Mapping[tuple[str | None, str], NDArray[np.float32]],
         model: Model | None,
         now: datetime,
-    ) -> int:
+    ) -> None:
         """
-        Store a file in place of what it was, in one transaction: chunks that have not changed stay, with their vectors.
-
-        `vectors` are those of new chunks, by heading and text; one without waits for it. Gives how many are new.
+        Store files in place of what they were, in one transaction: chunks that have not changed stay, with their
+        vectors. `vectors` are those of new chunks, by heading and text; one without waits for it.
         """
         with self._pool.writing() as connection:
-            key = self._put_document(connection, file, to_micros(now))
-            added = self._put_chunks(connection, key, file, to_micros(now))
+            added = []
+            for file in files:
+                key = self._put_document(connection, file, to_micros(now))
+                added += self._put_chunks(connection, key, file, to_micros(now))
             ready = [text for text in added if (text.title, text.content) in vectors]
             if model is not None and ready:
                 made = np.stack([vectors[text.title, text.content] for text in ready])
                 self._vectors.store(connection, model, ready, made)
-            return len(added)
 
     def _put_document(self, connection: apsw.Connection, file: FileDraft, now: int) -> int:
         values = {
