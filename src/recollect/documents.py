@@ -9,8 +9,18 @@ from recollect.records import Hit
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentLink:
+    """A link as it stands in a file, and the path of the indexed file that it leads to."""
+
+    line: int
+    target: str
+    text: str
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A file as it was when it was indexed."""
+    """A file as it was when it was indexed. Where it leads to, and from where, is told of one that is asked for."""
 
     id: str
     path: str
@@ -23,6 +33,8 @@ class Document:
     size: int
     indexed_at: datetime
     chunks: int
+    links: tuple[DocumentLink, ...] = ()
+    linked_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

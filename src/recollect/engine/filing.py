@@ -1,5 +1,6 @@
 """Files: indexed, kept up with, and searched."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from recollect import inputs
-from recollect.documents import Document, DocumentHit, IndexReport
+from recollect.documents import Document, DocumentHit, DocumentLink, IndexReport
 from recollect.engine.core import Moment
 from recollect.engine.reading import Reading
 from recollect.errors import InvalidInput
 from recollect.ingest.parts import counter
 from recollect.present.places import widened
 from recollect.records import Hit, Results
+from recollect.retrieve.links import Shelf
 
 
 class Filing(Reading):
@@ -56,9 +58,23 @@ class Filing(Reading):
         inputs.whole_number(limit, "limit", 1, 1_000_000_000)
         return self._store.documents.page(inputs.name(project, "project"), limit)
 
+    def document(self, path: str | Path) -> Document:
+        """One indexed file, with the files that its links lead to and those whose links lead to it."""
+        documents = self._store.documents
+        document, known = documents.get(_real(path)), documents.known()
+        shelf = Shelf.of(known.values())
+        links, linked_from = [], dict[str, None]()
+        for source, line, target, text in documents.links():
+            leads_to = shelf.follow(known[source], target) if source in known else None
+            if source == document.path:
+                links.append(DocumentLink(line, target, text, leads_to))
+            elif leads_to == document.path:
+                linked_from[source] = None
+        return replace(document, links=tuple(links), linked_from=tuple(linked_from))
+
     def unindex(self, path: str | Path) -> int:
         """Take a file, or all files of a folder, out of the index; gives how many."""
-        whole = Path(path).absolute()
+        whole = Path(_real(path))
         known = self._store.documents.known()
         keys = [each.key for name, each in known.items() if Path(name) == whole or whole in Path(name).parents]
         return self._store.documents.remove(keys)
@@ -115,3 +131,8 @@ class Filing(Reading):
                 stretches[hit.document].remove(here)
                 shown.append(widened(hit, self._store.documents.around(hit.document, *here)))
         return tuple(shown)
+
+
+def _real(path: str | Path) -> str:
+    """A file is known by where it really is."""
+    return os.path.realpath(Path(path).expanduser())

@@ -206,7 +206,8 @@ class Reading(Core):
         held = bool(answer.hidden) or len(shown) < len(ranked)
         if len(answer.hits) < profile.limit and held and more and wanted < MOST_CANDIDATES:
             return self._ranked(asked, replace(profile, least_candidates=wanted * 4), detail, include_facts)
-        return found, gathered, replace(answer, hits=placed(answer.hits, answer.keys, places)), legs_done
+        hits = placed(answer.hits, answer.keys, places, self._store.namespace)
+        return found, gathered, replace(answer, hits=hits), legs_done
 
     def _found(self, asked: _Asked, profile: Profile) -> tuple[Found, builtins.list[Store]]:
         """What the legs find where is to be looked, and the stores it is in."""

@@ -21,14 +21,16 @@ def one_a_document(ranked: Sequence[Ranked], places: Mapping[int, Place]) -> lis
     return kept
 
 
-def placed(hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, Place]) -> tuple[Hit, ...]:
-    """Hits with where they stand, if that is in a file."""
-    return tuple(_placed(hit, places[key]) if key in places else hit for hit, key in zip(hits, keys, strict=True))
+def placed(hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, Place], namespace: str) -> tuple[Hit, ...]:
+    """Hits with where they stand, if that is in a file of the namespace."""
+    found = zip(hits, keys, strict=True)
+    return tuple(_placed(hit, places[key], namespace) if key in places else hit for hit, key in found)
 
 
-def _placed(hit: Hit, place: Place) -> DocumentHit:
-    given = {each.name: getattr(hit, each.name) for each in fields(Hit)}
+def _placed(hit: Hit, place: Place, namespace: str) -> DocumentHit:
+    given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
     return DocumentHit(
+        memory=replace(hit.memory, namespace=namespace),  # its chunks stand in one of their own
         **given,
         path=place.path,
         title=place.title,

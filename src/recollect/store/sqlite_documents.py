@@ -261,14 +261,23 @@ class Documents:
         with self._pool.reading() as connection:
             return [Chunk(*row) for row in fetch(connection, sql, (self._namespace, document, first, last))]
 
-    def key(self, path: str) -> int:
+    def get(self, path: str) -> Document:
+        sql = f"select {_COLUMNS} from documents d where d.namespace = ? and d.path = ?"
         with self._pool.reading() as connection:
-            found = value(
-                connection, "select did from documents where namespace = ? and path = ?", (self._namespace, path)
-            )
-        if found is None:
-            raise NotFound(f"{path} is not indexed")
-        return int(found)
+            rows = fetch(connection, sql, (self._namespace, path))
+        if not rows:
+            raise NotFound(f"{path} is not indexed; `recollect index` takes it in")
+        return _document(rows[0])
+
+    def links(self) -> list[tuple[str, int, str, str]]:
+        sql = """
+            select d.path, l.line, l.target, l.text
+            from documents d join document_links l on l.did = d.did
+            where d.namespace = ?
+            order by d.path, l.line
+        """
+        with self._pool.reading() as connection:
+            return fetch(connection, sql, (self._namespace,))
 
 
 _COLUMNS = """
