@@ -37,6 +37,8 @@ class Settings:
     busy_timeout: float = 30.0
     synchronous: str = "full"
     near: str = "report"
+    redact: bool = False
+    redact_allow: tuple[str, ...] = ()
 
 
 TYPES: Mapping[str, type] = {
@@ -49,7 +51,11 @@ TYPES: Mapping[str, type] = {
     "busy_timeout": float,
     "synchronous": str,
     "near": str,
+    "redact": bool,
+    "redact_allow": list,
 }
+_WORDS = {bool: "true or false", list: "a list of texts", str: "text"}  # what a value must be, if not a number
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +107,15 @@ def write(file: Path, name: str, text: str, *, of_project: bool) -> None:
     try:
         old = file.read_text("utf-8") if file.exists() else ""
         new = pattern.sub(lambda _: line, old, count=1) if pattern.search(old) else f"{line}\n{old}"
+        tomllib.loads(new)
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(file.name + ".part")
         part.write_text(new, "utf-8")
         part.replace(file)
     except OSError as exc:
         raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
+    except tomllib.TOMLDecodeError as exc:  # it was broken before, or the old value has several lines
+        raise ConfigError(f"{name} cannot be set in {file} as it is written there; change it by hand: {exc}") from exc
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -150,7 +159,20 @@ def _converted(name: str, text: str, origin: str) -> Any:
             return _typed(name, kind(text), origin)
         except ValueError:
             raise ConfigError(f"{name} = {text!r} in {origin} is not a number") from None
+    if kind is bool and text.strip().lower() in (*_YES, *_NO):
+        return _typed(name, text.strip().lower() in _YES, origin)
+    if kind is list:
+        return _typed(name, _listed(text), origin)
     return _typed(name, text, origin)
+
+
+def _listed(text: str) -> Any:
+    """A list written as in JSON; anything else is the only text of one."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return [text]
+    return value if isinstance(value, list) else [text]
 
 
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
@@ -163,6 +185,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "busy_timeout": lambda value: inputs.number(value, "busy_timeout", 0, 86_400),
     "synchronous": lambda value: inputs.choice(value, SYNCHRONOUS, "synchronous"),
     "near": lambda value: inputs.choice(value, NEAR, "near"),
+    "redact_allow": lambda value: inputs.allowances(value, "redact_allow"),
 }
 
 
@@ -172,18 +195,18 @@ def _typed(name: str, value: Any, origin: str) -> Any:
     kind = TYPES[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ConfigError(f"{name} = {value!r} in {origin} must be {'text' if kind is str else 'a number'}")
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ConfigError(f"{name} = {value!r} in {origin} must be {_WORDS.get(kind, 'a number')}")
     try:
         _CHECKS.get(name, lambda _: None)(value)
     except InvalidInput as exc:
         raise ConfigError(f"{origin}: {exc}") from exc
-    return value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML; a basic string there is written like one in JSON."""
-    return json.dumps(value) if isinstance(value, str) else str(value)
+    """A value as TOML; basic strings, lists of them, true and false are written as in JSON."""
+    return json.dumps(value) if isinstance(value, str | bool | tuple) else str(value)
 
 
 assert {field.name for field in fields(Settings)} == set(TYPES)

@@ -9,6 +9,7 @@ from typing import Any
 
 from recollect.errors import InvalidInput
 from recollect.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, Draft, FactDraft, Filter, new_id
+from recollect.redact import redact
 from recollect.times import Period, period
 
 MAX_CONTENT = 1_000_000
@@ -22,6 +23,7 @@ PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
+MAX_SESSION_ID = 128
 _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 MAX_FACTS = 1000
@@ -326,6 +328,14 @@ def facets(value: object) -> tuple[str, ...]:
 
 def detail(value: object) -> str:
     return choice(value, DETAILS, "detail")
+
+
+def allowances(value: object, what: str) -> tuple[str, ...]:
+    """Texts, and patterns written as /regex/, that are no secrets."""
+    given = tuple(required_name(one, what) for one in _several(value, what))
+    if given:
+        redact("", given)  # tries the patterns
+    return given
 
 
 def embedder_name(value: str) -> tuple[str, str]:

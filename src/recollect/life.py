@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from recollect.records import Memory, SequenceOf
+from recollect.records import Draft, Memory, SequenceOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,16 @@ class Session:
     ended_at: datetime | None
     summary: str | None
     memories: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A stretch of a conversation on its way in: the session it is, and turns of it, at least one, in their order."""
+
+    id: str
+    project: str | None
+    summary: str | None
+    turns: tuple[Draft, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import click
 from recollect import __version__
 from recollect.config import Loaded, load
 from recollect.errors import ConfigError, RecollectError
+from recollect.ingest.redaction import Redaction
 
 COMMANDS = {
     "add": "memory",
@@ -108,11 +109,16 @@ class Session:
             return database
         return str(Path(database).expanduser() if database else default_path())
 
-    def open(self, *, create: bool = False, embedder: str | None = None) -> Any:
+    def redaction(self, wanted: bool | None = None) -> Redaction:
+        """What is done about secrets: as the command was told, or else as it is set."""
+        settings = self.loaded.settings
+        return Redaction(settings.redact if wanted is None else wanted, settings.redact_allow)
+
+    def open(self, *, create: bool = False, embedder: str | None = None, redact: bool | None = None) -> Any:
         """The memory. Only commands that `create` make a file where there is none; to read needs no right to write."""
         from recollect.engine import nothing_at, open_memory
 
-        settings, target = self.loaded.settings, self.target
+        settings, target, redaction = self.loaded.settings, self.target, self.redaction(redact)
         writable = create if nothing_at(Path(target)) else os.access(target, os.W_OK)
         return open_memory(
             target,
@@ -124,6 +130,8 @@ class Session:
             synchronous=settings.synchronous,
             threads=settings.threads,
             near=settings.near,
+            redact=redaction.on,
+            redact_allow=redaction.allow,
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import as_of_option, given, json_option, print_json, style
+from recollect.cli.options import as_of_option, given, json_option, print_json, say_redacted, style
 from recollect.present.render import fact_json, fact_text, printable, record_json
 from recollect.records import Fact
 
@@ -44,6 +44,8 @@ def add_command(session: Session, /, memory_id: str, text: str, as_json: bool, *
     """
     with session.open(embedder="none") as memory:
         _answer(memory.add_fact(memory_id, text, **given(fields)), "Noted", as_json)
+    said = {part: fields[part] for part in ("subject", "predicate", "object")}
+    say_redacted(session.redaction().report({"text": text} | said))
 
 
 @fact_command.command("list")

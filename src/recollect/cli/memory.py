@@ -2,6 +2,7 @@
 
 import codecs
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -21,6 +22,8 @@ from recollect.cli.options import (
     json_option,
     must_ask,
     print_json,
+    redact_option,
+    say_redacted,
     session_option,
     style,
     switch,
@@ -28,6 +31,7 @@ from recollect.cli.options import (
 )
 from recollect.engine import Recollect
 from recollect.errors import InvalidInput, NotFound
+from recollect.ingest.redaction import Redaction, field_of, reported
 from recollect.present.render import LINE, memory_json, memory_line, memory_text, printable, timestamp, version_json
 from recollect.present.snippet import preview
 from recollect.records import NEAR, Memory, Near, new_id
@@ -56,6 +60,7 @@ details = together(
 @session_option
 @click.option("--fact", "facts", multiple=True, help="One thing it says, to be kept as a fact (repeat for several).")
 @click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR)}.")
+@redact_option
 @json_option
 @click.pass_obj
 def add_command(
@@ -65,6 +70,7 @@ def add_command(
     file: str | None,
     jsonl: str | None,
     near: str | None,
+    redact: bool | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
@@ -83,12 +89,13 @@ def add_command(
     if jsonl is not None and near is not None:
         raise click.UsageError("--near compares one new memory with the old ones; leave it out with --jsonl")
     if jsonl is not None:
-        _add_many(session, jsonl, defaults, as_json)
+        _add_many(session, jsonl, defaults, redact, as_json)
         return
-    content = _content(text, file)
     own_id = defaults.pop("id", None) or new_id()
-    with session.open(create=True) as memory:
-        added = memory.add(content, near=near, **{"project": session.loaded.settings.project, "id": own_id} | defaults)
+    given = {"content": _content(text, file), "project": session.loaded.settings.project, "id": own_id} | defaults
+    with session.open(create=True, redact=redact) as memory:
+        added = memory.add(near=near, **given)
+    say_redacted(_redacted(session.redaction(redact), given))
     if as_json:
         print_json(memory_json(added))
         return
@@ -103,10 +110,27 @@ def _near_line(near: Near) -> str:
     return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE))}"
 
 
-def _add_many(session: Session, source: str, defaults: dict[str, Any], as_json: bool) -> None:
+def _redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    return reported(redaction.draft(inputs.draft(fields, datetime.now(UTC))).metadata) if redaction.on else []
+
+
+def _add_many(session: Session, source: str, defaults: dict[str, Any], redact: bool | None, as_json: bool) -> None:
     defaults = {"project": session.loaded.settings.project} | defaults
-    with _opened(source) as stream, session.open(create=True) as memory, Bar("Adding", _lines(source)) as bar:
-        ids = memory.add_many(_items(stream, source, defaults), progress=bar)
+    redaction, redacted = session.redaction(redact), Counter[str]()
+
+    def items() -> Iterator[dict[str, Any]]:
+        for fields in _items(stream, source, defaults):
+            redacted.update(entry["kind"] for entry in _redacted(redaction, fields))
+            yield fields
+
+    with (
+        _opened(source) as stream,
+        session.open(create=True, redact=redact) as memory,
+        Bar("Adding", _lines(source)) as bar,
+    ):
+        ids = memory.add_many(items(), progress=bar)
+    if redacted:
+        click.echo(f"Redacted: {', '.join(f'{count} {kind}' for kind, count in redacted.items())}", err=True)
     if as_json:
         print_json({"added": len(ids), "ids": ids})
     else:
@@ -185,9 +209,12 @@ def list_command(session: Session, /, detail: str | None, as_json: bool, **wante
 @details
 @click.option("--metadata", help="A JSON object in place of the old one.")
 @session_option
+@redact_option
 @json_option
 @click.pass_obj
-def update_command(session: Session, /, id: str, text: str | None, as_json: bool, **fields: Any) -> None:
+def update_command(
+    session: Session, /, id: str, text: str | None, redact: bool | None, as_json: bool, **fields: Any
+) -> None:
     """
     Change a memory; what it said before is kept (`recollect get ID --history`).
 
@@ -196,8 +223,11 @@ def update_command(session: Session, /, id: str, text: str | None, as_json: bool
         recollect update 4f2a91bc "Retries are capped at 3 now" --tag decision
     """
     changes = _fields(fields) | ({} if text is None else {"content": _content(text, None)})
-    with session.open() as memory:
+    with session.open(redact=redact) as memory:
         updated = memory.update(id, **changes)
+    if session.redaction(redact).on:
+        entries = reported(updated.metadata)
+        say_redacted(entry for entry in entries if field_of(entry) in changes)
     if as_json:
         print_json(memory_json(updated))
     else:

@@ -2,12 +2,12 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from recollect.present.render import memory_line
+from recollect.present.render import memory_line, printable
 from recollect.records import DETAILS, Memory
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +33,9 @@ def switch(*names: str, sets: bool, help: str) -> Callable[[F], F]:
 
 as_of_option = click.option("--as-of", metavar="TIME", help="As it stood at this time.")
 detail_option = click.option("--detail", help=f"How much of each: {', '.join(DETAILS)}.")
+redact_option = click.option(
+    "--redact/--no-redact", default=None, help="Replace secrets by a mark before it is stored (default: as set)."
+)
 session_option = click.option("--session", metavar="ID", help="The session this happens in.")
 
 filters = together(
@@ -76,6 +79,17 @@ def print_memories(memories: Sequence[Memory], nothing: str = "Nothing found.") 
         click.echo(memory_line(memory, style()))
     if not memories:
         click.echo(nothing, err=True)
+
+
+def say_redacted(entries: Iterable[Mapping[str, Any]]) -> None:
+    """Which secrets were taken out of what was given, and where they stood; on stderr, and never the secret."""
+    places: dict[str, list[str]] = {}
+    for entry in entries:
+        where = f"line {entry['line']}, column {entry['column']}"
+        places.setdefault(str(entry["kind"]), []).append(" of ".join([where, *filter(None, [entry.get("field")])]))
+    if places:
+        each = (f"{len(where)} {kind} ({'; '.join(where)})" for kind, where in places.items())
+        click.echo(f"Redacted: {printable(', '.join(each))}", err=True)
 
 
 def style() -> Callable[..., str]:

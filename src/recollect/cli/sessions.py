@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import given, json_option, print_json, style, switch
+from recollect.cli.options import given, json_option, print_json, say_redacted, style, switch
 from recollect.life import Session as LivedSession
 from recollect.present.living import session_json, session_line
 from recollect.present.render import memory_json, memory_line, timestamp, when
@@ -40,6 +40,7 @@ def start_command(session: Session, /, as_json: bool, **fields: Any) -> None:
     """
     with session.open(create=True, embedder="none") as memory:
         started = memory.start_session(**{"project": session.loaded.settings.project} | given(fields))
+    say_redacted(session.redaction().report({"summary": fields["summary"]}))
     if as_json:
         print_json(session_json(started))
     else:
@@ -61,6 +62,7 @@ def end_command(session: Session, /, id: str, summary: str | None, as_json: bool
     """
     with session.open(embedder="none") as memory:
         _answer(memory.end_session(id, summary), "Ended", as_json)
+    say_redacted(session.redaction().report({"summary": summary}))
 
 
 @session_command.command("summarise")
@@ -78,6 +80,7 @@ def summarise_command(session: Session, /, id: str, text: str, as_json: bool) ->
     """
     with session.open(embedder="none") as memory:
         _answer(memory.summarise_session(id, text), "Summarised", as_json)
+    say_redacted(session.redaction().report({"summary": text}))
 
 
 @session_command.command("list")

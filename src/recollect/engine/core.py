@@ -1,7 +1,7 @@
 """What all parts of a memory share: the store, the model, the profile, and an end."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -11,6 +11,7 @@ from recollect import inputs
 from recollect.embed.base import Embedder
 from recollect.errors import InvalidInput, NotFound
 from recollect.ingest.recorder import Recorder
+from recollect.ingest.redaction import Redaction
 from recollect.ingest.vectorize import Vectorizer
 from recollect.life import Decay, Lens
 from recollect.present.hits import seen
@@ -18,9 +19,10 @@ from recollect.rank.signals import certain
 from recollect.records import Filter, Memory
 from recollect.retrieve import options
 from recollect.retrieve.legs import Legs
-from recollect.store.base import Store
+from recollect.store.base import Store, Unembedded
 
 Moment = datetime | str | float
+_NO_REDACTION = Redaction()
 
 logging.getLogger("recollect").addHandler(logging.NullHandler())  # whoever wants to read along sets up another
 
@@ -29,7 +31,14 @@ class Core:
     """A store and a model, opened together and closed together."""
 
     def __init__(
-        self, store: Store, embedder: Embedder | None, *, profile: str, own_embedder: bool, near: str = "report"
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        *,
+        profile: str,
+        own_embedder: bool,
+        near: str = "report",
+        redaction: Redaction = _NO_REDACTION,
     ) -> None:
         self._store = store
         self._profile = options.profile(profile)
@@ -40,6 +49,7 @@ class Core:
         self._recorder = Recorder(store.recalls)
         self._own_model = embedder if own_embedder else None
         self._near = near
+        self._redaction = redaction
 
     def __enter__(self) -> Self:
         return self
@@ -72,6 +82,10 @@ class Core:
         session = self._store.sessions.whole_id(filter.session)
         self._recorder.settle(session)
         return replace(filter, session=session)
+
+    def _give_vectors(self, texts: Sequence[Unembedded]) -> None:
+        if self._vectorizer.embedder is not None:
+            self._vectorizer.give(texts)
 
     @property
     def _decay(self) -> Decay:

@@ -28,20 +28,18 @@ class Living(Core):
         return self._store.sessions.start(
             new_id() if id is None else inputs.session_id(id),
             inputs.name(project, "project"),
-            inputs.text_or_none(summary, "summary"),
+            self._summary(summary),
             datetime.now(UTC),
         )
 
     def end_session(self, id: str, summary: str | None = None) -> Session:
         """End a session; nothing can be added to it any more."""
         self._recorder.flush()  # what was recalled in it belongs to it
-        return self._store.sessions.end(
-            inputs.session_id(id), inputs.text_or_none(summary, "summary"), datetime.now(UTC)
-        )
+        return self._store.sessions.end(inputs.session_id(id), self._summary(summary), datetime.now(UTC))
 
     def summarise_session(self, id: str, summary: str | None) -> Session:
         """Say what a session was about; also after it has ended."""
-        return self._store.sessions.summarise(inputs.session_id(id), inputs.text_or_none(summary, "summary"))
+        return self._store.sessions.summarise(inputs.session_id(id), self._summary(summary))
 
     def session(self, id: str) -> Session:
         """One session, by its id or a unique part of it."""
@@ -115,7 +113,8 @@ class Living(Core):
                 predicate=predicate, object=object,
             )
         )  # fmt: skip
-        return self._certain(self._store.strength.add_fact(given_id(id), draft, datetime.now(UTC)))
+        fact = self._store.strength.add_fact(given_id(id), self._redaction.fact(draft), datetime.now(UTC))
+        return self._certain(fact)
 
     def remove_fact(self, id: str) -> Fact:
         """Take a fact out of its memory, with its history."""
@@ -207,6 +206,9 @@ class Living(Core):
     def remove_lens(self, name: str) -> None:
         if not self._store.lenses.remove(inputs.required_name(name, "name")):
             self._lens(name)  # says which there are
+
+    def _summary(self, summary: object) -> str | None:
+        return self._redaction.shown_or_none(inputs.text_or_none(summary, "summary"))
 
     def _strengthen(self, id: str, share: float, session: str | None) -> Memory:
         place = None if session is None else inputs.session_id(session)

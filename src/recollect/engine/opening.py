@@ -1,22 +1,25 @@
 """How a memory is opened, and what it is then."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from recollect import inputs
 from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
+from recollect.engine.conversing import Conversing
 from recollect.engine.filing import Filing
 from recollect.engine.living import Living
 from recollect.engine.writing import Writing
 from recollect.errors import InvalidInput
+from recollect.ingest.redaction import Redaction
 from recollect.records import NEAR
 from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Filing, Living):
+class Recollect(Writing, Filing, Living, Conversing):
     """
     A memory: text in, found again by word and by meaning.
 
@@ -35,6 +38,8 @@ def open_memory(
     synchronous: str = "full",
     threads: int | None = None,
     near: str = "report",
+    redact: bool = False,
+    redact_allow: Sequence[str] = (),
 ) -> Recollect:
     """
     Open a memory, creating it where there is none.
@@ -44,10 +49,13 @@ def open_memory(
     `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key.
     `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
     `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
+    With `redact`, secrets in what is written down are replaced by a mark first; `redact_allow` are texts, or patterns
+    written as /regex/, that are none.
     """
     options.profile(profile)
     inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
     inputs.choice(near, NEAR, "near")
+    redaction = Redaction(inputs.flag(redact, "redact"), inputs.allowances(redact_allow, "redact_allow"))
     inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
     if threads is not None:
         inputs.whole_number(threads, "threads", 1, 256)
@@ -62,7 +70,8 @@ def open_memory(
         busy_timeout=busy_timeout,
         synchronous=synchronous,
     )
-    return Recollect(store, model, profile=profile, own_embedder=model is not embedder, near=near)
+    own = model is not embedder
+    return Recollect(store, model, profile=profile, own_embedder=own, near=near, redaction=redaction)
 
 
 def default_path() -> Path:

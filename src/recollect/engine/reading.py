@@ -113,11 +113,12 @@ class Reading(Core):
         detail, counted = inputs.detail(detail), inputs.facets(facets)
         inputs.flag(include_facts, "include_facts")
         asked = replace(asked, documents=inputs.flag(include_documents, "include_documents"))
-        _log.debug("search %r begins, mode %s", query[:LOGGED], asked.mode)
+        written = self._redaction.shown(asked.query)
+        _log.debug("search %r begins, mode %s", written[:LOGGED], asked.mode)
         results = self._answer(asked, started, detail, include_facts, counted, explain)
-        _log.info("search %r: %d hits in %.1f ms", query[:LOGGED], len(results), results.took_ms)
+        _log.info("search %r: %d hits in %.1f ms", written[:LOGGED], len(results), results.took_ms)
         if asked.record != "off":
-            self._recorder.put(_recall(asked, results), self._reinforcement(asked))
+            self._recorder.put(_recall(replace(asked, query=written), results), self._reinforcement(asked))
         return results
 
     def _asked(

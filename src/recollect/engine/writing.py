@@ -15,7 +15,7 @@ from recollect.errors import Ambiguous, EmbedderError, InvalidInput, NotFound, R
 from recollect.ingest.vectorize import BATCH, Vectorizer
 from recollect.life import Reinforcement
 from recollect.records import NEAR, Draft, Memory, Report, Stats, Version
-from recollect.store.base import Kept, Unembedded
+from recollect.store.base import Kept
 
 REINFORCEMENT = 0.1
 _REFUSALS = (InvalidInput, NotFound, Ambiguous)
@@ -57,7 +57,8 @@ class Writing(Likeness):
             created_at=created_at, id=id,
         )  # fmt: skip
         way = self._near if near is None else inputs.choice(near, NEAR, "near")
-        (kept,) = self._store.add([inputs.draft(fields, datetime.now(UTC))], self._said_again)
+        draft = self._redaction.draft(inputs.draft(fields, datetime.now(UTC)))
+        (kept,) = self._store.add([draft], self._said_again)
         self._give_vectors([kept.pending] if kept.pending else [])
         memory = self._shown(kept.memory)
         return memory if kept.pending is None or way == "off" else self._with_near(memory, way)
@@ -80,7 +81,7 @@ class Writing(Likeness):
             drafts: list[Draft] = []
             try:
                 for item in islice(remaining, BATCH):
-                    drafts.append(_draft(item, len(ids) + len(drafts) + 1))
+                    drafts.append(self._redaction.draft(_draft(item, len(ids) + len(drafts) + 1)))
             except Exception as exc:  # the caller's own too, if reading the items raises it
                 stopped = exc
             if drafts:
@@ -114,7 +115,10 @@ class Writing(Likeness):
     def update(self, id: str, /, *, session: str | None = None, **changes: Any) -> Memory:
         """Change fields of a memory; what it said before is kept in its history. None empties a field."""
         place = None if session is None else inputs.session_id(session)
-        memory, pending = self._store.update(given_id(id), inputs.changes(changes), datetime.now(UTC), place)
+        new = inputs.changes(changes)
+        if self._redaction.on:
+            new = self._redaction.changes(new, self._store.require(given_id(id)).metadata)
+        memory, pending = self._store.update(given_id(id), new, datetime.now(UTC), place)
         if pending:
             self._give_vectors([pending])
         return self._shown(memory)
@@ -185,10 +189,6 @@ class Writing(Likeness):
             for store in (self._store, self._store.documents.chunks):
                 store.drop_other_vectors(self._vectorizer.model())
         return done
-
-    def _give_vectors(self, texts: list[Unembedded]) -> None:
-        if self._vectorizer.embedder is not None:
-            self._vectorizer.give(texts)
 
 
 def _refusal(number: int, exc: RecollectError) -> RecollectError:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.documents import Chunk, Document, FileDraft, Known, Place
-from recollect.life import Decay, Recall, Reinforcement, Related, Relation, Session, SessionContext
+from recollect.life import Decay, Recall, Reinforcement, Related, Relation, Session, SessionContext, Told
 from recollect.records import (
     Draft,
     Fact,
@@ -68,6 +68,16 @@ class Kept:
 
     memory: Memory
     pending: Unembedded | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of turns: the ids of those that are new, their texts, how many were known, and new sessions."""
+
+    ids: tuple[str, ...]
+    pending: tuple[Unembedded, ...]
+    known: int
+    sessions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +241,9 @@ class Store(Protocol):
 
     def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]: ...
 
+    def take(self, told: Sequence[Told]) -> Taken:
+        """Turns of conversations that are not there yet, each in its session. Nothing that is known is changed."""
+
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
         """The live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
 
@@ -296,7 +309,10 @@ class Store(Protocol):
         """Words of live memories that one letter or two make of this one, best first."""
 
     def texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
-        """The id, project and text of every memory that passes a filter, in the order they were added."""
+        """
+        The id, project and text of every memory that passes a filter, in the order they were added. Turns are left out:
+        what was said twice was said twice.
+        """
 
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
         """Let one memory supersede others and take over their tags, facts and pins."""

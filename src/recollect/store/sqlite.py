@@ -1,6 +1,5 @@
 """Memories in one SQLite file."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,15 +13,16 @@ from numpy.typing import NDArray
 
 from recollect.errors import InvalidInput
 from recollect.inputs import MAX_TAGS, UPDATABLE
-from recollect.life import Reinforcement
+from recollect.life import Reinforcement, Told
 from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
-from recollect.store.base import Kept, Model, Nearest, Part, Scope, Unembedded, Words
+from recollect.store.base import Kept, Model, Nearest, Part, Scope, Taken, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
 from recollect.store.sqlite_documents import Documents, beside
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
+from recollect.store.sqlite_insert import as_json, content_hash, insert, turn_hash
 from recollect.store.sqlite_links import Links, replace_by, revive
 from recollect.store.sqlite_parts import PARTS, nearest_part
 from recollect.store.sqlite_past import vector as stored_vector
@@ -42,19 +42,9 @@ from recollect.store.sqlite_strength import (
     take_facts,
 )
 from recollect.store.sqlite_suggest import Vocabulary
+from recollect.store.sqlite_turns import take
 from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
-
-_INSERT = """
-    insert into memories(
-        id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, facts, sector,
-        tier, salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
-    values (
-        :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :facts,
-        :sector, :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
-    on conflict do nothing
-    returning rid
-"""
 
 
 class SqliteStore:
@@ -109,40 +99,40 @@ class SqliteStore:
     def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]:
         with self._pool.writing() as connection:
             kept = [self._add(connection, draft, reinforcement) for draft in drafts]
-            self._unmerged += len(kept)
-            if self._unmerged >= sqlite_match.MERGE_EVERY:
-                sqlite_match.merge(connection)
-                self._unmerged = 0
+            self._merge_words(connection, len(kept))
             return kept
+
+    def take(self, told: Sequence[Told]) -> Taken:
+        with self._pool.writing() as connection:
+            taken = take(connection, self.namespace, told)
+            self._merge_words(connection, len(taken.ids))
+            return taken
+
+    def _merge_words(self, connection: apsw.Connection, written: int) -> None:
+        """Join the pieces of the full-text indexes when enough was written."""
+        self._unmerged += written
+        if self._unmerged >= sqlite_match.MERGE_EVERY:
+            sqlite_match.merge(connection)
+            self._unmerged = 0
 
     def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: Reinforcement) -> Kept:
         recorded = to_micros(draft.recorded_at)
         sid = None if draft.session is None else open_session(connection, self.namespace, draft.session)
-        facts = list(dict.fromkeys(fact.text for fact in draft.facts))
-        values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
-            "facts": "\n".join(facts) or None,
-            "namespace": self.namespace,
-            "content_hash": content_hash(draft.content),
-            "tags": _json(draft.tags),
-            "segments": segments(draft.title, draft.content, *draft.tags, *facts),
-            "metadata": _json(draft.metadata),
-            "created_at": to_micros(draft.created_at),
-            "recorded_at": recorded,
-        }
-        rid = value(connection, _INSERT, values)
+        hash = content_hash(draft.content)
+        rid = insert(connection, self.namespace, draft, hash)
         if rid is not None:
             if sid is not None:
                 link(connection, sid, [rid], "created", recorded)
-            add_facts(connection, rid, draft.facts, min(recorded, values["created_at"]), indexed=True)
+            add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
             return Kept(self._row(connection, rid), Unembedded(rid, draft.title, draft.content))
         known = value(
             connection,
             """
             select rid from memories
             where namespace = :namespace and coalesce(project, '') = coalesce(:project, '')
-              and content_hash = :content_hash and deleted_at is null
+              and content_hash = :hash and deleted_at is null
             """,
-            values,
+            {"namespace": self.namespace, "project": draft.project, "hash": hash},
         )
         if known is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
@@ -173,6 +163,9 @@ class SqliteStore:
         if new["salience"] != memory.salience:
             keep_strength(connection, [rid], now)
         facts = [fact.text for fact in memory.facts]
+        text = new["content"]
+        hash = value(connection, "select content_hash from memories where rid = ?", (rid,))
+        is_turn = hash != content_hash(memory.content)
         try:
             connection.execute(
                 _UPDATE,
@@ -181,9 +174,9 @@ class SqliteStore:
                     "rid": rid,
                     "now": now,
                     "same_salience": new["salience"] == memory.salience,
-                    "content_hash": content_hash(new["content"]),
-                    "tags": _json(new["tags"]),
-                    "metadata": _json(new["metadata"]),
+                    "content_hash": (turn_hash(memory.id, text) if is_turn else content_hash(text)),
+                    "tags": as_json(new["tags"]),
+                    "metadata": as_json(new["metadata"]),
                     "segments": segments(new["title"], new["content"], *new["tags"], *facts),
                 },
             )
@@ -214,7 +207,7 @@ class SqliteStore:
             insert into memory_history(rid, version, replaced_at, snapshot)
             select :rid, coalesce(max(version), 0) + 1, :now, :snapshot from memory_history where rid = :rid
             """,
-            {"rid": rid, "now": now, "snapshot": _json(snapshot)},
+            {"rid": rid, "now": now, "snapshot": as_json(snapshot)},
         )
 
     def forget(self, id: str, now: datetime) -> None:
@@ -262,7 +255,7 @@ class SqliteStore:
                 where m.id in (select value from json_each(:ids)) and m.namespace = :namespace
                   and m.deleted_at is null
             """
-            values = {"ids": _json(list(ids)), "namespace": self.namespace, "as_of": moment}
+            values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
             whole = {memory.id: memory for memory in map(memory_of, fetch(connection, sql, values))}
             return [whole.get(id) or self._by_part(connection, id, moment) for id in ids]
 
@@ -317,7 +310,7 @@ class SqliteStore:
     def texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         where, values = conditions(filter)
         sql = f"""
-            select m.rid, m.id, m.project, m.content from memories m
+            select m.rid, m.id, m.project, m.content, m.content_hash from memories m
             where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null {where}
             order by m.rid limit {TEXTS_AT_ONCE}
         """
@@ -325,7 +318,7 @@ class SqliteStore:
         while True:
             with self._pool.reading() as connection:
                 rows = fetch(connection, sql, values | {"namespace": self.namespace, "after": after})
-            yield from ((id, project, content) for _, id, project, content in rows)
+            yield from ((id, project, text) for _, id, project, text, hash in rows if hash == content_hash(text))
             if len(rows) < TEXTS_AT_ONCE:
                 return
             after = rows[-1][0]
@@ -387,7 +380,7 @@ class SqliteStore:
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
         values = {
-            "keys": _json(list(keys)),
+            "keys": as_json(list(keys)),
             "namespace": self.namespace,
             "model": model.name if model else None,
             "as_of": to_micros(as_of) if as_of else None,
@@ -459,10 +452,6 @@ _UPDATE = f"""
 _AMONG = "m.rid in (select value from json_each(:keys))"
 
 
-def content_hash(content: str) -> bytes:
-    return hashlib.sha256(content.encode()).digest()
-
-
 def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None) -> list[float | None]:
     """Exact cosine similarities; None where there is no vector to compare."""
     present = [blob for blob in blobs if blob is not None]
@@ -488,7 +477,3 @@ def _cursor_values(cursor: str) -> dict[str, int]:
     except (ValueError, AttributeError):
         pass
     raise InvalidInput(f"{cursor!r} is no cursor; take the one that the page before gave")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
