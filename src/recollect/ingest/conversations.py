@@ -121,10 +121,8 @@ def _in_file(file: Path, way: Way, tally: Tally) -> Iterator[Told]:
         some = True
         tally.formats.add(one.format)
         project = way.project or one.project
-        found = drafts(one, project=project, source=file.name[: inputs.MAX_NAME], otherwise=otherwise,
-                       redaction=way.redaction)  # fmt: skip
-        turns = list[Draft]()
-        for draft in found:
+        source, turns = file.name[: inputs.MAX_NAME], list[Draft]()
+        for draft in drafts(one, project=project, source=source, otherwise=otherwise, redaction=way.redaction):
             if isinstance(draft, Problem):
                 tally.skip(file, draft, way)
             else:

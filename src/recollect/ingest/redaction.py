@@ -27,6 +27,12 @@ class Redaction:
     def shown_or_none(self, text: str | None) -> str | None:
         return None if text is None else self.shown(text)
 
+    def content(self, text: str) -> tuple[str, dict[str, Any]]:
+        """The content of a memory without its secrets, and what its metadata says of them."""
+        report: Report = []
+        clean = self._text(text, "content", report) if self.on else text
+        return clean, dict(_with_report({}, report))
+
     def fact(self, fact: FactDraft) -> FactDraft:
         return self._fact(fact, []) if self.on else fact
 

@@ -43,19 +43,21 @@ def drafts(
     moment: datetime | None = None
     for number, turn in enumerate(conversation.turns, 1):
         moment = (turn.at or begun) if moment is None else _next(moment, turn.at)
+        text, report = redaction.content(turn.text)
+        about = {"role": turn.role, "format": conversation.format} | ({"tool": turn.tool} if turn.tool else {})
         fields = {
             "id": _turn_id(conversation, turn, repeats),
-            "content": turn.text,
+            "content": text,
             "project": project,
             "kind": KIND,
             "sector": "episodic",
             "tier": "session",
             "source": source,
-            "metadata": {"role": turn.role, "format": conversation.format} | ({"tool": turn.tool} if turn.tool else {}),
+            "metadata": about | report,
             "created_at": moment,
         }
         try:
-            yield redaction.draft(inputs.draft(fields, now))
+            yield inputs.draft(fields, now)
         except InvalidInput as exc:
             yield Problem(None, f"turn {number} of {(conversation.title or conversation.id)!r} cannot be added: {exc}")
 
