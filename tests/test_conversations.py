@@ -15,7 +15,7 @@ import pytest
 import recollect
 from conftest import HashingEmbedder
 from living import ids, rows, texts
-from processes import expect, line, running
+from processes import ending, expect, line, running
 from recollect import InvalidInput, Recollect
 from recollect.documents import ImportReport
 from recollect.ingest.vectorize import BATCH
@@ -472,6 +472,19 @@ def test_an_import_that_was_killed_can_be_run_again(path: Path, tmp_path: Path, 
         memory.reembed()
         assert memory.stats().pending == 0
         assert memory.check().problems == ()
+
+
+def test_two_processes_that_import_the_same_file_at_once_take_each_turn_once(path: Path, tmp_path: Path) -> None:
+    words = [f"turn {number % 50}" for number in range(BATCH * 3)]
+    file = jsonl(tmp_path / "a.jsonl", *(code_line(f"u-{number}", text, None) for number, text in enumerate(words)))
+    recollect.open(path, embedder="none").close()
+
+    with running(IMPORTER, path, file) as one, running(IMPORTER, path, file) as other:
+        assert [ending(process)[0] for process in (one, other)] == [0, 0]
+
+    with recollect.open(path, embedder="none") as memory:
+        assert said(memory, "claude-code:s-1") == words
+        assert memory.check().ok
 
 
 class TestSecrets:
