@@ -127,6 +127,12 @@ class IndexReport:
     embedded: int = 0
     skipped: tuple[tuple[str, str], ...] = ()  # path, reason
     redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often
+    redacted_at: tuple[tuple[str, str, int], ...] = ()  # kind, path, line: the first thousand
+
+    @property
+    def quiet(self) -> bool:
+        """Whether everything was as it had been."""
+        return not (self.added or self.changed or self.renamed or self.removed)
 
 
 @dataclass(frozen=True, slots=True)

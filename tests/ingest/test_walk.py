@@ -463,7 +463,7 @@ class TestWhatIsNoFile:
 
     def test_what_vanishes_meanwhile_is_not_missed(self, root: Path) -> None:
         make(root, "a.md", "b.md", "sub/c.md", "sub2/d.md", "sub2/e.md")
-        walked: Iterator[Found | Skipped] = walk([root])
+        walked: Iterator[Found | Skipped] = iter(walk([root]))
 
         names = [next(walked).path.name]
         (root / "b.md").unlink()

@@ -30,13 +30,14 @@ class Filing(Reading):
         exclude: Sequence[str] = (),
         redact: bool = True,
         allow: Sequence[str] = (),
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> IndexReport:
         """
         Take in files, folders and globs: markdown, text, code. What has not changed since is left alone; what is gone
-        from a folder goes from the index, too.
+        from a folder goes from the index, too. Where no project is given, files that are indexed stay in theirs.
 
         Secrets are replaced by a mark before anything is stored, unless `redact` is False; `allow` names what is none.
+        `progress` is told how many files are done, and how many there are.
         """
         from recollect.ingest.sync import Sync
         from recollect.ingest.walk import walk
@@ -74,9 +75,9 @@ class Filing(Reading):
 
     def unindex(self, path: str | Path) -> int:
         """Take a file, or all files of a folder, out of the index; gives how many."""
-        whole = Path(_real(path))
+        wholes = {Path(path).absolute(), Path(_real(path))}  # of a link, where it leads
         known = self._store.documents.known()
-        keys = [each.key for name, each in known.items() if Path(name) == whole or whole in Path(name).parents]
+        keys = [each.key for name, each in known.items() if wholes & {Path(name), *Path(name).parents}]
         return self._store.documents.remove(keys)
 
     def search_documents(

@@ -9,8 +9,8 @@ from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.engine.conversing import Conversing
-from recollect.engine.filing import Filing
 from recollect.engine.living import Living
+from recollect.engine.watching import Watching
 from recollect.engine.writing import Writing
 from recollect.errors import InvalidInput
 from recollect.ingest.redaction import Redaction
@@ -19,7 +19,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Filing, Living, Conversing):
+class Recollect(Writing, Watching, Living, Conversing):
     """
     A memory: text in, found again by word and by meaning.
 

@@ -76,6 +76,19 @@ def reader_of(name: str) -> Reader | None:
     return KINDS.get(suffix) if suffix else _NAMES.get(name.lower())
 
 
+def source_text(name: str, data: bytes) -> str | None:
+    """The text that the reader for that name begins with; None where it makes the text itself, or there is none."""
+    try:
+        return None if not data or reader_of(name) is read_pdf else _text(data)
+    except Unreadable:
+        return None
+
+
+def makes_text(name: str) -> bool:
+    """Whether the text of a file of that name is not what stands in its bytes."""
+    return reader_of(name) in (read_pdf, _HTML)
+
+
 def unwanted(name: str) -> str | None:
     """Why files of that name are left out unless somebody asks for them; None if they are not."""
     suffix = PurePath(name).suffix.lower()

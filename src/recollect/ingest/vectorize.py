@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -75,12 +74,6 @@ class Vectorizer:
     def expect_backlog(self) -> None:
         """Have the next write look for texts that wait, as a restored one may."""
         self._backlog, self._after = True, 0
-
-    def give_waiting(self) -> None:
-        """A vector for every text that waits, if the model can be had now."""
-        if self._embedder is not None and self._store.pending(0, 1):
-            with suppress(EmbedderError):
-                self.give_all()
 
     def give_all(self, progress: Progress | None = None) -> int:
         """

@@ -45,11 +45,12 @@ class Skipped:
 
     path: Path  # to be shown: what is no text in a name is escaped
     reason: str  # the same words whenever it is the same, so that they can be counted
+    stays: bool = False  # it could not be looked at this time: what is known of it, or of what is in it, still holds
 
 
 def walk(
     paths: Sequence[str | Path], *, include: Sequence[str] = (), exclude: Sequence[str] = (), largest: int = LARGEST
-) -> Iterator[Found | Skipped]:
+) -> "Walk":
     """
     The files below folders, those that match a pattern such as `docs/**/*.md`, and those named themselves; each once.
 
@@ -57,33 +58,51 @@ def walk(
     named itself, or a pattern names its suffix. Where nothing is at a path, that is InvalidInput before anything is
     found: it is a slip of the hand, and half of what was asked for is not what was asked for.
     """
-    starts = {path: _start(path) for path in _listed(paths)}
+    starts = {path: start_of(path) for path in _listed(paths)}
     if missing := [path or "''" for path, start in starts.items() if not start]:
         raise InvalidInput(f"no such file or folder: {', '.join(missing)}")
-    return _Walk(_listed(include), _listed(exclude), largest).all([start for start in starts.values() if start])
+    chosen = [start for start in starts.values() if start]
+    return Walk(chosen, _listed(include), _listed(exclude), largest)
 
 
 def _listed(texts: Sequence[str | Path]) -> list[str]:
     return [str(text) for text in ([texts] if isinstance(texts, str | Path) else texts)]
 
 
+def is_there(path: str | Path) -> bool:
+    """Whether something is at a path; where that cannot be told, nobody may say that it is gone."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 @dataclass(frozen=True, slots=True)
-class _Start:
+class Start:
     """Something that was named: a file, a folder, or a folder with a pattern for what is in it."""
 
     path: str  # absolute, with forward slashes, without links
     pattern: str = ""
+    is_file: bool = False
+
+    @property
+    def root(self) -> str:
+        """The folder that its rules stand in; ends in a slash."""
+        return (self.path.rpartition("/")[0] if self.is_file else self.path.rstrip("/")) + "/"
 
 
-def _start(path: str) -> _Start | None:
+def start_of(path: str) -> Start | None:
     """What a path names; None where there is nothing."""
     try:
         if path and os.path.exists(path):
-            return _Start(_real(path))
+            return Start(_real(path), is_file=not os.path.isdir(path))
         parts = Path(path).parts
         wild = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), None)
         if wild is not None and os.path.isdir(base := os.path.join(".", *parts[:wild])):
-            return _Start(_real(base), "/" + "/".join(parts[wild:]))
+            return Start(_real(base), "/" + "/".join(parts[wild:]))
     except (OSError, ValueError):  # no name that a file could have
         pass
     return None
@@ -93,30 +112,45 @@ def _real(path: str) -> str:
     return os.path.realpath(path).replace(os.sep, "/")
 
 
-class _Walk:
-    """One walk: what it looks for, and what it came by so far."""
+class Walk:
+    """One walk, to be gone once: what it looks for, and what it came by so far."""
 
-    def __init__(self, include: Sequence[str], exclude: Sequence[str], largest: int) -> None:
-        self._include, self._exclude, self._largest = include, exclude, largest
+    def __init__(self, starts: Sequence[Start], include: Sequence[str], exclude: Sequence[str], largest: int) -> None:
+        self._exclude, self._largest = exclude, largest
+        self._wanted = {  # of each start, what a file has to match besides
+            start: tuple(Rules(start.root, lines) for lines in (include, [start.pattern]) if any(lines))
+            for start in starts
+        }
         self._found: set[str] = set()
         self._told: set[str] = set()
 
-    def all(self, starts: Sequence[_Start]) -> Iterator[Found | Skipped]:
-        for start in starts:
-            is_file = not start.pattern and not os.path.isdir(start.path)
-            root = (start.path.rpartition("/")[0] if is_file else start.path.rstrip("/")) + "/"
-            excluded = Rules(root, self._exclude)
-            if not is_file:
-                wanted = [Rules(root, lines) for lines in (self._include, [start.pattern]) if any(lines)]
-                yield from self._tree(start, _Tree(root, excluded, tuple(wanted)))
+    def __iter__(self) -> Iterator[Found | Skipped]:
+        for start, wanted in self._wanted.items():
+            excluded = Rules(start.root, self._exclude)
+            if not start.is_file:
+                yield from self._tree(start, _Tree(start.root, excluded, wanted))
             elif not _ignoring(excluded.about(start.path, False)):
-                yield from self._file(root, start.path, asked=True)
+                yield from self._file(start.root, start.path, asked=True)
 
-    def _tree(self, start: _Start, tree: "_Tree") -> Iterator[Found | Skipped]:
+    def gave_up(self, path: str | Path) -> bool:
+        """
+        Whether a file that was indexed once, and not found now, is no longer to be: it is gone from a folder of this
+        walk, or ignored there now. A file that is there and that nobody asked about, by path or pattern, is not.
+        """
+        name = str(path).replace(os.sep, "/")
+        for start, wanted in self._wanted.items():
+            if start.is_file or not name.startswith(start.root):
+                if name == start.path:
+                    return True
+            elif not is_there(path) or all(_wants(rules, name, len(start.root)) for rules in wanted):
+                return True
+        return False
+
+    def _tree(self, start: Start, tree: "_Tree") -> Iterator[Found | Skipped]:
         some = False
         for item in tree.files():
             if isinstance(item, Skipped):
-                yield from self._skipped(str(item.path), item.reason)
+                yield from self._skipped(str(item.path), item.reason, item.stays)
             else:
                 path, asked = item
                 some = some or path in self._found
@@ -132,7 +166,7 @@ class _Walk:
         """A file, if it is one, of a kind that is asked for or known, and not too large; once."""
         if path in self._found:
             return
-        name = path[len(root) :]
+        name, stays = path[len(root) :], False
         try:
             reason = "" if asked else unwanted(name.rpartition("/")[2])
             if not reason:
@@ -150,13 +184,13 @@ class _Walk:
         except FileNotFoundError:  # since it was seen
             return
         except OSError as exc:
-            reason = trouble(exc)
-        yield from self._skipped(path, reason)
+            reason, stays = trouble(exc), True
+        yield from self._skipped(path, reason, stays)
 
-    def _skipped(self, path: str, reason: str) -> Iterator[Skipped]:
+    def _skipped(self, path: str, reason: str, stays: bool) -> Iterator[Skipped]:
         if path not in self._told:
             self._told.add(path)
-            yield Skipped(_shown(path), reason)
+            yield Skipped(_shown(path), reason, stays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +239,7 @@ class _Tree:
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as exc:
             if not isinstance(exc, FileNotFoundError):
-                yield Skipped(Path(folder.path), trouble(exc))
+                yield Skipped(Path(folder.path), trouble(exc), stays=True)
             return
         names = {entry.name for entry in entries}
         if folder.path != self.root and names & TOOL_MARKS:
@@ -219,7 +253,7 @@ class _Tree:
             try:
                 is_folder, is_link = entry.is_dir(follow_symlinks=False), entry.is_symlink()
             except OSError as exc:
-                yield Skipped(Path(path), trouble(exc))
+                yield Skipped(Path(path), trouble(exc), stays=True)
                 continue
             if self._is_ignored(folder, path, entry.name, is_folder):
                 self.left_out += entry.name not in (".git", GITS, OURS)
@@ -304,6 +338,12 @@ def _deciding(stack: Sequence[Rules], path: str, is_folder: bool) -> Rule | None
 
 def _ignoring(rule: Rule | None) -> bool:
     return rule is not None and rule.ignores
+
+
+def _wants(rules: Rules, path: str, start: int) -> bool:
+    """Whether a pattern matches a path, or a folder on the way to it from the start on."""
+    folders = (path[: slash.start()] for slash in re.finditer("/", path) if slash.start() >= start)
+    return _ignoring(rules.about(path, False)) or any(_ignoring(rules.about(folder, True)) for folder in folders)
 
 
 def _exclude_file(git: str) -> str:

@@ -24,12 +24,13 @@ class Redacted:
     column: int
 
 
-def redact(text: str, allow: Collection[str] = ()) -> tuple[str, tuple[Redacted, ...]]:
+def redact(text: str, allow: Collection[str] = (), *, keep_lines: bool = False) -> tuple[str, tuple[Redacted, ...]]:
     """
     The text with secrets replaced by `[redacted:KIND]`, and where they stood. Text without any comes back as it is.
 
     `allow` is for false positives: a secret is left alone that contains one of these texts, or in which one of those
-    written as /regex/ is found.
+    written as /regex/ is found. With `keep_lines`, empty lines follow a key of several, so that every other line keeps
+    its number.
     """
     allowed = _allowances(allow)
     places: list[_Span] = []
@@ -40,7 +41,7 @@ def redact(text: str, allow: Collection[str] = ()) -> tuple[str, tuple[Redacted,
             break
         places = _joined([*places, *_in_original(found, places)])
         shown = _replaced(text, places)
-    return shown, tuple(_reported(text, places))
+    return _replaced(text, places, keep_lines) if keep_lines else shown, tuple(_reported(text, places))
 
 
 _Span = tuple[int, int, str]  # start, end, kind
@@ -108,10 +109,10 @@ def _in_original(found: list[_Span], places: list[_Span]) -> list[_Span]:
     ]
 
 
-def _replaced(text: str, places: list[_Span]) -> str:
+def _replaced(text: str, places: list[_Span], keep_lines: bool = False) -> str:
     pieces, done = [], 0
     for start, end, kind in places:
-        pieces += [text[done:start], _placeholder(kind)]
+        pieces += [text[done:start], _placeholder(kind), "\n" * text.count("\n", start, end) * keep_lines]
         done = end
     return "".join([*pieces, text[done:]])
 

@@ -1,0 +1,238 @@
+"""Files: indexed, watched, searched."""
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import Any
+
+import click
+
+from recollect.cli.app import Session
+from recollect.cli.options import given, json_option, print_json, style, switch, together
+from recollect.documents import IndexReport
+from recollect.errors import InvalidInput
+from recollect.present.documents import (
+    document_hit_text,
+    document_line,
+    document_results_json,
+    near,
+    report_line,
+    report_lines,
+)
+from recollect.present.render import printable, record_json
+
+REDRAWN = 0.1  # seconds between two states of the progress line
+
+choice = together(
+    click.option("--project", help="The project the files belong to."),
+    click.option("--include", multiple=True, metavar="GLOB", help="Only what matches (repeat for any of several)."),
+    click.option("--exclude", multiple=True, metavar="GLOB", help="Not what matches."),
+    switch("--no-redact", "redact", sets=False, help="Keep what looks like a secret."),
+    click.option("--allow", multiple=True, metavar="TEXT", help="No secret: a text in it, or /a regular expression/."),
+)
+
+
+@click.command("index")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@choice
+@click.option("--remove", is_flag=True, help="Take files, or all files of a folder, out of the index.")
+@click.option("--verbose", "-v", is_flag=True, help="Name every file that was skipped, and every secret's place.")
+@json_option
+@click.pass_obj
+def index_command(
+    session: Session, /, paths: tuple[str, ...], remove: bool, verbose: bool, as_json: bool, **wanted: Any
+) -> int:
+    """
+    Take in files and folders, to be found by `recollect docs`. Only what has changed since is read again; what is gone
+    goes. Stopped at any point, it goes on from there.
+
+    \b
+    Example:
+        recollect index docs README.md --project api
+        recollect index . --include "*.md" --exclude drafts/
+        recollect index --remove docs/old
+    """
+    if remove:
+        if given(wanted):
+            raise click.UsageError("--remove takes paths only")
+        return _remove(session, paths, as_json)
+    options = {"project": session.loaded.settings.project} | given(wanted)
+    bar = Progress()
+    with session.open(create=True) as memory:
+        try:
+            with closing(bar):
+                report: IndexReport = memory.index(list(paths), progress=bar, **options)
+        except KeyboardInterrupt:
+            click.echo(f"Stopped. {bar.said}What is done stays; run it again to go on from there.", err=True)
+            return 130
+    if report.quiet and not report.unchanged:
+        raise InvalidInput(_nothing(report))
+    if as_json:
+        print_json(record_json(report))
+        return 0
+    click.echo(report_line(report))
+    for line in report_lines(report, verbose=verbose):
+        click.echo(line)
+    return 0
+
+
+def _nothing(report: IndexReport) -> str:
+    """That there was nothing to index, and the commonest reasons of what there was instead."""
+    empty = [f"{near(path)}: {reason}" for path, reason in report.skipped if reason.startswith("nothing to index")]
+    others = Counter(reason for _, reason in report.skipped if not reason.startswith("nothing to index"))
+    reasons = [f"{count} × {reason}" for reason, count in others.most_common(3)]
+    return "; ".join([*(empty[:3] or ["nothing to index"]), *reasons])
+
+
+def _remove(session: Session, paths: tuple[str, ...], as_json: bool) -> int:
+    with session.open(embedder="none") as memory:
+        removed = {path: memory.unindex(path) for path in paths}
+    if as_json:
+        print_json({"removed": sum(removed.values())})
+        return 0
+    for path, count in removed.items():
+        files = f"{count:,} file{'' if count == 1 else 's'}"
+        click.echo(f"Took {files} out of the index: {printable(path)}" if count else f"Not indexed: {printable(path)}")
+    return 0
+
+
+@click.command("watch")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@choice
+@json_option
+@click.pass_obj
+def watch_command(session: Session, /, paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
+    """
+    Index files and folders, and again whenever they change, until Ctrl-C. A line is printed each time something was
+    taken in. Where the system tells of no changes, as on some network drives, set WATCHFILES_FORCE_POLLING=1.
+
+    \b
+    Example:
+        recollect watch docs notes --project api
+    """
+    options = {"project": session.loaded.settings.project} | given(wanted)
+    stop = threading.Event()
+    known: frozenset[tuple[str, str]] | None = None
+    with _ending(stop), session.open(create=True) as memory:
+        for report in memory.watch(list(paths), stop=stop, **options):
+            if as_json:
+                click.echo(json.dumps(record_json(report), ensure_ascii=False))
+                continue
+            click.echo(f"{datetime.now():%H:%M:%S}  {report_line(report)}")
+            for path, reason in [] if known is None else [each for each in report.skipped if each not in known]:
+                click.echo(f"          {near(path)}: {printable(reason)}")
+            known = frozenset(report.skipped)
+
+
+@contextmanager
+def _ending(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C, or a request to end, sets `stop`; a second one ends whatever is still going on."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.getsignal(each) for each in signals}
+
+    def ask(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for each in signals:
+        signal.signal(each, ask)
+    try:
+        yield
+    finally:
+        for each in signals:
+            signal.signal(each, before[each])
+
+
+@click.command("docs")
+@click.argument("query", required=False)
+@click.option("--list", "listing", is_flag=True, help="List the files that are indexed.")
+@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@click.option("--limit", "-n", type=int, help="How many (1..1000; default 10; all files of a list).")
+@click.option("--mode", help="hybrid (default), keyword or semantic.")
+@click.option("--neighbours", type=int, help="Show so many chunks before and after each, too.")
+@json_option
+@click.pass_obj
+def docs_command(session: Session, /, query: str | None, listing: bool, as_json: bool, **wanted: Any) -> None:
+    """
+    Find places in the files that `recollect index` took in. QUERY may hold "phrases" and beginnings*.
+
+    \b
+    Example:
+        recollect docs "how are retries capped?"
+        recollect docs deploy --project api --neighbours 1
+        recollect docs --list
+    """
+    options = given(wanted)
+    if listing:
+        if query is not None or set(options) - {"project", "limit"}:
+            raise click.UsageError("--list shows all files; it takes no query, only --project and --limit")
+        _list(session, options, as_json)
+        return
+    if not (query or "").strip():
+        raise click.UsageError("what to look for? `recollect docs --list` shows which files there are")
+    with session.open() as memory:
+        results = memory.search_documents(query, **options)
+    if as_json:
+        print_json(document_results_json(results))
+        return
+    for place, hit in enumerate(results, 1):
+        click.echo(document_hit_text(place, hit, style(), whole=bool(options.get("neighbours"))))
+    if not results:
+        click.echo("Nothing found.", err=True)
+    elif not results.relevant:
+        click.echo("Note: nothing here is likely to answer this; it is only what comes closest.", err=True)
+    if results.degraded:
+        click.echo(f"Note: {results.degraded}", err=True)
+
+
+def _list(session: Session, options: dict[str, Any], as_json: bool) -> None:
+    projects = options.pop("project", (None,))
+    options.setdefault("limit", 1_000_000_000)
+    with session.open(embedder="none") as memory:
+        found = [each for project in projects for each in memory.documents(project=project, **options)]
+    documents = sorted(found, key=lambda each: each.path)[: options["limit"]]
+    if as_json:
+        print_json({"documents": [record_json(each) for each in documents]})
+        return
+    for each in documents:
+        click.echo(document_line(each, style()))
+    if not documents:
+        click.echo("No files are indexed.", err=True)
+
+
+class Progress:
+    """Files done, how fast and how long to go, in a line on a terminal's stderr; silent elsewhere."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._shown = clock, sys.stderr.isatty()
+        self._first: tuple[float, int] | None = None
+        self._drawn = 0.0
+        self.said = ""
+
+    def __call__(self, done: int, total: int) -> None:
+        now = self._clock()
+        started, before = self._first = self._first or (now, done)
+        self.said = f"{done:,} of {total:,} files were done. "
+        if not self._shown or (now - self._drawn < REDRAWN and done < total):
+            return
+        self._drawn = now
+        rate = (done - before) / (now - started) if now > started else 0.0
+        left = f"  {rate:,.0f} a second, {_span((total - done) / rate)} left" if rate else ""
+        click.echo(f"\r\x1b[KIndexing  {done:,} of {total:,} files{left}", err=True, nl=False)
+
+    def close(self) -> None:
+        """Leave no line behind."""
+        if self._shown and self._drawn:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
