@@ -376,6 +376,19 @@ class TestProjects:
             assert not memory.search_documents("one", project="old")
             assert numbers(memory.index(root, project="new")) == {"unchanged": 2}
 
+    def test_files_of_which_nothing_is_new_do_not_pile_up_in_memory(
+        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(root, **{f"n{number:02}": f"number {number}" for number in range(30)})
+        memory.index(root, project="old")
+        held: list[int] = []
+        store = sync.Sync._store
+        monkeypatch.setattr(sync, "HELD", 8)
+        monkeypatch.setattr(sync.Sync, "_store", lambda self: held.append(len(self._waiting)) or store(self))
+
+        assert numbers(memory.index(root, project="new")) == {"changed": 30}
+        assert max(held) == 4
+
     def test_and_stays_there_where_none_is_given(self, memory: Recollect, root: Path) -> None:
         write(root, a="one", b="two")
         memory.index(root, project="api")

@@ -36,6 +36,7 @@ from recollect.store.base import Documents
 
 BUDGET = 200  # tokens of a chunk: with its heading it stays below what the bundled model reads
 HEADING = 300  # characters of what stands above a chunk
+HELD = 4 * BATCH  # chunks, new or not, of files that wait to be stored
 PLACES = 1000  # of secrets, in a report
 TICK = 2_000_000_000  # nanoseconds; within the time of one tick, a file system may give two writes the same time
 ALL = 1_000_000_000
@@ -219,7 +220,9 @@ class Sync:
         texts = ((chunk.heading, chunk.text) for chunk in file.chunks)
         new = tuple(dict.fromkeys(text for text in texts if text not in there))
         self._waiting.append(_Changed(file, new, what, moved))
-        if sum(len(each.new) for each in self._waiting) >= BATCH:
+        # Enough to embed, or, where little is new, as much as should wait in memory.
+        held = [(len(each.new), len(each.file.chunks) + 1) for each in self._waiting]
+        if sum(new for new, _ in held) >= BATCH or sum(chunks for _, chunks in held) >= HELD:
             self._store()
 
     def _store(self) -> None:
