@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 
 import recollect
 from conftest import HashingEmbedder
-from recollect import NotFound, Recollect, RecollectError
+from recollect import InvalidInput, NotFound, Recollect, RecollectError
+from recollect.documents import DocumentHit
 from recollect.inputs import FILTERS
 from recollect.records import FACETS
+from recollect.store.sqlite_documents import beside
 
 MINE, THEIRS = "mine", "beyond"
 ALL = 1000
@@ -31,7 +33,9 @@ SECRETS = dict(
     content="quillfeather", title="velvetmoss", summary="tinderbox", tag="gossamer", source="lanternjaw",
     kind="hollyhock", metadata="brambleton", fact="periwinkle", subject="marzipan", project="thistledown",
     session="candlewick", session_summary="wintergreen", lens="foxglove", lens_tag="larkspur", query="saffronwing",
-    old="marrowbone", said_by="copperpot", near="juniperus", fact_kind="elderbloom",
+    old="marrowbone", said_by="copperpot", near="juniperus", fact_kind="elderbloom", file="sagebrush",
+    file_name="wrenfield", file_title="moonwort", file_heading="bellwether", file_tag="nettlecap",
+    file_matter="hazelnook", file_link="fernhollow",
 )  # fmt: skip
 
 
@@ -53,10 +57,35 @@ class Names:
     fact_kind: str
     word: str
     text: str
-    cursor: str = "0:0"
+    cursor: str
+    folder: str
+    file: str
+    document: str
+    chunk: str
+    file_word: str
+    file_tag: str
 
 
-def fill(memory: Recollect, marks: dict[str, str], prefix: str) -> Names:
+def written(folder: Path, words: dict[str, str]) -> Path:
+    """A file with a word in every place where a file can have one."""
+    file = folder / f"{words['file_name']}.md"
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        f"""---
+title: all about {words["file_title"]}
+tags: [{words["file_tag"]}]
+owner: {words["file_matter"]}
+---
+# The {words["file_heading"]}
+
+The harbour opens with {words["file"]} every day, see [more]({words["file_link"]}.md).
+""",
+        "utf-8",
+    )
+    return file
+
+
+def fill(memory: Recollect, marks: dict[str, str], prefix: str, folder: Path) -> Names:
     """
     A life in every table. `marks` are the words of this namespace; the texts and names beside them are the same in all.
     """
@@ -96,9 +125,14 @@ def fill(memory: Recollect, marks: dict[str, str], prefix: str) -> Names:
     memory.recalls()
     cursor = memory.list(limit=1).cursor
     assert cursor is not None
+    file = written(folder / prefix, words)
+    assert memory.index(file.parent, project=words["project"]).added == 1
+    found = memory.search_documents(words["file"], mode="keyword", project=words["project"])[0]
+    assert isinstance(found, DocumentHit)
     return Names(
         kept.id, other.id, forgotten.id, superseded.id, memory.get(kept.id).facts[0].id, session.id, words["project"],
         lens.name, words["tag"], words["kind"], words["source"], words["fact_kind"], words["content"], text, cursor,
+        str(file.parent), str(file), found.document, found.memory.id, words["file"], words["file_tag"],
     )  # fmt: skip
 
 
@@ -130,15 +164,17 @@ def open_both(path: Path) -> tuple[Recollect, Recollect]:
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Names, Names, Names]:
     """Both namespaces have the same texts and names twice over; beyond the wall there is a third life, all secret."""
-    path = tmp_path_factory.mktemp("walls") / "memory.db"
+    folder = tmp_path_factory.mktemp("walls")
+    path, names = folder / "memory.db", {"session": "x", "lens": "x", "project": "both", "file_name": "x"}
     mine, theirs = open_both(path)
     with mine, theirs:
-        own = fill(mine, {}, "own")
-        shared = fill(mine, {"session": "x", "lens": "x", "project": "both"}, "both")
-        # The same ids, session and lens, but other words, wherever words are not what they are known by.
-        fill(theirs, SECRETS | {"session": "x", "lens": "x", "project": "both"}, "both")
-        fill(theirs, {}, "own-too")  # the same texts as mine
-        beyond = fill(theirs, SECRETS, "beyond")
+        own = fill(mine, {}, "own", folder)
+        shared = fill(mine, names, "both", folder)
+        # The same ids, session, lens and path, but other words, wherever words are not what they are known by.
+        fill(theirs, SECRETS | names, "both", folder)
+        written(folder / "both", {place: names.get(place, place) for place in SECRETS})
+        fill(theirs, {}, "own-too", folder)  # the same texts as mine
+        beyond = fill(theirs, SECRETS, "beyond", folder)
     return path, own, shared, beyond
 
 
@@ -149,7 +185,7 @@ def both(filled_once: tuple[Path, Names, Names, Names], tmp_path: Path) -> Itera
     shutil.copyfile(source, path)
     mine, theirs = open_both(path)
     with mine, theirs:
-        ids = [beyond.id, beyond.other, beyond.forgotten, beyond.superseded, beyond.fact]
+        ids = [beyond.id, beyond.other, beyond.forgotten, beyond.superseded, beyond.fact, beyond.document, beyond.chunk]
         secrets = [*SECRETS.values(), *ids, *(fact.id for one in theirs.list(limit=ALL) for fact in one.facts)]
         yield Both(path, mine, theirs, own, beyond, shared, secrets)
 
@@ -157,8 +193,9 @@ def both(filled_once: tuple[Path, Names, Names, Names], tmp_path: Path) -> Itera
 # What is in the other namespace, row by row
 
 _WHOSE = {
-    "rid": "select rid from memories where namespace = :whose",
+    "rid": "select rid from memories where namespace in (:whose, :files)",
     "source": "select rid from memories where namespace = :whose",
+    "did": "select did from documents where namespace = :whose",
     "fact": "select f.fact from facts f join memories m on m.rid = f.rid where m.namespace = :whose",
     "recall": "select recall from recalls where namespace = :whose",
 }
@@ -181,12 +218,13 @@ def rows_of(path: Path, namespace: str) -> dict[str, list[Any]]:
         for table in tables:
             columns = [name for (name,) in connection.execute("select name from pragma_table_info(?)", (table,))]
             if "namespace" in columns:
-                where = "namespace = :whose"
+                where = "namespace in (:whose, :files)"
             else:
-                key = next((column for column in ("rid", "source", "fact", "recall") if column in columns), None)
+                key = next((column for column in _WHOSE if column in columns), None)
                 assert key, f"whose is a row of the table {table}?"
                 where = f"{key} in ({_WHOSE[key]})"
-            found[table] = list(connection.execute(f"select * from {table} where {where}", {"whose": namespace}))
+            values = {"whose": namespace, "files": beside(namespace)}
+            found[table] = list(connection.execute(f"select * from {table} where {where}", values))
         return found
     finally:
         connection.close()
@@ -219,6 +257,22 @@ def anything(answer: Any, both: Both) -> bool:
 def only_mine(answer: Any, both: Both) -> bool:
     mine = {one.id for deleted in (False, True) for one in both.mine.list(limit=ALL, deleted=deleted)}
     return {getattr(one, "memory", one).id for one in answer} <= mine
+
+
+def only_my_files(answer: Any, both: Both) -> bool:
+    mine = {one.path for one in both.mine.documents()}
+    return {one.path for one in answer if hasattr(one, "path")} <= mine
+
+
+def only_mine_of_both(results: Any, both: Both) -> bool:
+    """Memories and places in files, in one ranking."""
+    said = [hit for hit in results if not isinstance(hit, DocumentHit)]
+    return only_mine(said, both) and only_my_files(results, both)
+
+
+def is_new(report: Any, both: Both) -> bool:
+    """A file that another namespace has is as new as any: it is neither unchanged nor moved."""
+    return (report.added, report.changed, report.unchanged, report.renamed, report.removed) == (1, 0, 0, 0, 0)
 
 
 def no_counts(answer: Any, both: Both) -> bool:
@@ -255,11 +309,13 @@ def is_mine(memory: Any, both: Both) -> bool:
 
 
 def counts_mine(stats: Any, both: Both) -> bool:
-    return (stats.memories, stats.sessions, stats.recalls) == (8, 2, 2) and stats.projects == 2
+    return (stats.memories, stats.sessions, stats.recalls) == (8, 2, 2) and (
+        stats.projects, stats.documents, stats.chunks,
+    ) == (2, 2, 2)  # fmt: skip
 
 
 def not_their_word(suggestion: Any, both: Both) -> bool:
-    return suggestion is None or SECRETS["content"] not in suggestion
+    return suggestion is None or not {SECRETS["content"], SECRETS["file"]} & set(suggestion.split())
 
 
 def found_nothing_of_theirs(results: Any, both: Both) -> bool:
@@ -294,6 +350,11 @@ CALLS: dict[str, list[Probe]] = {
     ],
     "close": [Probe(lambda n, own: call(), lambda answer, both: len(both.theirs.list()) > 0)],
     "deemphasize": [Probe(lambda n, own: call(n.id), NotFound)],
+    "documents": [
+        Probe(lambda n, own: call(), only_my_files),
+        Probe(lambda n, own: call(limit=ALL), lambda found, both: len(found) == 2),
+        Probe(lambda n, own: call(project=n.project), nothing),
+    ],
     "duplicates": [
         Probe(lambda n, own: call(), lambda groups, both: all(only_mine(group, both) for group in groups)),
         *by_each_filter(),
@@ -321,6 +382,9 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.id[:9]), NotFound),
         Probe(lambda n, own: call(n.id, as_of="tomorrow"), NotFound),
         Probe(lambda n, own: call(n.forgotten), NotFound),
+        Probe(lambda n, own: call(n.chunk), NotFound),
+        Probe(lambda n, own: call(n.document), NotFound),
+        Probe(lambda n, own: call([n.chunk, n.document]), nothing),
         Probe(
             lambda n, own: call([n.id, own.id, n.other]),
             lambda got, both: (
@@ -332,6 +396,10 @@ CALLS: dict[str, list[Probe]] = {
     "history": [
         Probe(lambda n, own: call(n.id), NotFound),
         Probe(lambda n, own: call(n.forgotten), NotFound),
+    ],
+    "index": [
+        Probe(lambda n, own: call(n.folder), is_new),
+        Probe(lambda n, own: call([n.file], project=n.project), is_new),
     ],
     "lens": [Probe(lambda n, own: call(n.lens), NotFound)],
     "lenses": [Probe(lambda n, own: call(), lambda lenses, both: len(lenses) == 2)],
@@ -360,7 +428,7 @@ CALLS: dict[str, list[Probe]] = {
     ],
     "reembed": [
         Probe(lambda n, own: call(), lambda done, both: done == 0),
-        Probe(lambda n, own: call(HashingEmbedder("another", 32), prune=True), lambda done, both: done == 8),
+        Probe(lambda n, own: call(HashingEmbedder("another", 32), prune=True), lambda done, both: done == 10),
     ],
     "reinforce": [
         Probe(lambda n, own: call(n.id), NotFound),
@@ -392,10 +460,29 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.word, mode="keyword", record="log"), nothing),
         Probe(lambda n, own: call(n.word, record="log", record_session=n.session), NotFound),
         Probe(lambda n, own: call(n.word, lens=n.lens), NotFound),
+        Probe(lambda n, own: call(n.file_word, mode="keyword", include_documents=True, facets=FACETS), nothing),
+        Probe(lambda n, own: call(f"harbour {n.file_word}", include_documents=True, limit=ALL), only_mine_of_both),
+        Probe(lambda n, own: call("harbour", include_documents=True, source=n.file, mode="keyword"), nothing),
+        Probe(
+            lambda n, own: call(typo(n.file_word), include_documents=True),
+            lambda found, both: not_their_word(found.suggestion, both),
+        ),
         *(
             Probe(lambda n, own, probe=probe: call(own.word, **probe.arguments(n, own)[1]), probe.outcome)
             for probe in by_each_filter()
         ),
+    ],
+    "search_documents": [
+        Probe(lambda n, own: call(n.file_word, mode="keyword", explain=True), nothing),
+        Probe(lambda n, own: call(f"harbour {n.file_word}", limit=ALL, grouped=False, neighbours=9), only_my_files),
+        Probe(lambda n, own: call(n.file_word, mode="semantic", noise_floor=False, limit=ALL), only_my_files),
+        Probe(lambda n, own: call(n.file_word, mode="keyword", grammar="fts5"), nothing),
+        Probe(lambda n, own: call(f"{n.file_word[:5]}*", mode="keyword"), nothing),
+        Probe(lambda n, own: call(n.file_word[2:-2], mode="keyword"), nothing),
+        Probe(lambda n, own: call(n.word, mode="keyword"), nothing),  # what was said is in no file
+        Probe(lambda n, own: call("harbour", project=n.project), nothing),
+        Probe(lambda n, own: call("harbour", tags=n.file_tag), nothing),
+        Probe(lambda n, own: call(typo(n.file_word)), lambda found, both: not_their_word(found.suggestion, both)),
     ],
     "session": [
         Probe(lambda n, own: call(n.session), NotFound),
@@ -427,6 +514,10 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(project=n.project), nothing),
         Probe(lambda n, own: call(as_of="tomorrow"), only_mine),
     ],
+    "unindex": [
+        Probe(lambda n, own: call(n.file), lambda gone, both: gone == 0),
+        Probe(lambda n, own: call(n.folder), lambda gone, both: gone == 0),
+    ],
     "unpin": [Probe(lambda n, own: call(n.id), NotFound)],
     "unrelate": [
         Probe(lambda n, own: call(n.id, n.other, "supports"), NotFound),
@@ -443,10 +534,11 @@ PROPERTIES = {"recalls_lost"}  # a number of this process
 # Parameters by which nothing of another namespace can be named.
 PLAIN = set(
     """
-    active after alpha amount before boosts confidence created_at decay_rate detail embedder end explain fusion grammar
-    hard include_facts include_superseded kind limit metadata min_salience mode month object pinned predicate profile
-    progress prune recalled recency record repair said_by salience sector since source start subject summary tags text
-    threshold tier title until facts fields at
+    active after allow alpha amount before boosts confidence created_at decay_rate detail embedder end exclude explain
+    fusion grammar grouped hard include include_documents include_facts include_superseded kind limit metadata
+    min_salience mode month neighbours object pinned predicate profile progress prune recalled recency record redact
+    repair said_by salience sector since source start subject summary tags text threshold tier title until facts fields
+    at
     """.split()
 )
 TRIED = [
@@ -541,14 +633,86 @@ def test_what_is_written_across_a_wall_stays_on_its_side(both: Both) -> None:
     """The other way round: all that is done beyond the wall leaves no trace on this side."""
     before = rows_of(both.path, MINE)
 
-    fill(both.theirs, SECRETS | {"project": "elsewhere"}, "more")
+    fill(both.theirs, SECRETS | {"project": "elsewhere"}, "more", both.path.parent)
+    both.theirs.index([both.shared.folder, both.own.folder])
+    both.theirs.unindex(both.shared.file)
     both.theirs.forget(both.shared.id, hard=True)
     both.theirs.purge()
     both.theirs.reembed(HashingEmbedder("another", 32), prune=True)
 
     assert rows_of(both.path, MINE) == before
     assert both.mine.get(both.shared.id).id == both.shared.id
+    assert [hit.path for hit in both.mine.search_documents("harbour", project="both")] == [both.shared.file]
     assert both.mine.check().problems == ()
+
+
+def test_one_path_is_two_files_in_two_namespaces(both: Both) -> None:
+    for memory, word, other in ((both.mine, "file", SECRETS["file"]), (both.theirs, SECRETS["file"], "file")):
+        (hit,) = memory.search_documents(word, mode="keyword", project="both")
+        assert hit.path == both.shared.file
+        assert word in hit.memory.content
+        assert not memory.search_documents(other, mode="keyword", project="both")
+
+
+# A chunk is no memory
+
+
+def by_id(id: str, both: Both) -> list[tuple[str, Probe]]:
+    """Every call that takes the id of a memory, with this id in its place."""
+    names = replace(both.own, id=id, other=id, forgotten=id, superseded=id)
+    return [
+        (name, replace(probe, arguments=lambda n, own, probe=probe: probe.arguments(names, own)))
+        for name, probes in CALLS.items()
+        for probe in probes
+        if probe.outcome is NotFound and id in repr(probe.arguments(names, both.shared))
+    ]
+
+
+@pytest.mark.parametrize("what", ["chunk", "document"])
+def test_no_call_takes_the_id_of_a_chunk_or_a_file_for_that_of_a_memory(both: Both, what: str) -> None:
+    before, id = rows_of(both.path, MINE), getattr(both.own, what)
+    tried = by_id(id, both)
+    for name, probe in tried:
+        args, kwargs = probe.arguments(both.own, both.shared)
+
+        assert isinstance(answered(both.mine, name, args, kwargs), NotFound), (name, args, kwargs)
+
+    assert len({name for name, _ in tried}) >= 19
+    assert rows_of(both.path, MINE) == before
+
+
+def test_chunks_are_in_no_list_no_timeline_no_facet_and_near_nothing(both: Both) -> None:
+    chunk, mine = both.own.chunk, both.mine
+    content = mine.search_documents(both.own.file_word)[0].memory.content
+    said = mine.add(content)
+
+    assert said.id != chunk  # the same text as a memory is another thing
+    assert said.near is None
+    assert chunk not in {one.id for deleted in (False, True) for one in mine.list(limit=ALL, deleted=deleted)}
+    assert chunk not in {one.id for one in mine.timeline(limit=ALL)}
+    assert chunk not in {one.memory.id for one in mine.related(said.id, ALL)}
+    assert chunk not in {one.id for group in mine.duplicates() for one in group}
+    assert chunk not in {hit.memory.id for hit in mine.search(content, limit=ALL, noise_floor=False)}
+    assert "document" not in mine.facets()["kind"]
+    assert mine.suggest("habour") == "harbour"  # from the memory that was just added
+
+
+def test_words_of_files_are_offered_only_where_files_are_asked(both: Both) -> None:
+    assert both.mine.suggest("habour") is None
+    assert both.mine.search("habour").suggestion is None
+    assert both.mine.search_documents("habour", mode="keyword").suggestion == "harbour"
+
+
+@pytest.mark.xfail(strict=True, reason="inputs.name takes control characters: the namespace beside can be opened")
+@pytest.mark.parametrize("name", [beside(MINE), beside(THEIRS), "a\x1fb"])
+def test_the_namespace_of_the_chunks_cannot_be_named(both: Both, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        recollect.open(both.path, namespace=name, embedder="none").close()
+
+
+@pytest.mark.xfail(strict=True, reason="a chunk is shown with the name of the namespace beside, not the one asked")
+def test_a_place_in_a_file_is_of_the_namespace_that_was_asked(both: Both) -> None:
+    assert both.mine.search_documents("harbour")[0].memory.namespace == MINE
 
 
 def test_a_part_of_an_id_is_unique_when_no_other_memory_of_the_namespace_has_it(path: Path) -> None:
@@ -612,6 +776,13 @@ def answers(memory: Recollect, words: Sequence[str]) -> dict[str, object]:
         told[f"suggest {word}"] = memory.suggest(typo(word))
     for id in ids:
         told[f"related {id}"] = sorted(one.memory.id for one in memory.related(id, ALL))
+    for word in words:
+        for mode in ("keyword", "semantic"):
+            places = memory.search_documents(word, mode=mode, limit=ALL, noise_floor=False)
+            told[f"files {mode} {word}"] = (sorted(Path(hit.path).name for hit in places), places.suggestion)
+        mixed = memory.search(word, limit=ALL, noise_floor=False, include_documents=True, facets=FACETS, project="p")
+        told[f"both {word}"] = (sorted(hit.memory.content for hit in mixed), mixed.hidden, mixed.facets)
+    told["documents"] = [(Path(one.path).name, one.chunks) for one in memory.documents()]
     stats = replace(memory.stats(), size_bytes=0, path="")
     told |= {
         "facets": memory.facets(),
@@ -621,8 +792,12 @@ def answers(memory: Recollect, words: Sequence[str]) -> dict[str, object]:
     return told
 
 
-def write(memory: Recollect, contents: Sequence[str]) -> list[object]:
-    """Some memories with ids of their own, the last of them replaced; what `add` says of almost equal ones."""
+def write(memory: Recollect, contents: Sequence[str], folder: Path) -> list[object]:
+    """Memories with ids of their own, the last one replaced, and files; gives what `add` says of almost equal ones."""
+    folder.mkdir(exist_ok=True)
+    for number, text in enumerate(contents):
+        (folder / f"{number}.txt").write_text(text, "utf-8")
+    memory.index(folder, project="p")
     added = [
         memory.add(text, id=f"memory-{number}", project="p" if number % 2 else None, tags=text.split())
         for number, text in enumerate(contents)
@@ -639,12 +814,13 @@ def test_a_namespace_answers_as_if_it_were_alone(
 ) -> None:
     folder = tmp_path_factory.mktemp("beside")
     words = [*{word for text in mine + theirs for word in text.split()}, word]
-    beside, other = open_both(folder / "both.db")
-    with beside, other, recollect.open(folder / "alone.db", namespace=MINE, embedder=HashingEmbedder()) as alone:
-        write(other, theirs)
-        assert write(beside, mine) == write(alone, mine)
+    shared, other = open_both(folder / "both.db")
+    with shared, other, recollect.open(folder / "alone.db", namespace=MINE, embedder=HashingEmbedder()) as alone:
+        write(other, theirs, folder / "theirs")
+        assert write(shared, mine, folder / "mine") == write(alone, mine, folder / "mine")
+        other.index(folder / "mine", project="p")
         other.add_many(f"{text} once more {number}" for number, text in enumerate(theirs))
 
-        assert answers(beside, words) == answers(alone, words)
-        assert beside.check().problems == ()
+        assert answers(shared, words) == answers(alone, words)
+        assert shared.check().problems == ()
     shutil.rmtree(folder)
