@@ -75,7 +75,7 @@ def test_a_fence_over_the_budget_falls_into_lines_each_in_one_chunk(size: int, b
     chunks = read(text, budget).chunks
 
     assert_sound(text, chunks, budget, words)
-    assert set(times_covered(chunks)[number] for number, line in enumerate(lines, 1) if line.strip()) == {1}
+    assert {times_covered(chunks)[number] for number, line in enumerate(lines, 1) if line.strip()} == {1}
     assert all(chunk.text == "\n".join(lines[chunk.start_line - 1 : chunk.end_line]) for chunk in chunks)
 
 
