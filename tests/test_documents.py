@@ -17,6 +17,7 @@ from living import ids, rows
 from recollect import InvalidInput, Recollect, StoreError
 from recollect.documents import Document, DocumentHit
 from recollect.embed.local import LocalEmbedder
+from recollect.profiles import PROFILES
 from recollect.records import FACETS, Results
 from statements import watched
 
@@ -818,6 +819,22 @@ class TestAmongMemories:
 
         assert (Path(hit.path).name, hit.start_line, hit.end_line) == ("a.md", 4, 4)
         assert bool(hit.memory.content) == (detail != "index")
+
+    @pytest.mark.parametrize("profile", sorted(PROFILES))
+    def test_every_profile_ranks_both(self, both: Recollect, profile: str) -> None:
+        found = both.search("fox", include_documents=True, profile=profile, limit=50)
+
+        assert {"a fox in a file", "a fox in a memory"} <= {hit.memory.content for hit in found}
+        assert names(both.search_documents("fox", profile=profile))[0] == "a.md"
+
+    def test_a_lens_can_prefer_files(self, both: Recollect) -> None:
+        both.set_lens("files", boosts={"kind": {"document": 5.0}})
+
+        assert isinstance(both.search("fox in a memory", include_documents=True, lens="files")[0], DocumentHit)
+        assert not isinstance(both.search("fox in a memory", include_documents=True)[0], DocumentHit)
+
+    def test_a_word_of_a_file_is_offered_where_files_are_searched(self, both: Recollect) -> None:
+        assert both.search_documents("wolff", mode="keyword").suggestion == "wolf"
 
     def test_one_place_of_a_file_at_most(self, hashed: Recollect, folder: Path) -> None:
         write(folder, a=pages("wolf", "wolf", "wolf"))
