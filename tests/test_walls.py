@@ -703,14 +703,12 @@ def test_words_of_files_are_offered_only_where_files_are_asked(both: Both) -> No
     assert both.mine.search_documents("habour", mode="keyword").suggestion == "harbour"
 
 
-@pytest.mark.xfail(strict=True, reason="inputs.name takes control characters: the namespace beside can be opened")
 @pytest.mark.parametrize("name", [beside(MINE), beside(THEIRS), "a\x1fb"])
 def test_the_namespace_of_the_chunks_cannot_be_named(both: Both, name: str) -> None:
     with pytest.raises(InvalidInput):
         recollect.open(both.path, namespace=name, embedder="none").close()
 
 
-@pytest.mark.xfail(strict=True, reason="a chunk is shown with the name of the namespace beside, not the one asked")
 def test_a_place_in_a_file_is_of_the_namespace_that_was_asked(both: Both) -> None:
     assert both.mine.search_documents("harbour")[0].memory.namespace == MINE
 

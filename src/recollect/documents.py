@@ -47,6 +47,8 @@ class Known:
     size: int
     modified_at: int
     hash: bytes
+    project: str | None
+    redacted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class FileDraft:
     size: int
     modified_at: int
     hash: bytes
+    redacted: bool
     chunks: tuple[ChunkDraft, ...]
     links: tuple[tuple[int, str, str], ...] = ()  # line, target, text
 

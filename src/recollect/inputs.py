@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from recollect.errors import InvalidInput
@@ -64,6 +65,23 @@ def required_name(value: object, what: str) -> str:
     if text is None:
         raise InvalidInput(f"{what} is needed")
     return text
+
+
+def namespace(value: object) -> str:
+    text = required_name(value, "namespace")
+    if any(character < " " for character in text):  # one of them marks the namespaces of files
+        raise InvalidInput("a namespace has no control characters")
+    return text
+
+
+def paths(value: object, what: str) -> list[str]:
+    """One path, or several."""
+    given = [value] if isinstance(value, str | Path) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str | Path) for one in given):
+        raise InvalidInput(f"{what} takes a path or a list of paths, not {_type(value)}")
+    if not given or not all(str(one).strip() for one in given):
+        raise InvalidInput(f"{what} needs a file or a folder")
+    return [str(one) for one in given]
 
 
 def text_or_none(value: object, what: str) -> str | None:
@@ -336,6 +354,11 @@ def allowances(value: object, what: str) -> tuple[str, ...]:
     if given:
         redact("", given)  # tries the patterns
     return given
+
+
+def patterns(value: object, what: str) -> tuple[str, ...]:
+    """Globs that choose files."""
+    return tuple(required_name(one, what) for one in _several(value, what))
 
 
 def embedder_name(value: str) -> tuple[str, str]:

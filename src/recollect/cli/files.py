@@ -20,12 +20,11 @@ from recollect.errors import InvalidInput
 from recollect.present.documents import (
     document_hit_text,
     document_line,
-    document_results_json,
     near,
     report_line,
     report_lines,
 )
-from recollect.present.render import printable, record_json
+from recollect.present.render import printable, record_json, results_json
 
 REDRAWN = 0.1  # seconds between two states of the progress line
 
@@ -179,7 +178,7 @@ def docs_command(session: Session, /, query: str | None, listing: bool, as_json:
     with session.open() as memory:
         results = memory.search_documents(query, **options)
     if as_json:
-        print_json(document_results_json(results))
+        print_json(results_json(results, explain=False))
         return
     for place, hit in enumerate(results, 1):
         click.echo(document_hit_text(place, hit, style(), whole=bool(options.get("neighbours"))))

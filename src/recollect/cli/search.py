@@ -8,6 +8,8 @@ import click
 
 from recollect.cli.app import Session
 from recollect.cli.options import detail_option, filters, given, json_option, print_json, style, switch
+from recollect.documents import DocumentHit
+from recollect.present.documents import document_hit_text
 from recollect.present.render import hit_text, printable, results_json
 from recollect.profiles import PROFILES
 from recollect.records import FACETS, FUSIONS, GRAMMARS, RECORDING, Results
@@ -50,6 +52,7 @@ REASONS: Mapping[str, str] = {
 @click.option("--min-score", type=float, help="Nothing that scores less (0..1).")
 @filters
 @switch("--include-superseded", sets=True, help="Show what was superseded, too, further down.")
+@switch("--documents", "include_documents", sets=True, help="Show places in indexed files, too, in one ranking.")
 @switch("--no-facts", "include_facts", sets=False, help="Show no facts.")
 @click.option("--facets", multiple=True, metavar="FIELD", help=f"Count by: {', '.join(FACETS)}; or all.")
 @click.option("--record", help=f"What to write down of this search: {', '.join(RECORDING)}.")
@@ -90,7 +93,10 @@ def search_command(
         print_json(results_json(results, explain=explain))
         return
     for place, hit in enumerate(results, 1):
-        click.echo(hit_text(place, hit, style(), explain=explain, detail=detail or "snippet"))
+        if isinstance(hit, DocumentHit):
+            click.echo(document_hit_text(place, hit, style(), whole=detail == "full"))
+        else:
+            click.echo(hit_text(place, hit, style(), explain=explain, detail=detail or "snippet"))
     for line in _table(results.facets):
         click.echo(line)
     for note in _notes(results):

@@ -11,7 +11,6 @@ from recollect import inputs
 from recollect.documents import Document, DocumentHit, DocumentLink, IndexReport
 from recollect.engine.core import Moment
 from recollect.engine.reading import Reading
-from recollect.errors import InvalidInput
 from recollect.ingest.parts import counter
 from recollect.present.places import widened
 from recollect.records import Hit, Results
@@ -42,17 +41,16 @@ class Filing(Reading):
         from recollect.ingest.sync import Sync
         from recollect.ingest.walk import walk
 
-        chosen = [paths] if isinstance(paths, str | Path) else list(paths)
-        if not chosen:
-            raise InvalidInput("index needs a file or a folder")
+        chosen, allowed = inputs.paths(paths, "index"), inputs.allowances(allow, "allow")
         sync = Sync(
             self._store.documents,
             self._file_vectorizer,
             counter(self._vectorizer.embedder),
             project=inputs.name(project, "project"),
-            allow=tuple(allow) if inputs.flag(redact, "redact") else None,
+            allow=(*self._redaction.allow, *allowed) if inputs.flag(redact, "redact") else None,
         )
-        return sync.run(walk(chosen, include=include, exclude=exclude), progress)
+        wanted, unwanted = inputs.patterns(include, "include"), inputs.patterns(exclude, "exclude")
+        return sync.run(walk(chosen, include=wanted, exclude=unwanted), progress)
 
     def documents(self, *, project: str | None = None, limit: int = 1000) -> list[Document]:
         """The files that are indexed, by path."""
@@ -75,6 +73,7 @@ class Filing(Reading):
 
     def unindex(self, path: str | Path) -> int:
         """Take a file, or all files of a folder, out of the index; gives how many."""
+        inputs.paths(path, "unindex")
         wholes = {Path(path).absolute(), Path(_real(path))}  # of a link, where it leads
         known = self._store.documents.known()
         keys = [each.key for name, each in known.items() if wholes & {Path(name), *Path(name).parents}]
@@ -125,13 +124,14 @@ class Filing(Reading):
                 known[-1] = (known[-1][0], last)
             else:
                 known.append((first, last))
-        shown = []
+        shown, wanted = [], []
         for hit in places:
             here = next((each for each in stretches[hit.document] if each[0] <= hit.ordinal <= each[1]), None)
             if here is not None:
                 stretches[hit.document].remove(here)
-                shown.append(widened(hit, self._store.documents.around(hit.document, *here)))
-        return tuple(shown)
+                shown.append(hit)
+                wanted.append((hit.document, *here))
+        return tuple(map(widened, shown, self._store.documents.stretches(wanted)))
 
 
 def _real(path: str | Path) -> str:

@@ -65,7 +65,7 @@ def open_memory(
         path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
     store = SqliteStore(
         path,
-        namespace=inputs.required_name(namespace, "namespace"),
+        namespace=inputs.namespace(namespace),
         read_only=read_only,
         busy_timeout=busy_timeout,
         synchronous=synchronous,

@@ -185,7 +185,7 @@ class Reading(Core):
         )
 
     def _ranked(
-        self, asked: _Asked, profile: Profile, detail: str, include_facts: bool
+        self, asked: _Asked, profile: Profile, detail: str, include_facts: bool, *, again: bool = False
     ) -> tuple[Found, Candidates, PageOfHits, float]:
         """
         What the legs find, ranked and cut, and when they had found it; where thresholds took too much of it away, once
@@ -195,6 +195,8 @@ class Reading(Core):
         legs_done = time.perf_counter()
         settled = options.for_legs(profile, asked.mode, degraded=found.model is None)
         gathered = gather(stores, found, settled, asked.now, asked.filter.as_of)
+        if asked.documents and gathered.gone and not again:  # a file was replaced in the meantime: it is there anew
+            return self._ranked(asked, profile, detail, include_facts, again=True)
         ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts)
         places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
         shown = one_a_document(ranked, places) if asked.grouped else ranked

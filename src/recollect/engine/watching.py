@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recollect import inputs
 from recollect.documents import IndexReport
 from recollect.engine.filing import Filing
 from recollect.errors import InvalidInput, StoreBusy
@@ -50,9 +51,7 @@ class Watching(Filing):
         from recollect.ingest.changes import Changes
         from recollect.ingest.walk import walk
 
-        chosen = [paths] if isinstance(paths, str | Path) else list(paths)
-        if not chosen:
-            raise InvalidInput("watch needs a file or a folder")
+        chosen = inputs.paths(paths, "watch")
         walk(chosen, include=include, exclude=exclude)  # raises where there is nothing
         ended = stop or threading.Event()
         changes = Changes(chosen, self._own_files(), ended)

@@ -25,17 +25,26 @@ def longest(embedder: Embedder | None) -> int:
     return int(getattr(embedder, "max_tokens", UNTOLD_TOKENS))
 
 
+def fitted(text: str, tokens: int, count: Count) -> str:
+    """The beginning of a text, of so many tokens at most."""
+    while (many := count(text)) > tokens:
+        text = text[: min(len(text) - 1, len(text) * tokens // many)]
+    return text
+
+
 def parts_of(text: Unembedded, embedder: Embedder) -> list[Part]:
     """The parts of a text that one vector cannot stand for; none where it can."""
     most, count = longest(embedder), counter(embedder)
     if len(text.text) <= most or count(text.text) <= most:  # a token has a character at least
         return []
+    title = text.title and fitted(text.title, ROOM, count)
     starts = [0, *(ending.end() for ending in _LINE_END.finditer(text.content)), len(text.content) + 1]
     parts: list[Part] = []
     for chunk in read_markdown(text.content, most - ROOM, count).chunks:
         first, last = starts[chunk.start_line - 1], min(starts[chunk.end_line], len(text.content))
         # Of a line that is over the budget by itself, a chunk is a stretch.
-        after = max(first, parts[-1].last) if parts and parts[-1].last < last else first
+        after = max(first, parts[-1].first + 1) if parts else first  # which may repeat a sentence of the one before
         place = text.content.find(chunk.text, after, last)
-        parts.append(Part(text, first, last) if place < 0 else Part(text, place, place + len(chunk.text)))
+        span = (first, last) if place < 0 else (place, place + len(chunk.text))
+        parts.append(Part(text, *span, title))
     return parts if len(parts) > 1 else []

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,11 @@ from recollect.documents import ChunkDraft, FileDraft, IndexReport, Known
 from recollect.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
 from recollect.ingest.chunk import Count
 from recollect.ingest.markdown import Parsed
+from recollect.ingest.parts import ROOM, fitted
 from recollect.ingest.readers import Unreadable, load, makes_text, parse, source_text
 from recollect.ingest.vectorize import BATCH, Vectorizer
 from recollect.ingest.walk import LARGEST, Found, Skipped, Walk, is_there
+from recollect.inputs import MAX_NAME, MAX_TAGS
 from recollect.records import SECTORS
 from recollect.redact import redact
 from recollect.store.base import Documents
@@ -39,7 +40,6 @@ HEADING = 300  # characters of what stands above a chunk
 HELD = 4 * BATCH  # chunks, new or not, of files that wait to be stored
 PLACES = 1000  # of secrets, in a report
 TICK = 2_000_000_000  # nanoseconds; within the time of one tick, a file system may give two writes the same time
-ALL = 1_000_000_000
 
 Texts = tuple[str | None, str]
 Vector = NDArray[np.float32]
@@ -140,7 +140,11 @@ class Sync:
             path = str(entry.path)
             self._seen.add(path)
             before = self._known.get(path)
-            if before and (before.size, before.modified_at) == (entry.size, entry.mtime_ns) and self._is_ours(path):
+            if (
+                before
+                and (before.size, before.modified_at) == (entry.size, entry.mtime_ns)
+                and self._is_as_asked(before)
+            ):
                 self._tally.count("unchanged")
                 self._done += 1
             else:
@@ -160,12 +164,10 @@ class Sync:
             return False
         return path in self._out_of_reach or any(str(above) in self._out_of_reach for above in Path(path).parents)
 
-    @cached_property
-    def _projects(self) -> dict[str, str | None]:
-        return {each.path: each.project for each in self._documents.page(None, ALL)}
-
-    def _is_ours(self, path: str) -> bool:
-        return self._project is None or self._projects.get(path) == self._project
+    def _is_as_asked(self, before: Known) -> bool:
+        """Whether it is in the project, and without secrets, as this run would have it."""
+        secrets_stay = self._allow is None or before.redacted
+        return secrets_stay and (self._project is None or before.project == self._project)
 
     def _tell(self, files: int) -> None:
         self._done += files
@@ -185,8 +187,8 @@ class Sync:
 
     def _take(self, entry: Found, content: bytes, before: Known) -> None:
         """A file whose size or time has changed, or that is to be in another project."""
-        if hashlib.sha256(content).digest() != before.hash or not self._is_ours(before.path):
-            self._prepare(entry, content, "changed", self._projects.get(before.path))
+        if hashlib.sha256(content).digest() != before.hash or not self._is_as_asked(before):
+            self._prepare(entry, content, "changed", before.project)
             return
         if (entry.size, _settled(entry)) != (before.size, before.modified_at):
             self._documents.touch(before.key, entry.size, _settled(entry))
@@ -202,7 +204,7 @@ class Sync:
         moved = min(same, key=lambda each: Path(each.path).name != entry.path.name)
         lost[moved.hash].remove(moved)
         # Its title, its sector and how it is read may come from its name; what stays the same is not embedded again.
-        self._prepare(entry, content, "renamed", self._projects.get(moved.path), moved)
+        self._prepare(entry, content, "renamed", moved.project, moved)
 
     def _prepare(
         self, entry: Found, content: bytes, what: str, project: str | None, moved: Known | None = None
@@ -275,7 +277,8 @@ class Sync:
         chunks = []
         for chunk in document.chunks:
             if chunk.text.strip():
-                heading = " › ".join(part for part in (document.title, *chunk.breadcrumb) if part)[:HEADING] or None
+                above = " › ".join(part for part in (document.title, *chunk.breadcrumb) if part)
+                heading = fitted(above[:HEADING], ROOM, self._count) or None
                 chunks.append(ChunkDraft(chunk.text, heading, chunk.start_line, chunk.end_line, chunk.breadcrumb))
         return FileDraft(
             path=str(entry.path),
@@ -288,6 +291,7 @@ class Sync:
             size=entry.size,
             modified_at=_settled(entry),
             hash=hashlib.sha256(content).digest(),
+            redacted=self._allow is not None,
             chunks=tuple(chunks),
             links=tuple((link.line, link.target, link.text) for link in document.links),
         )
@@ -352,5 +356,6 @@ def _sector(entry: Found, matter: Mapping[str, Any]) -> str:
 
 def _tags(matter: Mapping[str, Any]) -> tuple[str, ...]:
     given = matter.get("tags") or matter.get("keywords") or ()
-    names = given.replace(",", " ").split() if isinstance(given, str) else given
-    return tuple(dict.fromkeys(str(name).strip().lstrip("#") for name in names if str(name).strip()))[:100]
+    names = given if isinstance(given, list) else str(given or "").replace(",", " ").split()
+    tags = (str(name).strip().lstrip("#")[:MAX_NAME] for name in names if name is not None)
+    return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]

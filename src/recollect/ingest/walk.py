@@ -18,6 +18,7 @@ from recollect.ingest.ignore import Rule, Rules, lines_of
 from recollect.ingest.readers import Unreadable, load, trouble, unwanted
 
 LARGEST = 10_000_000  # bytes of a file; few that are larger were written by people
+LATEST = 2**63 - 1  # nanoseconds that a database can hold: the year 2262
 LARGEST_RULES = 100_000  # bytes of a file with rules
 
 OURS, GITS = ".recollectignore", ".gitignore"
@@ -179,7 +180,7 @@ class Walk:
                     reason = "its name is not UTF-8"
                 else:
                     self._found.add(path)
-                    yield Found(Path(path), Path(root), name, about.st_size, about.st_mtime_ns)
+                    yield Found(Path(path), Path(root), name, about.st_size, min(about.st_mtime_ns, LATEST))
                     return
         except FileNotFoundError:  # since it was seen
             return

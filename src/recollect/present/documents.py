@@ -5,12 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from recollect.documents import Document, DocumentHit, IndexReport
-from recollect.present.render import Style, hit_json, plain, printable, results_json, when
+from recollect.present.render import Style, printable, when
 from recollect.present.snippet import MARK, UNMARK
-from recollect.records import Results
 
 FEW_PLACES = 5  # of secrets of one kind, unless all are asked for
 
@@ -22,16 +20,6 @@ def near(path: str, folder: Path | None = None) -> str:
     here = os.path.realpath(folder or Path.cwd())
     inside = os.path.relpath(path, here) if path.startswith(here.rstrip(os.sep) + os.sep) else path
     return printable(inside)
-
-
-def document_results_json(results: Results) -> dict[str, Any]:
-    """An answer as any search gives it, and of each hit where it stands."""
-    return results_json(results, explain=False) | {"results": [_hit_json(hit) for hit in results]}
-
-
-def _hit_json(hit: Any) -> dict[str, Any]:
-    place = {name: plain(getattr(hit, name)) for name in ("path", "title", "breadcrumb", "start_line", "end_line")}
-    return place | hit_json(hit, explain=False) | place  # first where it stands, and its title is the file's
 
 
 def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool) -> str:

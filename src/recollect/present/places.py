@@ -58,9 +58,12 @@ def _joined(chunks: Sequence[Chunk]) -> str:
         lines = chunk.text.split("\n")
         if between > 0:
             text += "\n" * between + chunk.text
+        elif chunk.start_line == chunk.end_line:  # a part of one long line, that may begin with the end of the last
+            same = next((n for n in range(len(chunk.text), 0, -1) if text.endswith(chunk.text[:n])), 0)
+            text += chunk.text[same:] if same else f" {chunk.text}"
         elif len(lines) == chunk.end_line - chunk.start_line + 1:
             text = "\n".join([text, *lines[1 - between :]])
-        else:  # parts of one long line
-            text += " " + chunk.text
+        else:  # it begins within a long line
+            text += f" {chunk.text}"
         end = max(end, chunk.end_line)
     return text

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from recollect.documents import DocumentHit
 from recollect.present.snippet import MARK, UNMARK, preview
 from recollect.records import Fact, Hit, Memory, Results, Version
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
 
 LINE = 100  # characters of a text that is shown on one line
+PLACE = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
 
 # What could move the cursor, colour the terminal or hide text: stored text is data, also on a screen.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -106,6 +108,8 @@ def hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any]
         answer |= numbers | memory_json(hit.memory)
     else:
         answer |= index_json(hit.memory)
+    if isinstance(hit, DocumentHit):
+        answer |= {name: plain(getattr(hit, name)) for name in PLACE}  # its title is the file's
     return answer | {"trace": dict(hit.trace), "raw": dict(hit.raw)} if explain else answer
 
 

@@ -14,11 +14,15 @@ from recollect.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Everything a leg found, with its row; `too_far` counts what was not near enough to count as found."""
+    """
+    Everything a leg found, with its row; `too_far` counts what was not near enough to count as found, and `gone` what
+    went before it could be read.
+    """
 
     candidates: Sequence[Candidate]
     rows: dict[int, Row]
     too_far: int
+    gone: int
 
 
 def gather(
@@ -57,7 +61,7 @@ def gather(
                 )
             )
     too_far = sum(key not in by_word for key in found.too_far) + len(rows) - len(candidates)
-    return Candidates(candidates, {row.key: row for row in rows}, too_far)
+    return Candidates(candidates, {row.key: row for row in rows}, too_far, len(keys) - len(rows))
 
 
 def _places(found: Found, rows: Sequence[Row]) -> dict[int, int]:

@@ -55,11 +55,12 @@ class Part:
     text: Unembedded
     first: int
     last: int
+    title: str | None = None  # as much of it as leaves room for the part
 
     @property
     def embedded(self) -> str:
         """What the model gets of it: with the title, which tells what it is a part of."""
-        return Unembedded(self.text.key, self.text.title, self.text.content[self.first : self.last]).text
+        return Unembedded(self.text.key, self.title, self.text.content[self.first : self.last]).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ class Documents(Protocol):
 
     def places(self, keys: Sequence[int]) -> dict[int, Place]: ...
 
-    def around(self, document: str, first: int, last: int) -> list[Chunk]: ...
+    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]: ...
 
 
 class Store(Protocol):

@@ -24,7 +24,7 @@ from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, 
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_insert import as_json, content_hash, insert, turn_hash
 from recollect.store.sqlite_links import Links, replace_by, revive
-from recollect.store.sqlite_parts import PARTS, nearest_part
+from recollect.store.sqlite_parts import nearest_part, parts
 from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_recalls import Lenses, Recalls
@@ -375,7 +375,7 @@ class SqliteStore:
     ) -> list[Row]:
         then = as_of is not None
         sql = f"""
-            select m.rid, {stored_vector(then=then)}, {"null" if then else PARTS}, {columns(then=then)}
+            select m.rid, {stored_vector(then=then)}, {parts(then=then)}, {columns(then=then)}
             from {source(then=then)}
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
@@ -391,8 +391,8 @@ class SqliteStore:
         rows = [ranking_row(row[0], near, row[3:]) for row, near in zip(found, similarities, strict=True)]
         if vector is None:
             return rows
-        parts = (row[2] for row in found)
-        return [_by_part(row, some, vector) if some else row for row, some in zip(rows, parts, strict=True)]
+        of_long_ones = (row[2] for row in found)
+        return [_by_part(row, some, vector) if some else row for row, some in zip(rows, of_long_ones, strict=True)]
 
     # Vectors
 

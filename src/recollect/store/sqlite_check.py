@@ -9,6 +9,7 @@ import numpy as np
 
 from recollect.records import SUPERSEDES, Report, Stats
 from recollect.store.migrations import bundled
+from recollect.store.sqlite_documents import BESIDE
 from recollect.store.sqlite_match import INDEXES
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_strength import index_facts
@@ -273,9 +274,26 @@ _WRONG_VALIDITY = f"""
 """
 
 
+def _lost_chunks(connection: apsw.Connection) -> Iterator[str]:
+    """Chunks that belong to no file: nothing would ever take them out."""
+    for (rid,) in fetch(connection, _WITHOUT_FILE):
+        yield f"documents: row {rid} is a chunk of no file"
+
+
+def _drop_lost_chunks(connection: apsw.Connection) -> None:
+    connection.execute(f"delete from memories where rid in ({_WITHOUT_FILE})")
+
+
+_WITHOUT_FILE = f"""
+    select m.rid from memories m
+    where m.namespace >= '' and m.namespace like '%{BESIDE}' and not exists (select 1 from chunks c where c.rid = m.rid)
+"""
+
+
 _Look = Callable[[apsw.Connection], Iterator[str]]
 _Mend = Callable[[apsw.Connection], None]
 _DERIVED: tuple[tuple[_Look, _Mend], ...] = (
+    (_lost_chunks, _drop_lost_chunks),
     (_facts, _index_facts),
     (_validity, _set_validity),
     (_full_text, _rebuild_full_text),

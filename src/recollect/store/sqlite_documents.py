@@ -19,7 +19,7 @@ from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
 
-_BESIDE = "\x1fdocuments"  # no name of a namespace can hold this character
+BESIDE = "\x1fdocuments"  # no name of a namespace can hold this character
 
 _INSERT = """
     insert into memories(
@@ -34,7 +34,7 @@ _INSERT = """
 
 def beside(namespace: str) -> str:
     """The namespace of the chunks of a namespace's files."""
-    return namespace + _BESIDE
+    return namespace + BESIDE
 
 
 class Documents:
@@ -46,9 +46,10 @@ class Documents:
 
     def known(self) -> dict[str, Known]:
         """Every file, by its path."""
-        sql = "select did, path, root, size, modified_at, hash from documents where namespace = ?"
+        sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
         with self._pool.reading() as connection:
-            return {row[1]: Known(*row) for row in fetch(connection, sql, (self._namespace,))}
+            rows = fetch(connection, sql, (self._namespace,))
+        return {row[1]: Known(*row) for row in rows}
 
     def texts(self, path: str) -> set[tuple[str | None, str]]:
         """The chunks a file has, as heading and text: what need not be embedded again."""
@@ -93,21 +94,22 @@ class Documents:
         }
         values |= {
             name: getattr(file, name)
-            for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash")
+            for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash", "redacted")
         }
         key: int = value(
             connection,
             """
             insert into documents(
                 id, namespace, path, root, project, title, sector, tags, front_matter, size, modified_at, hash,
-                indexed_at)
+                redacted, indexed_at)
             values (
                 :id, :namespace, :path, :root, :project, :title, :sector, :tags, :front_matter, :size, :modified_at,
-                :hash, :now)
+                :hash, :redacted, :now)
             on conflict (namespace, path) do update set
                 root = excluded.root, project = excluded.project, title = excluded.title, sector = excluded.sector,
                 tags = excluded.tags, front_matter = excluded.front_matter, size = excluded.size,
-                modified_at = excluded.modified_at, hash = excluded.hash, indexed_at = excluded.indexed_at
+                modified_at = excluded.modified_at, hash = excluded.hash, redacted = excluded.redacted,
+                indexed_at = excluded.indexed_at
             returning did
             """,
             values,
@@ -156,15 +158,29 @@ class Documents:
                 """,
                 (rid, key, ordinal, chunk.start_line, chunk.end_line, json.dumps(chunk.breadcrumb, ensure_ascii=False)),
             )
-        connection.execute(
-            """
-            update memories set project = :project, source = :path, tags = :tags, sector = :sector
-            where rid in (select rid from chunks where did = :key)
-              and (project is not :project or source is not :path or tags <> :tags or sector <> :sector)
-            """,
-            {"project": file.project, "path": file.path, "tags": _tags(file), "sector": file.sector, "key": key},
-        )
+        self._relabel(connection, key, file)
         return added
+
+    def _relabel(self, connection: apsw.Connection, key: int, file: FileDraft) -> None:
+        """Chunks that stay are of the project, path, tags and sector that their file has now."""
+        values = {"project": file.project, "path": file.path, "tags": _tags(file), "sector": file.sector, "key": key}
+        other = fetch(
+            connection,
+            """
+            select m.rid, m.title, m.content
+            from chunks c join memories m on m.rid = c.rid
+            where c.did = :key
+              and (m.project is not :project or m.source is not :path or m.tags <> :tags or m.sector <> :sector)
+            """,
+            values,
+        )
+        connection.executemany(
+            """
+            update memories set project = :project, source = :path, tags = :tags, sector = :sector, segments = :segments
+            where rid = :rid
+            """,
+            [values | {"rid": rid, "segments": segments(title, text, *file.tags)} for rid, title, text in other],
+        )
 
     def _insert(
         self, connection: apsw.Connection, key: int, ordinal: int, file: FileDraft, chunk: ChunkDraft, now: int
@@ -248,18 +264,21 @@ class Documents:
             for rid, id, path, title, breadcrumb, start, end, ordinal in rows
         }
 
-    def around(self, document: str, first: int, last: int) -> list[Chunk]:
-        """The chunks of a file from one to another, in order."""
+    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]:
+        """The chunks of files, each from one to another, in order."""
         sql = """
-            select m.content, c.start_line, c.end_line, c.ordinal
-            from documents d
-            join chunks c on c.did = d.did
+            select w.key, m.content, c.start_line, c.end_line, c.ordinal
+            from json_each(:wanted) w
+            join documents d on d.namespace = :namespace and d.id = w.value ->> 0
+            join chunks c on c.did = d.did and c.ordinal between w.value ->> 1 and w.value ->> 2
             join memories m on m.rid = c.rid
-            where d.namespace = ? and d.id = ? and c.ordinal between ? and ?
-            order by c.ordinal
+            order by w.key, c.ordinal
         """
+        found: list[list[Chunk]] = [[] for _ in wanted]
         with self._pool.reading() as connection:
-            return [Chunk(*row) for row in fetch(connection, sql, (self._namespace, document, first, last))]
+            for place, *chunk in fetch(connection, sql, {"namespace": self._namespace, "wanted": json.dumps(wanted)}):
+                found[place].append(Chunk(*chunk))
+        return found
 
     def get(self, path: str) -> Document:
         sql = f"select {_COLUMNS} from documents d where d.namespace = ? and d.path = ?"

@@ -10,14 +10,18 @@ from recollect.store.base import Part
 from recollect.store.sqlite_pool import fetch
 from recollect.store.vectors import VectorScan
 
-# Of a memory `m`, for `nearest_part`; null where it has none, as most.
-PARTS = """(
+_PARTS = """(
     select group_concat(p.first || ':' || p.last || ':' || hex(p.vector), ' ')
     from part_vectors p
     where p.rid = m.rid and p.model = (select model from models where name = :model))"""
 
 Keys = NDArray[np.int64]
 Scores = NDArray[np.float32]
+
+
+def parts(*, then: bool) -> str:
+    """The parts of a memory `m`, for `nearest_part`; null where it has none, as most, or said something else then."""
+    return f"case when not m.reworded then {_PARTS} end" if then else _PARTS
 
 
 def put(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: NDArray[np.float16]) -> None:

@@ -27,7 +27,6 @@ METRIC = "cosine"
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
-SURELY_LONG = 2048  # characters of a text that no model should read as one
 NARROW_KEPT = 200  # filters remembered to be narrow
 SUPERSEDED_FIRST_LOOK = 2  # the same where only superseded ones are left out, of which there are few
 
@@ -56,14 +55,13 @@ class Vectors:
             return [Unembedded(*row) for row in fetch(connection, sql, (after, self._namespace, limit))]
 
     def without_vector(self, model: Model, after: int, limit: int) -> list[Unembedded]:
-        # Long texts from before there were parts have none yet.
-        has = "rid = m.rid and model = (select model from models where name = :model)"
-        sql = f"""
+        sql = """
             select m.rid, m.title, m.content
             from memories m
             where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null
-              and (not exists (select 1 from vectors where {has}) or (
-                length(m.content) > {SURELY_LONG} and not exists (select 1 from part_vectors where {has})))
+              and (m.rid in (select rid from uncut) or not exists (
+                select 1 from vectors v
+                where v.rid = m.rid and v.model = (select model from models where name = :model)))
             order by m.rid
             limit :limit
         """

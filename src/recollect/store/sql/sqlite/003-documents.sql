@@ -16,6 +16,7 @@ create table documents (
   size integer not null,
   modified_at integer not null,  -- nanoseconds, as the file system has it
   hash blob not null,
+  redacted integer not null,  -- whether secrets were taken out of it
   indexed_at integer not null,
   unique (namespace, path)
 ) strict;
@@ -52,8 +53,18 @@ create table part_vectors (
 ) strict;
 create index part_vectors_by_memory on part_vectors(rid, model);
 
+-- Texts from before there were parts, and perhaps too long for one vector: the next `reembed` makes theirs anew.
+create table uncut (
+  rid integer primary key references memories(rid) on delete cascade
+) strict;
+insert into uncut(rid) select rid from memories where length(content) > 512 and rid in (select rid from vectors);
+
 create trigger vectors_parts_update after update on vectors begin
   delete from part_vectors where rid = old.rid and model = old.model;
+  delete from uncut where rid = new.rid;
+end;
+create trigger vectors_parts_insert after insert on vectors begin
+  delete from uncut where rid = new.rid;
 end;
 create trigger vectors_parts_delete after delete on vectors begin
   delete from part_vectors where rid = old.rid and model = old.model;
