@@ -8,6 +8,7 @@ from recollect import inputs
 from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
+from recollect.engine.carrying import Carrying
 from recollect.engine.conversing import Conversing
 from recollect.engine.living import Living
 from recollect.engine.watching import Watching
@@ -19,7 +20,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Watching, Living, Conversing):
+class Recollect(Writing, Watching, Living, Conversing, Carrying):
     """
     A memory: text in, found again by word and by meaning.
 

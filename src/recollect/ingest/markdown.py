@@ -70,6 +70,13 @@ def read_markdown(text: str, budget: int, count: Count) -> Parsed:
     return Parsed(_title(front_matter, headings), front_matter, tuple(links), tuple(with_breadcrumbs(chunks, headings)))
 
 
+def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """What the front matter of a text says, and the text behind it."""
+    lines = Lines(text)
+    fields, body = _front_matter(lines)
+    return fields, lines.text[lines.starts[body] :]
+
+
 @cache
 def _parser() -> MarkdownIt:
     """CommonMark with tables, blocks only: words inside of a paragraph do not matter for where it begins."""

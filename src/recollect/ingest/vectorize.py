@@ -75,6 +75,19 @@ class Vectorizer:
         """Have the next write look for texts that wait, as a restored one may."""
         self._backlog, self._after = True, 0
 
+    def catch_up(self, progress: Progress | None = None) -> int:
+        """A vector for every text that waits for one; where the model fails, the rest goes on waiting."""
+        done = after = 0
+        try:
+            while texts := self._store.pending(after, BATCH):
+                self._give(texts)
+                after, done = texts[-1].key, done + len(texts)
+                if progress:
+                    progress(done)
+        except (EmbedderError, StoreError):
+            self.expect_backlog()
+        return done
+
     def give_all(self, progress: Progress | None = None) -> int:
         """
         A vector of this model for every live text that has none. What is done stays done if this is stopped.

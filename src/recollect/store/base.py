@@ -1,6 +1,6 @@
 """The seam to databases: the verbs every backend speaks. One store serves one namespace and sees nothing else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from recollect.records import (
     Term,
     Version,
 )
+from recollect.store.carried import Line, Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,13 @@ class Documents(Protocol):
     def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]: ...
 
 
+class Loader(Protocol):
+    """One import, in batches."""
+
+    def put(self, lines: Sequence[Line]) -> Taken:
+        """Write records; what is there already stays as it is."""
+
+
 class Store(Protocol):
     """Each verb is one transaction: done whole, or not at all."""
 
@@ -334,6 +342,14 @@ class Store(Protocol):
         """Store vectors for texts that still say what was embedded: those of the texts, then those of the parts."""
 
     def drop_other_vectors(self, model: Model) -> int: ...
+
+    def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+        """Every record of this namespace as of one moment, after one that tells what follows; see `carried`."""
+
+    def loader(self) -> Loader: ...
+
+    def backup(self, path: str, *, overwrite: bool) -> None:
+        """Copy the whole database, as of one moment, and check the copy."""
 
     def stats(self, model: str | None) -> Stats: ...
 

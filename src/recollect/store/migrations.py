@@ -31,7 +31,7 @@ def migrate(database: Database, migrations: Migrations) -> None:
     """Apply what is pending; refuse a database whose history is not the beginning of ours."""
     before = database.applied()
     copied = not before
-    for name in _pending(before, migrations):
+    for name in pending(before, migrations):
         with database.transaction():
             # Asked again under the lock: another process may have migrated while we waited for it.
             if name in database.applied():
@@ -46,7 +46,8 @@ def digest(sql: str) -> str:
     return hashlib.sha256(sql.encode()).hexdigest()
 
 
-def _pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
+def pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
+    """What is still to be applied; an error where the history of the database is not the beginning of ours."""
     newer = sorted(set(applied) - set(migrations))
     if newer:
         raise StoreError(

@@ -1,7 +1,7 @@
 """Memories in one SQLite file."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -18,12 +18,15 @@ from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, S
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
 from recollect.store.base import Kept, Model, Nearest, Part, Scope, Taken, Unembedded, Words
 from recollect.store.migrations import Migrations, bundled, migrate
+from recollect.store.sqlite_backup import ASIDE, back_up
 from recollect.store.sqlite_documents import Documents, beside
+from recollect.store.sqlite_dump import dump
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_insert import as_json, content_hash, insert, turn_hash
 from recollect.store.sqlite_links import Links, replace_by, revive
+from recollect.store.sqlite_load import Loader
 from recollect.store.sqlite_parts import nearest_part, parts
 from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
@@ -242,7 +245,7 @@ class SqliteStore:
             )
             erase(connection, [rid for (rid,) in forgotten])
             drop_deleted_words(connection)
-        wipe(self._pool, self._migrations)
+        wipe(self._pool, [*self._migrations, ASIDE])
         return len(forgotten)
 
     # Reading
@@ -427,6 +430,15 @@ class SqliteStore:
         return self._vectors.drop_others(model)
 
     # Looking after it
+
+    def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+        return dump(self._pool, self.namespace, vectors=vectors, types=types)
+
+    def loader(self) -> Loader:
+        return Loader(self._pool, self.namespace)
+
+    def backup(self, path: str, *, overwrite: bool) -> None:
+        back_up(self._pool, path, overwrite=overwrite)
 
     def stats(self, model: str | None) -> Stats:
         return sqlite_check.stats(self._pool, self.namespace, model)

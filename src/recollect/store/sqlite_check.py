@@ -26,7 +26,7 @@ def check(pool: Pool, namespace: str, *, repair: bool) -> Report:
     repaired: list[str] = []
     skipped: list[str] = []
     with pool.snapshot() as connection:
-        problems += _file(connection)
+        problems += file_problems(connection)
     for look, mend in _DERIVED:
         if look is _full_text and pool.read_only:
             skipped.append("full text: looking at it takes the right to write")
@@ -105,7 +105,8 @@ def _size(path: str) -> int:
     return sum(file.stat().st_size for suffix in ("", "-wal") if (file := Path(path + suffix)).exists())
 
 
-def _file(connection: apsw.Connection) -> Iterator[str]:
+def file_problems(connection: apsw.Connection) -> Iterator[str]:
+    """What is wrong with the tables themselves."""
     for (line,) in fetch(connection, "pragma integrity_check(20)"):
         # An index that has lost step with its view is found and mended below.
         if line != "ok" and not any(index in line for index in INDEXES):

@@ -119,7 +119,7 @@ def replace_by(
             f"memory {before.short_id} is superseded already, by {successor[0][-8:]}; supersede that one, "
             f"or undo it first: `recollect supersede --undo {before.short_id}`"
         )
-    if value(connection, _LEADS_TO, {"from": new_key, "to": old_key}):
+    if leads_to(connection, new_key, old_key):
         raise InvalidInput(
             f"memory {before.short_id} has itself replaced {after.short_id}: it cannot be replaced by it"
         )
@@ -127,6 +127,11 @@ def replace_by(
     earliest = None if undone is None else from_micros(undone)
     since = to_micros(_since(before, after, at, now, earliest))
     connection.execute(_RELATE, (new_key, old_key, SUPERSEDES, 1.0, said_by, since))
+
+
+def leads_to(connection: apsw.Connection, key: int, other: int) -> bool:
+    """Whether a memory was, by way of whatever replaced it, replaced by another one, or is that one."""
+    return bool(value(connection, _LEADS_TO, {"from": key, "to": other}))
 
 
 def revive(connection: apsw.Connection, rid: int, now: int) -> bool:

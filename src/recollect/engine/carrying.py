@@ -1,0 +1,273 @@
+"""Memories carried elsewhere and back: exports, imports, backups."""
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from recollect import inputs
+from recollect.documents import ImportReport
+from recollect.engine.core import Core
+from recollect.errors import InvalidInput
+from recollect.ingest.vectorize import Vectorizer
+from recollect.store.carried import Line
+
+EXPORTS = ("jsonl", "markdown")
+OWN, MARKDOWN, MEM0 = "recollect", "markdown", "mem0"  # besides the formats of conversations
+BATCH, BATCH_BYTES = 500, 4_000_000  # records, and characters of their texts, that are written together
+
+Progress = Callable[[int], None]
+
+
+class Carrying(Core):
+    """Everything about taking memories out and in, as files."""
+
+    if TYPE_CHECKING:  # a part of its own, which `Recollect` has too
+
+        def import_conversations(
+            self,
+            path: str | Path,
+            *,
+            format: str | None = None,
+            project: str | None = None,
+            tools: bool = False,
+            redact: bool = True,
+            allow: Sequence[str] = (),
+            progress: Progress | None = None,
+        ) -> ImportReport: ...
+
+    def export(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        format: str = "jsonl",
+        vectors: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """
+        Write all of this namespace to a file, as of one moment; gives how many records that are.
+
+        "jsonl" is lossless: imported into an empty database and exported again it gives the same bytes. `vectors` adds
+        what can be made again from the texts. "markdown" makes a folder with a file for each live memory, to be read.
+        `path` may be a file that is open for bytes, too. A file of that name is replaced only if it is an export.
+        """
+        wanted = inputs.choice(format, EXPORTS, "format")
+        if inputs.flag(vectors, "vectors") and wanted == "markdown":
+            raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
+        self._recorder.settle()
+        if wanted == "markdown":
+            return self._export_folder(_file(path), progress)
+        from recollect.ingest import exported
+
+        if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
+            return exported.write(self._store.dump(vectors=vectors), path, progress)
+        with _replacing(_file(path)) as file:
+            return exported.write(self._store.dump(vectors=vectors), file, progress)
+
+    def _export_folder(self, folder: Path, progress: Progress | None) -> int:
+        from recollect.ingest.markdown_folder import write_folder
+
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InvalidInput(f"{folder} is there and not an empty folder; name a new one")
+        relations = (one for one in self._store.dump(vectors=False, types=["relation"]) if "type" in one)
+        memories = (one for one in self._store.dump(vectors=False, types=["memory"]) if "type" in one)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return write_folder(memories, relations, folder, progress)
+        except OSError as exc:
+            raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc
+
+    def import_(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,
+        project: str | None = None,
+        tools: bool = False,
+        redact: bool = True,
+        allow: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """
+        Take in what was written down elsewhere; doing it again changes nothing.
+
+        Without a `format` it is found out: "recollect" (an export), "markdown" (a folder of notes), "mem0" (a JSON list
+        of memories), else a conversation. What is there already stays as it is. Secrets are replaced by a mark, unless
+        `redact` is False or it is our own export; `allow` names what is none. `tools` is for conversations.
+        """
+        file = _file(path)
+        inputs.flag(tools, "tools")
+        if isinstance(allow, str):
+            raise InvalidInput("allow takes a list of texts")
+        allowed = tuple(allow) if inputs.flag(redact, "redact") else None
+        inputs.name(project, "project")
+        try:
+            return self._import(file, _format(file, format), format, project, tools, allowed, progress)
+        except OSError as exc:
+            raise InvalidInput(f"cannot read {exc.filename or file}: {exc.strerror or exc}") from exc
+
+    def _import(
+        self,
+        file: Path,
+        found: str,
+        wanted: str | None,
+        project: str | None,
+        tools: bool,
+        allowed: tuple[str, ...] | None,
+        progress: Progress | None,
+    ) -> ImportReport:
+        from recollect.ingest.foreign import Redactor
+
+        redactor = Redactor(allowed)
+        if found == OWN:
+            from recollect.ingest import exported
+
+            if project is not None:
+                raise InvalidInput("an export of Recollect keeps its projects; leave project out")
+            exported.check(file)
+            return self._take(exported.read(file), found, (), redactor.found, progress)
+        if found == MARKDOWN:
+            from recollect.ingest.markdown_folder import Notes
+
+            notes = Notes(file, project, redactor)
+            return self._take(notes.lines(), found, notes.skipped, redactor.found, progress)
+        if found == MEM0:
+            from recollect.ingest.mem0 import read_mem0
+
+            lines = list(read_mem0(file, project, redactor))  # all of them, before the first is taken
+            return self._take(lines, found, (), redactor.found, progress)
+        return self.import_conversations(
+            file,
+            format=wanted,
+            project=project,
+            tools=tools,
+            redact=allowed is not None,
+            allow=allowed or (),
+            progress=progress,
+        )
+
+    def _take(
+        self,
+        lines: Iterable[Line],
+        format: str,
+        unread: Sequence[tuple[str, str]],
+        redacted: Counter[str],
+        progress: Progress | None,
+    ) -> ImportReport:
+        """Write records in batches, then make the vectors they lack."""
+        loader, done = self._store.loader(), 0
+        added = known = sessions = 0
+        skipped: list[tuple[str, str]] = []
+        for batch in _batches(lines):
+            taken = loader.put(batch)
+            added, known, sessions = added + taken.added, known + taken.known, sessions + taken.sessions
+            skipped += taken.skipped
+            done += len(batch)
+            if progress:
+                progress(done)
+        self._catch_up(done, progress)
+        return ImportReport(format, added, known, sessions, (*unread, *skipped), dict(redacted))
+
+    def _catch_up(self, done: int, progress: Progress | None) -> None:
+        """Make the vectors of texts that wait; a model that fails leaves them waiting."""
+        if self._vectorizer.embedder is None:
+            return
+        for vectorizer in (self._vectorizer, Vectorizer(self._store.documents.chunks, self._vectorizer.embedder)):
+            done += vectorizer.catch_up(_beyond(done, progress))
+
+    def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """
+        Copy the whole database, every namespace of it, to a file, while others read and write it.
+
+        The copy is checked before it gets its name. A file of that name is left alone unless `overwrite` is True.
+        """
+        inputs.flag(overwrite, "overwrite")
+        self._recorder.settle()
+        self._store.backup(str(_file(path)), overwrite=overwrite)
+
+
+def restore_backup(
+    path: str | Path, target: str | Path, *, overwrite: bool = False, busy_timeout: float = 30.0
+) -> None:
+    """Make a database what a backup holds; what was there is kept beside it, as `memory.db.before-restore`."""
+    from recollect.store.sqlite_backup import put_back
+
+    put_back(str(_file(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+
+
+def _beyond(done: int, progress: Progress | None) -> Progress | None:
+    """Progress of a part, told as that of the whole."""
+    return None if progress is None else lambda more: progress(done + more)
+
+
+def _file(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or not str(path).strip() or "\0" in str(path):
+        raise InvalidInput(f"a file or folder must be named by its path, not {path!r}")
+    return Path(path)
+
+
+def _format(file: Path, wanted: object) -> str:
+    """Which way of reading a file, or folder, is for; the formats of conversations are told apart further on."""
+    from recollect.ingest import exported, transcripts
+    from recollect.ingest.markdown_folder import SUFFIXES
+    from recollect.ingest.mem0 import is_mem0
+
+    if wanted is not None:
+        format = inputs.choice(wanted, (OWN, MARKDOWN, MEM0, *transcripts.FORMATS), "format")
+        if not file.exists():
+            raise InvalidInput(f"cannot read {file}: there is no such file or folder")
+        if file.is_dir() and format != MARKDOWN:
+            raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
+        return format
+    if not file.exists():
+        raise InvalidInput(f"cannot read {file}: there is no such file or folder")
+    if file.is_dir() or file.name.lower().endswith(SUFFIXES):
+        return MARKDOWN
+    if exported.is_export(file):
+        return OWN
+    return MEM0 if is_mem0(file) else "conversation"
+
+
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """As many records as are worth a transaction, and no more than fit in a little memory."""
+    batch: list[Line] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line.fields.get("content", "")) + sum(
+            len(chunk["content"]) for chunk in line.fields.get("chunks", ())
+        )
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """A file that takes its name when it is whole. What has the name is replaced only if it is an export as well."""
+    from recollect.ingest.exported import is_export
+
+    try:
+        if target.is_dir():
+            raise InvalidInput(f"{target} is a directory; name a file in it")
+        if target.exists() and target.stat().st_size and not is_export(target):
+            raise InvalidInput(f"{target} exists and is no export of Recollect; choose another name")
+        handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as exc:
+        raise InvalidInput(f"cannot write {target}: {exc.strerror}") from exc
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as exc:
+        raise InvalidInput(f"cannot write {target}: {exc.strerror}") from exc
+    finally:
+        part.unlink(missing_ok=True)

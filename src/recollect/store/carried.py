@@ -1,0 +1,101 @@
+"""
+What an export holds: the shape of each of its records.
+
+A record is whole in itself: a memory comes with its history, its facts and its place in sessions, a document with its
+chunks. So it is either known already or taken whole, and an import that was cut short can be run again. Rows refer to
+each other by ids. What can be made anew from the rest (indexes, tags, the end of what was superseded) is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FORMAT = 1  # the version of what is described here
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A list of records within a record; left out where it is empty."""
+
+    shape: Mapping[str, "Kind"]
+
+
+# What a field holds; with a ? it may be missing. A share is a number from 0 to 1, and a time is in UTC.
+Kind = str | Several
+Shape = Mapping[str, Kind]
+
+VECTOR: Shape = {"model": "text", "vector": "bytes"}
+VERSION: Shape = {"version": "whole", "replaced_at": "time", "was": "snapshot"}
+STRENGTH: Shape = {"replaced_at": "time", "salience": "share", "reinforced_at": "time", "pinned": "flag"}
+USAGE: Shape = {"session": "session", "usage": "usage", "at": "time", "latest": "time"}
+SAID: Shape = {
+    "kind": "any?", "subject": "any?", "predicate": "any?", "object": "any?", "confidence": "share",
+    "decay_rate": "positive?",
+}  # fmt: skip
+FACT_VERSION: Shape = {"replaced_at": "time", **SAID, "reinforced_at": "time"}
+FACT: Shape = {
+    "id": "id", "text": "content", **SAID, "created_at": "time", "reinforced_at": "time",
+    "versions": Several(FACT_VERSION),
+}  # fmt: skip
+MEMORY: Shape = {
+    "id": "id", "project": "any?", "content": "content", "title": "any?", "summary": "any?", "kind": "any?",
+    "source": "any?", "tags": "texts", "sector": "sector", "tier": "tier", "salience": "share", "metadata": "object",
+    "created_at": "time", "updated_at": "time", "reinforced_at": "time", "recorded_at": "time", "deleted_at": "time?",
+    "pinned": "flag", "access_count": "whole", "accessed_at": "time?",
+    "versions": Several(VERSION),
+    "strength": Several(STRENGTH),
+    "facts": Several(FACT),
+    "sessions": Several(USAGE),
+    "vectors": Several(VECTOR),
+    "old_vectors": Several({"version": "whole", **VECTOR}),
+    "part_vectors": Several({"first": "whole", "last": "whole", **VECTOR}),
+}  # fmt: skip
+CHUNK: Shape = {"ordinal": "whole", "start_line": "whole", "end_line": "whole", "breadcrumb": "texts", **MEMORY}
+RECALLED: Shape = {"memory": "id", "place": "whole", "score": "number", "relevance": "number", "facts": "texts"}
+
+# In the order in which an export has them: nothing is spoken of before it is there.
+SHAPES: Mapping[str, Shape] = {
+    "model": {"name": "text", "dimensions": "whole", "metric": "text"},
+    "session": {"id": "session", "project": "any?", "started_at": "time", "ended_at": "time?", "summary": "any?"},
+    "memory": MEMORY,
+    "relation": {
+        "source": "id", "target": "id", "kind": "text", "confidence": "share", "said_by": "any?",
+        "valid_from": "time", "valid_until": "time?",
+    },
+    "recall": {
+        "id": "id", "at": "time", "query": "any?", "mode": "text", "profile": "text", "lens": "any?",
+        "session": "session?", "memories": Several(RECALLED),
+    },
+    "lens": {"name": "text", "definition": "lens"},
+    "document": {
+        "id": "id", "path": "text", "root": "text", "project": "any?", "title": "any?", "sector": "sector",
+        "tags": "texts", "front_matter": "object", "size": "whole", "modified_at": "whole", "hash": "bytes",
+        "indexed_at": "time",
+        "links": Several({"line": "whole", "target": "any", "text": "any"}),
+        "chunks": Several(CHUNK),
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record on its way in, checked, and where it stands. Its times are datetimes, its bytes bytes."""
+
+    place: str
+    type: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of some records: how many memories and documents are new or were known, and how many sessions new."""
+
+    added: int = 0
+    known: int = 0
+    sessions: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # place, reason
+
+
+def plain(shape: Shape) -> dict[str, str]:
+    """The fields of a record that are columns of its own table, and what they hold."""
+    return {name: kind.removesuffix("?") for name, kind in shape.items() if isinstance(kind, str)}
