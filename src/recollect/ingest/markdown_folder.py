@@ -286,7 +286,7 @@ def _own_fields(text: str) -> tuple[dict[str, Any], str] | None:
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _ITEM = re.compile(r"\s*[-*+]\s+(.*\S)")
 _OBSERVATION = re.compile(r"\[([^\[\]()]{1,200})\]\s+(.+)")
-_NO_CATEGORY = re.compile(r"[xX\W]|\d{1,3}:\d{2}.*")  # a task, or a time of a transcript
+_NO_CATEGORY = re.compile(r"[xX\W]?|\d{1,3}:\d{2}.*")  # a task, or a time of a transcript
 _RELATION = re.compile(r"""(?:"([^"]+)"|'([^']+)'|([^\s\[\]"']+))\s+\[\[([^\[\]]+)\]\]\s*(?:\([^()]*\))?""")
 _LINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _TAG = re.compile(r"(?<!\S)#([\w/-]+)")

@@ -25,7 +25,7 @@ from recollect.records import (
     Term,
     Version,
 )
-from recollect.store.carried import Line, Taken
+from recollect.store.carried import Line, Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Documents(Protocol):
 class Loader(Protocol):
     """One import, in batches."""
 
-    def put(self, lines: Sequence[Line]) -> Taken:
+    def put(self, lines: Sequence[Line]) -> Loaded:
         """Write records; what is there already stays as it is."""
 
 

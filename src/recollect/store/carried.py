@@ -87,7 +87,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Loaded:
     """What became of some records: how many memories and documents are new or were known, and how many sessions new."""
 
     added: int = 0

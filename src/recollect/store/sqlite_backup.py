@@ -57,24 +57,25 @@ def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) ->
         raise InvalidInput(f"{target} exists; --force puts the backup in its place, and keeps what is there beside it")
     backup = Pool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
     try:
-        _restore(backup, place, there, busy_timeout)
+        with backup.snapshot() as connection:
+            _is_ours(connection, path)
+            _restore(backup, connection, place, there)
     finally:
         backup.close()
 
 
-def _restore(backup: Pool, place: Path, there: bool, busy_timeout: float) -> None:
-    with backup.snapshot() as source:
-        _is_ours(source, backup.path)
-        counts = _counts(source)
-        with _part_of(place) as part:
-            _copy(source, part)
-            with backup.translated():
-                _compare(part, counts, place)
-            if there and _replaced(place, part, busy_timeout):
-                return
-            for companion in ("-wal", "-shm"):  # of a database that is gone: they would be taken for those of this one
-                Path(f"{place}{companion}").unlink(missing_ok=True)
-            _rename(part, place)
+def _restore(backup: Pool, source: apsw.Connection, place: Path, there: bool) -> None:
+    counts = _counts(source)
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _part_of(place) as part:
+        _copy(source, part)
+        with backup.translated():
+            _compare(part, counts, place)
+        if there and _replaced(place, part, backup.busy_timeout):
+            return
+        for companion in ("-wal", "-shm"):  # of a database that is gone: they would be taken for those of this one
+            Path(f"{place}{companion}").unlink(missing_ok=True)
+        _rename(part, place)
 
 
 def _replaced(place: Path, part: Path, busy_timeout: float) -> bool:

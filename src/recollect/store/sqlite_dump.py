@@ -68,6 +68,7 @@ class _Reader:
     def __init__(self, connection: apsw.Connection, namespace: str, vectors: bool) -> None:
         self._connection, self._vectors = connection, vectors
         self._names = {"namespace": namespace, "beside": beside(namespace)}
+        self._prepared: dict[str, tuple[str, list[tuple[str, Callable[[Any], Any]]]]] = {}
 
     def of(self, type: str) -> Iterator[Record]:
         readers = {
@@ -156,11 +157,13 @@ class _Reader:
         self, shape: Shape, wanted: str, columns: Mapping[str, str] | None = None, *, key: str = "0", of: int = 0
     ) -> Iterator[tuple[int, Record]]:
         """The rows of a table as records, each with its key."""
-        named = plain(shape)
-        own = {**_COLUMNS, **(columns or {})}
-        chosen = ", ".join(own.get(name, f"t.{name}") for name in named)
-        kinds = [(name, _AS_JSON.get(kind, _as_it_is)) for name, kind in named.items()]
-        for number, *row in self._connection.execute(f"select {key}, {chosen} {wanted}", self._names | {"key": of}):
+        if wanted not in self._prepared:
+            named, own = plain(shape), {**_COLUMNS, **(columns or {})}
+            chosen = ", ".join(own.get(name, f"t.{name}") for name in named)
+            converted = [(name, _AS_JSON.get(kind, _as_it_is)) for name, kind in named.items()]
+            self._prepared[wanted] = (f"select {key}, {chosen} {wanted}", converted)
+        sql, kinds = self._prepared[wanted]
+        for number, *row in self._connection.execute(sql, self._names | {"key": of}):
             yield (
                 number,
                 {

@@ -10,7 +10,7 @@ import apsw
 from recollect.errors import InvalidInput, StoreError
 from recollect.records import SUPERSEDES
 from recollect.store import carried
-from recollect.store.carried import SHAPES, Line, Shape, Taken, plain
+from recollect.store.carried import SHAPES, Line, Loaded, Shape
 from recollect.store.sqlite_documents import beside
 from recollect.store.sqlite_filter import to_micros
 from recollect.store.sqlite_links import leads_to
@@ -34,6 +34,7 @@ class Loader:
         self._same: dict[str, str] = {}
         self._models: dict[str, tuple[int, int]] = {}
         self._unmerged = 0
+        self._prepared: dict[str, str] = {}
         self._put: Mapping[str, Callable[[apsw.Connection, Fields], bool | str]] = {
             "model": self._model,
             "session": self._session,
@@ -44,7 +45,7 @@ class Loader:
             "document": self._document,
         }
 
-    def put(self, lines: Sequence[Line]) -> Taken:
+    def put(self, lines: Sequence[Line]) -> Loaded:
         """Write records, all of them or none; one that cannot be taken is an InvalidInput that names its place."""
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
@@ -60,7 +61,7 @@ class Loader:
             if self._unmerged >= MERGE_EVERY:
                 merge(connection)
                 self._unmerged = 0
-        return Taken(added, known, sessions, tuple(skipped))
+        return Loaded(added, known, sessions, tuple(skipped))
 
     def _one(self, connection: apsw.Connection, line: Line) -> bool | str:
         try:
@@ -222,17 +223,14 @@ class Loader:
     ) -> Any:
         """Insert a row unless one with its name is there; gives its key, None where one is."""
         row = {**_row(shape, fields), **more}
-        returned = "1" if key == "rowid" else key
-        return value(
-            connection,
-            f"""
-            insert into {table}({", ".join(row)})
-            values ({", ".join(f":{name}" for name in row)})
-            on conflict do nothing
-            returning {returned}
-            """,
-            row,
-        )
+        if table not in self._prepared:
+            self._prepared[table] = f"""
+                insert into {table}({", ".join(row)})
+                values ({", ".join(f":{name}" for name in row)})
+                on conflict do nothing
+                returning {"1" if key == "rowid" else key}
+            """
+        return value(connection, self._prepared[table], row)
 
     def _key(self, connection: apsw.Connection, id: str) -> int | None:
         sql = "select rid from memories where namespace = ? and id = ?"
@@ -268,14 +266,12 @@ _SUPERSEDED = f"select 1 from relations where target = :target and kind = '{SUPE
 
 def _row(shape: Shape, fields: Fields) -> dict[str, Any]:
     """The columns of a record, as the database keeps them."""
-    return {
-        name: None if (given := fields.get(name)) is None else _STORED.get(kind, _as_it_is)(given)
-        for name, kind in plain(shape).items()
-    }
-
-
-def _as_it_is(given: Any) -> Any:
-    return given
+    row = {name: fields.get(name) for name, kind in shape.items() if isinstance(kind, str)}
+    for name, given in row.items():
+        convert = _STORED.get(str(shape[name]).removesuffix("?"))
+        if convert and given is not None:
+            row[name] = convert(given)
+    return row
 
 
 def _json(given: Any) -> str:

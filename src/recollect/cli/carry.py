@@ -1,0 +1,141 @@
+"""Memories carried elsewhere and back: export, import, backup."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recollect.cli.app import Session
+from recollect.cli.options import Bar, json_option, print_json
+from recollect.documents import ImportReport
+from recollect.errors import InvalidInput
+from recollect.present.render import printable, record_json
+
+SHOWN = 20  # of what was passed over
+
+
+@click.command("export")
+@click.argument("file", metavar="FILE")
+@click.option("--format", "form", help="jsonl (all there is, to be imported again; default) or markdown (a folder).")
+@click.option("--vectors", is_flag=True, help="With the vectors, which can be made again from the texts.")
+@click.pass_obj
+def export_command(session: Session, /, file: str, form: str | None, vectors: bool) -> None:
+    """
+    Write everything to FILE, or as markdown to a folder. - is standard output.
+
+    \b
+    Example:
+        recollect export memories.jsonl
+        recollect export - | gzip > memories.jsonl.gz
+        recollect export notes --format markdown
+    """
+    wanted = form or "jsonl"
+    if file == "-" and wanted != "jsonl":
+        raise click.UsageError("markdown is a folder of files; name one")
+    with session.open(embedder="none") as memory, Bar("Exporting") as bar:
+        target: Any = sys.stdout.buffer if file == "-" else file
+        done = memory.export(target, format=wanted, vectors=vectors, progress=bar)
+    click.echo(f"Exported {done} {'records' if wanted == 'jsonl' else 'memories'} to {printable(file)}.", err=True)
+
+
+@click.command("import")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--format", "form", help="recollect, markdown, mem0 or a format of conversations (default: found out).")
+@click.option("--project", help="The project they belong to.")
+@click.option("--tools", is_flag=True, help="Of conversations, the calls and results of tools, too.")
+@click.option("--no-redact", is_flag=True, help="Leave secrets in the texts.")
+@click.option("--allow", multiple=True, metavar="TEXT", help="No secret: one that has this text, or fits this /regex/.")
+@json_option
+@click.pass_obj
+def import_command(
+    session: Session, /, paths: tuple[str, ...], form: str | None, no_redact: bool, as_json: bool, **wanted: Any
+) -> None:
+    """
+    Take in an export, a folder of markdown notes (as of basic-memory), a JSON list of memories (as of mem0), or
+    conversations. What is there stays as it is; doing it again changes nothing.
+
+    \b
+    Example:
+        recollect import memories.jsonl
+        recollect import ~/notes --project home
+        recollect import conversations.json --tools
+    """
+    reports = []
+    with session.open(create=True) as memory:
+        for path in paths:
+            with Bar("Importing") as bar:
+                report = memory.import_(path, format=form, redact=not no_redact, progress=bar, **wanted)
+            reports.append({"path": path} | record_json(report))
+            if not as_json:
+                _tell(path, report)
+    if as_json:
+        print_json({"imports": reports})
+
+
+def _tell(path: str, report: ImportReport) -> None:
+    sessions = f", {report.sessions} sessions" if report.sessions else ""
+    click.echo(f"{printable(path)} ({report.format}): {report.added} added{sessions}, {report.known} known already.")
+    if report.redacted:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.redacted.items()))
+        click.echo(f"Redacted: {kinds}. `--allow TEXT` leaves what is no secret.", err=True)
+    for place, reason in report.skipped[:SHOWN]:
+        click.echo(f"Skipped {printable(str(place))}: {printable(reason)}", err=True)
+    if len(report.skipped) > SHOWN:
+        click.echo(f"... and {len(report.skipped) - SHOWN} more; --json lists all.", err=True)
+
+
+@click.group("backup")
+def backup_command() -> None:
+    """
+    Copy the whole database, while others use it, and put a copy back.
+
+    \b
+    Example:
+        recollect backup create memory-monday.db
+        recollect backup restore memory-monday.db --force
+    """
+
+
+@backup_command.command("create")
+@click.argument("file", metavar="FILE")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.pass_obj
+def create_command(session: Session, /, file: str, force: bool) -> None:
+    """
+    Copy the database to FILE, as it is at this moment, and check the copy.
+
+    \b
+    Example:
+        recollect backup create memory-monday.db
+    """
+    from recollect.engine import nothing_at
+
+    if session.target == ":memory:" or nothing_at(Path(session.target)):
+        raise InvalidInput(f"there is no database at {session.target} yet: nothing to back up")
+    with session.open(embedder="none") as memory:
+        memory.backup(file, overwrite=force)
+    click.echo(f"Backed up to {printable(file)}: checked, {Path(file).stat().st_size:,} bytes.")
+
+
+@backup_command.command("restore")
+@click.argument("file", metavar="FILE")
+@click.option("--force", is_flag=True, help="Put it in the place of a database that is there, which is kept beside it.")
+@click.pass_obj
+def restore_command(session: Session, /, file: str, force: bool) -> None:
+    """
+    Make the database what the backup FILE holds, all namespaces of it. What was there is kept beside it, as
+    memory.db.before-restore.
+
+    \b
+    Example:
+        recollect backup restore memory-monday.db --force
+    """
+    from recollect.engine.carrying import restore_backup
+
+    target = session.target
+    if target == ":memory:" or "://" in target:
+        raise InvalidInput(f"a backup is restored to a file, not to {target}")
+    timeout = session.loaded.settings.busy_timeout
+    restore_backup(file, target, overwrite=force, busy_timeout=timeout)
+    click.echo(f"Restored {printable(file)} to {printable(target)}.")

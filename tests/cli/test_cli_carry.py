@@ -1,0 +1,83 @@
+"""Export, import and backup on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, monkeypatch, capsys)
+
+
+def test_an_export_goes_to_a_file_or_to_standard_output(cli: CommandLine) -> None:
+    cli.add("Retries are capped at 5", "--project", "api")
+
+    done = cli("export", "all.jsonl")
+    printed = cli("export", "-")
+
+    assert (done.code, done.out) == (0, "")
+    assert "Exported 1 records to all.jsonl." in done.err
+    assert printed.out == Path("all.jsonl").read_text("utf-8")
+    assert json.loads(printed.lines[0])["recollect"] == 1
+
+
+def test_what_was_exported_is_imported_once_however_often(cli: CommandLine, tmp_path: Path) -> None:
+    cli.add("Retries are capped at 5", "--project", "api")
+    cli("export", "all.jsonl")
+    cli("export", "notes", "--format", "markdown")
+    other = ("--db", str(tmp_path / "other.db"))
+
+    assert cli(*other, "import", "all.jsonl").out == "all.jsonl (recollect): 1 added, 0 known already.\n"
+    report = cli(*other, "import", "all.jsonl", "notes", "--json").json["imports"]
+
+    assert [(one["path"], one["format"], one["added"], one["known"]) for one in report] == [
+        ("all.jsonl", "recollect", 0, 1),
+        ("notes", "markdown", 0, 1),
+    ]
+    assert cli(*other, "export", "-").out == cli("export", "-").out
+
+
+def test_what_was_passed_over_or_redacted_is_told_on_stderr(cli: CommandLine) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    Path("notes").mkdir()
+    Path("notes", "token.md").write_text(f"The token is {secret}")
+    Path("notes", "broken.md").write_bytes(b"\xff")
+
+    done = cli("import", "notes", "--project", "home")
+
+    assert done.code == 0
+    assert "Skipped broken.md: line 1 is not UTF-8" in done.err
+    assert "Redacted: 1 " in done.err
+    assert secret not in cli.contents("--project", "home")[0]
+    cli("import", "notes", "--no-redact")
+    assert any(secret in text for text in cli.contents())
+
+
+def test_what_cannot_be_read_is_one_line_on_stderr(cli: CommandLine) -> None:
+    cli("import", "missing").assert_failed(1, "there is no such file or folder")
+    Path("broken.jsonl").write_text('{"recollect":1}\nnot json\n')
+    cli("import", "broken.jsonl").assert_failed(1, "broken.jsonl, line 2: it is not JSON")
+    cli("import", "broken.jsonl", "--format", "xml").assert_failed(1, "format 'xml' is unknown")
+    cli("export", "broken.jsonl", "--format", "xml").assert_failed(1, "format 'xml' is unknown")
+    cli("export", "-", "--format", "markdown").assert_failed(2, "name one")
+
+
+def test_a_backup_is_made_and_put_back_and_nothing_is_overwritten_unasked(cli: CommandLine) -> None:
+    cli("backup", "create", "copy.db").assert_failed(1, "nothing to back up")
+    cli.add("one")
+    assert cli("backup", "create", "copy.db").out.startswith("Backed up to copy.db: checked, ")
+    cli("backup", "create", "copy.db").assert_failed(1, "copy.db exists")
+    cli.add("two")
+    cli("backup", "restore", "copy.db").assert_failed(1, "--force")
+    assert cli.contents() == ["two", "one"]
+
+    assert cli("backup", "restore", "copy.db", "--force").out.startswith("Restored copy.db to ")
+
+    assert cli.contents() == ["one"]
+    assert cli("--db", f"{cli.database}.before-restore", "list").out.count("\n") == 2
+    assert cli("backup", "create", "copy.db", "--force").code == 0
+    cli("--db", ":memory:", "backup", "restore", "copy.db").assert_failed(1, "restored to a file")
+    cli("backup", "restore", "missing.db", "--force").assert_failed(1, "no such file")
