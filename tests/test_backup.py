@@ -275,6 +275,18 @@ def test_a_damaged_database_is_moved_aside_and_replaced(path: Path, tmp_path: Pa
     assert Path(f"{path}.before-restore").read_bytes().startswith(b"no database at all")
 
 
+def test_a_database_of_another_program_is_not_replaced(memory: Recollect, tmp_path: Path) -> None:
+    memory.add("one")
+    memory.backup(tmp_path / "copy.db")
+    other_program(tmp_path / "other.db")
+
+    with pytest.raises(StoreCorrupt, match="of another program"):
+        restore_backup(tmp_path / "copy.db", tmp_path / "other.db", overwrite=True)
+
+    assert rows(tmp_path / "other.db", "select count(*) from notes") == [(0,)]
+    assert not (tmp_path / "other.db.before-restore").exists()
+
+
 def test_a_folder_that_cannot_be_written_is_refused(memory: Recollect, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir()

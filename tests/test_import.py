@@ -68,6 +68,8 @@ WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
     "a fact without a text": ("memory", lambda one: one["facts"][0].pop("text"), "text is missing"),
     "a huge number": ("session", lambda one: one.update(started_at=10**400), "started_at cannot be"),
     "a lens that is none": ("lens", lambda one: one.update(definition={"colour": 1}), "definition cannot be"),
+    "a vector that is none": ("memory", lambda one: one["vectors"][0].update(vector="AAAA"), "vector cannot be"),
+    "a vector of no length": ("memory", lambda one: one["vectors"][0].update(vector="AAA="), "of unit length"),
     "no base64": ("document", lambda one: one.update(hash="%%%"), "hash cannot be"),
     "a size that is text": ("document", lambda one: one.update(size="big"), "size cannot be 'big'"),
     "a newer format": (None, lambda one: one.update(recollect=2), "upgrade Recollect"),
@@ -126,7 +128,7 @@ REFERENCES: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
     "a session of nobody": ("memory", lambda one: one["sessions"][0].update(session="x"), "no session 'x'"),
     "the same fact twice": ("memory", lambda one: one.update(facts=one["facts"] * 2), "stands there twice"),
     "a vector that is too short": (
-        "memory", lambda one: one["vectors"][0].update(vector="AAAA"), "has 3 bytes, not 128"),
+        "memory", lambda one: one["vectors"][0].update(vector="ADw="), "has 2 bytes, not 128"),
     "a vector of a model nobody told of": (
         "memory", lambda one: one["vectors"][0].update(model="other"), "no line before it tells of the model"),
     "a recall of nobody": (
@@ -521,6 +523,40 @@ def test_many_lines_are_imported_a_batch_at_a_time(path: Path, tmp_path: Path) -
         memory.import_(tmp_path / "all.jsonl", progress=lambda done: seen.append(other.stats().memories))
         assert seen == [*range(500, MANY + 1, 500)]
         assert len(ids(memory.list(limit=MANY))) == MANY
+
+
+PEAK = """
+    import sys, recollect
+    from pathlib import Path
+    with recollect.open(sys.argv[1], embedder="none", synchronous="normal") as memory:
+        memory.import_(sys.argv[2])
+    print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process")
+def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
+    peaks = []
+    for size in (30_000, 120_000):  # the first fills the page cache already
+        with recollect.open(":memory:", embedder="none") as memory:
+            memory.add_many(f"note {number} {'of many words ' * 10}" for number in range(size))
+            memory.export(tmp_path / f"{size}.jsonl")
+        with running(PEAK, tmp_path / f"{size}.db", tmp_path / f"{size}.jsonl") as process:
+            peaks.append(int(line(process)) / 1024)
+
+    assert peaks[1] - peaks[0] < 10  # MB
+
+
+def test_notes_of_our_own_may_have_come_by_way_of_windows(memory: Recollect, tmp_path: Path) -> None:
+    one = memory.add("two\nlines", title="A title")
+    memory.export(tmp_path / "notes", format="markdown")
+    (file,) = (tmp_path / "notes").iterdir()
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+
+    with recollect.open(":memory:", embedder="none") as other:
+        other.import_(tmp_path / "notes")
+        assert (other.get(one.id).content, other.get(one.id).title) == ("two\nlines", "A title")
 
 
 def test_what_may_not_be_read_is_refused(memory: Recollect, tmp_path: Path) -> None:

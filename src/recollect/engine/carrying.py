@@ -103,9 +103,9 @@ class Carrying(Core):
         if isinstance(allow, str):
             raise InvalidInput("allow takes a list of texts")
         allowed = tuple(allow) if inputs.flag(redact, "redact") else None
-        inputs.name(project, "project")
+        belongs_to = inputs.name(project, "project")
         try:
-            return self._import(file, _format(file, format), format, project, tools, allowed, progress)
+            return self._import(file, _format(file, format), format, belongs_to, tools, allowed, progress)
         except OSError as exc:
             raise InvalidInput(f"cannot read {exc.filename or file}: {exc.strerror or exc}") from exc
 

@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from recollect import inputs
 from recollect.errors import InvalidInput
 from recollect.life import Lens
 from recollect.records import SECTORS, TIERS
-from recollect.store.carried import FORMAT, SHAPES, Line, Several, Shape
+from recollect.store.carried import FORMAT, NORM_TOLERANCE, SHAPES, Line, Several, Shape
 
 END = "end"
 MAX_LINE = 1_000_000_000  # bytes; a document is one line, with all its chunks
@@ -218,6 +220,17 @@ def _definition(value: Any) -> dict[str, Any]:
     return _object(value)
 
 
+def _bytes(value: Any) -> bytes:
+    return b64decode(_any(value), validate=True)
+
+
+def _vector(value: Any) -> bytes:
+    vector = np.frombuffer(_bytes(value), np.float16).astype(np.float32)
+    if not abs(float(np.linalg.norm(vector)) - 1.0) < NORM_TOLERANCE:
+        raise ValueError("it is not of unit length")
+    return _bytes(value)
+
+
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "any": _any,
     "text": _text,
@@ -234,7 +247,8 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "whole": _whole,
     "flag": lambda value: inputs.flag(value, "it"),
     "time": _time,
-    "bytes": lambda value: b64decode(_any(value), validate=True),
+    "bytes": _bytes,
+    "vector": _vector,
     "sector": lambda value: inputs.choice(value, SECTORS, "it"),
     "tier": lambda value: inputs.choice(value, TIERS, "it"),
     "usage": lambda value: inputs.choice(value, _USAGES, "it"),

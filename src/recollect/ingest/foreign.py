@@ -37,7 +37,7 @@ class Redactor:
 
 def derived_id(*parts: str | None) -> str:
     """The same id for the same thing, however often it is read."""
-    return str(uuid5(NAMESPACE_URL, "\n".join(["recollect", *(part or "" for part in parts)])))
+    return str(uuid5(NAMESPACE_URL, inputs.clean("\n".join(["recollect", *(part or "" for part in parts)]))))
 
 
 def memory_line(place: str, given: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Line:

@@ -207,8 +207,8 @@ class Notes:
             since = inputs.moment(successor.get("since"), "since")
             self._pointers.append(Pointer(id, SUPERSEDES, str(successor.get("id")), since, {}, backward=True))
         for one in relations:
-            said = {name: one[name] for name in ("confidence", "said_by") if name in one}
-            inputs.number(said.get("confidence", 1.0), "confidence", 0, 1)
+            said: dict[str, Any] = {"said_by": inputs.name(one.get("said_by"), "said_by")}
+            said |= {"confidence": inputs.number(one.get("confidence", 1.0), "confidence", 0, 1)}
             since = inputs.moment(one.get("since"), "since")
             self._pointers.append(Pointer(id, str(one.get("kind")), str(one.get("target")), since, said))
 
@@ -271,6 +271,8 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _own_fields(text: str) -> tuple[dict[str, Any], str] | None:
     """The front matter and the content of a file of our own; None for any other."""
+    if text.startswith("---\r\n"):  # as it comes out of a checkout on Windows
+        text = text.replace("\r\n", "\n")
     head, found, content = text.partition("\n---\n")
     if not found or not head.startswith(f"---\n{MARK}: "):
         return None

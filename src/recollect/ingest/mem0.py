@@ -63,7 +63,7 @@ def _line(place: str, entry: Any, project: str | None, redactor: Redactor) -> Li
         "content": redactor(text),
         "project": project,
         "created_at": entry.get("created_at"),
-        "tags": [str(tag) for tag in entry.get("categories") or ()],
+        "tags": inputs.tag_names(entry.get("categories")),
         "metadata": redactor({**metadata, **rest, **own}),
     }
     return memory_line(place, given)

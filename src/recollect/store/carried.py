@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMAT = 1  # the version of what is described here
+NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimensions within this of length 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Several:
 Kind = str | Several
 Shape = Mapping[str, Kind]
 
-VECTOR: Shape = {"model": "text", "vector": "bytes"}
+VECTOR: Shape = {"model": "text", "vector": "vector"}
 VERSION: Shape = {"version": "whole", "replaced_at": "time", "was": "snapshot"}
 STRENGTH: Shape = {"replaced_at": "time", "salience": "share", "reinforced_at": "time", "pinned": "flag"}
 USAGE: Shape = {"session": "session", "usage": "usage", "at": "time", "latest": "time"}

@@ -92,6 +92,8 @@ def _replaced(place: Path, part: Path, busy_timeout: float) -> bool:
             _over(pool, part, target)
         return True
     except StoreCorrupt:
+        if _of_another_program(place):
+            raise
         if pool is not None:
             pool.close()
         for companion in ("", "-wal", "-shm"):
@@ -101,6 +103,13 @@ def _replaced(place: Path, part: Path, busy_timeout: float) -> bool:
     finally:
         if pool is not None:
             pool.close()
+
+
+def _of_another_program(place: Path) -> bool:
+    """Whether the header of a file says so."""
+    with place.open("rb") as file:
+        header = file.read(72)
+    return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
 
 
 def _over(pool: Pool, part: Path, target: apsw.Connection) -> None:

@@ -8,6 +8,7 @@ import apsw
 import numpy as np
 
 from recollect.records import SUPERSEDES, Report, Stats
+from recollect.store.carried import NORM_TOLERANCE
 from recollect.store.migrations import bundled
 from recollect.store.sqlite_documents import BESIDE
 from recollect.store.sqlite_match import INDEXES
@@ -15,9 +16,6 @@ from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_strength import index_facts
 from recollect.store.sqlite_vectors import block_rows
 from recollect.store.vectors import encode, unpack
-
-# float16 leaves a unit vector of some thousand dimensions within this of length 1.
-NORM_TOLERANCE = 0.01
 
 
 def check(pool: Pool, namespace: str, *, repair: bool) -> Report:

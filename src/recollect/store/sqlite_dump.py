@@ -195,4 +195,5 @@ _AS_JSON: Mapping[str, Callable[[Any], Any]] = {
     "lens": json.loads,
     "snapshot": json.loads,
     "bytes": lambda stored: b64encode(stored).decode("ascii"),
+    "vector": lambda stored: b64encode(stored).decode("ascii"),
 }

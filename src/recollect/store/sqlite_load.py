@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apsw
+import numpy as np
 
 from recollect.errors import InvalidInput, StoreError
 from recollect.records import SUPERSEDES
 from recollect.store import carried
+from recollect.store.base import Model
 from recollect.store.carried import SHAPES, Line, Loaded, Shape
 from recollect.store.sqlite_documents import beside
 from recollect.store.sqlite_filter import to_micros
 from recollect.store.sqlite_links import leads_to
 from recollect.store.sqlite_match import MERGE_EVERY, merge
 from recollect.store.sqlite_pool import Pool, value
+from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
 
 Fields = Mapping[str, Any]
@@ -33,6 +36,7 @@ class Loader:
         self._pool, self._namespace = pool, namespace
         self._same: dict[str, str] = {}
         self._models: dict[str, tuple[int, int]] = {}
+        self._kept_in = [Vectors(pool, name) for name in (namespace, beside(namespace))]
         self._unmerged = 0
         self._prepared: dict[str, str] = {}
         self._put: Mapping[str, Callable[[apsw.Connection, Fields], bool | str]] = {
@@ -61,7 +65,14 @@ class Loader:
             if self._unmerged >= MERGE_EVERY:
                 merge(connection)
                 self._unmerged = 0
+            self._pack(connection)
         return Loaded(added, known, sessions, tuple(skipped))
+
+    def _pack(self, connection: apsw.Connection) -> None:
+        """Pack the blocks of vectors that came along, as those that are made here are."""
+        for name, (_, dimensions) in self._models.items():
+            for vectors in self._kept_in:
+                vectors.store(connection, Model(name, dimensions), [], np.empty((0, dimensions), np.float32))
 
     def _one(self, connection: apsw.Connection, line: Line) -> bool | str:
         try:
@@ -83,8 +94,8 @@ class Loader:
         )
         if (dimensions, metric) != (fields["dimensions"], fields["metric"]):
             raise _Missing(
-                f"vectors of {fields['name']} have {fields['dimensions']} dimensions here and {dimensions} in the "
-                "database, compared in the same way: they are of another model"
+                f"vectors of {fields['name']} have {fields['dimensions']} dimensions ({fields['metric']}) here, and "
+                f"{dimensions} ({metric}) in the database: they are of another model"
             )
         self._models[fields["name"]] = (number, dimensions)
         return True
