@@ -12,11 +12,14 @@ import pytest
 
 import recollect
 from conftest import HashingEmbedder
-from living import rows, texts
+from living import now, rows, texts
 from processes import everything, expect, line, running, tell
-from recollect import InvalidInput, Recollect, RecollectError, StoreCorrupt, StoreError
+from recollect import InvalidInput, Recollect, RecollectError, StoreCorrupt, StoreError, inputs
 from recollect.engine.carrying import restore_backup
+from recollect.life import Reinforcement
 from recollect.store import sqlite_backup
+from recollect.store.migrations import bundled
+from recollect.store.sqlite import SqliteStore
 from test_export import exported, full_life
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -194,6 +197,50 @@ def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path
         memory.add("green frog")
         assert texts(memory.search("frog", mode="semantic", limit=1)) == ["green frog"]
         assert memory.check().problems == ()
+
+
+def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:
+    old = dict(list(bundled("sqlite").items())[:2])
+    store = SqliteStore(str(tmp_path / "old.db"), migrations=old)
+    store.add([inputs.draft({"content": "red fox"}, now())], Reinforcement())
+    store.close()
+    with recollect.open(path, embedder="none") as memory:
+        memory.add("blue whale")
+
+        restore_backup(tmp_path / "old.db", path, overwrite=True)
+
+        assert texts(memory.list()) == ["red fox"]
+        assert memory.documents() == []
+        assert memory.check().problems == ()
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_an_empty_database_is_no_obstacle(memory: Recollect, tmp_path: Path) -> None:
+    memory.add("one")
+    memory.backup(tmp_path / "copy.db")
+    connection = apsw.Connection(str(tmp_path / "empty.db"))
+    connection.execute("create table t(x); drop table t")
+    connection.close()
+
+    restore_backup(tmp_path / "copy.db", tmp_path / "empty.db", overwrite=True)
+
+    assert sound(tmp_path / "empty.db") == {"one"}
+
+
+def test_a_second_restore_keeps_the_latest_of_what_was_there(path: Path, tmp_path: Path) -> None:
+    with recollect.open(path, embedder="none") as memory:
+        memory.add("one")
+        memory.backup(tmp_path / "copy.db")
+    path.write_bytes(b"damaged" * 1000)
+    Path(f"{path}-wal").write_bytes(b"left behind")
+    restore_backup(tmp_path / "copy.db", path, overwrite=True)
+    with recollect.open(path, embedder="none") as memory:
+        memory.add("two")
+
+    restore_backup(tmp_path / "copy.db", path, overwrite=True)
+
+    assert sound(path) == {"one"}
+    assert sound(Path(f"{path}.before-restore")) == {"one", "two"}
 
 
 def test_a_purge_takes_the_copy_of_before_a_restore_with_it(path: Path, tmp_path: Path) -> None:

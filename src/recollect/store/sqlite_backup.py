@@ -1,5 +1,6 @@
 """Copies of a database: made while others write, looked at before they count, and put back in its place."""
 
+import glob
 import os
 import shutil
 import tempfile
@@ -10,13 +11,15 @@ from pathlib import Path
 import apsw
 
 from recollect.errors import InvalidInput, StoreCorrupt, StoreError
-from recollect.store.migrations import bundled, pending
+from recollect.store.migrations import bundled, migrate, pending
 from recollect.store.sqlite_check import file_problems
 from recollect.store.sqlite_pool import APPLICATION_ID, Pool, fetch, value
+from recollect.store.sqlite_schema import Schema
 
 PAGES_AT_ONCE = 2000  # copied between two looks at whether the process is to stop
 ASIDE = "restore"  # memory.db.before-restore is what a backup took the place of
 LOG_JUMP = 1_000_000  # changes; more than anybody writes while a database is put back
+_COMPANIONS = ("-wal", "-shm", "-journal")
 _COUNTED = ("memories", "memory_history", "facts", "relations", "sessions", "recalls", "documents", "vectors")
 
 
@@ -71,11 +74,10 @@ def _restore(backup: Pool, source: apsw.Connection, place: Path, there: bool) ->
         _copy(source, part)
         with backup.translated():
             _compare(part, counts, place)
-        if there and _replaced(place, part, backup.busy_timeout):
-            return
-        for companion in ("-wal", "-shm"):  # of a database that is gone: they would be taken for those of this one
-            Path(f"{place}{companion}").unlink(missing_ok=True)
-        _rename(part, place)
+        if pending(_applied(source), bundled("sqlite")):
+            _bring_up_to_date(part, backup.busy_timeout)  # whoever has the database open expects the present schema
+        if not there or not _replaced(place, part, backup.busy_timeout):
+            _rename(part, place)
 
 
 def _replaced(place: Path, part: Path, busy_timeout: float) -> bool:
@@ -96,7 +98,7 @@ def _replaced(place: Path, part: Path, busy_timeout: float) -> bool:
             raise
         if pool is not None:
             pool.close()
-        for companion in ("", "-wal", "-shm"):
+        for companion in ("", *_COMPANIONS):
             with suppress(FileNotFoundError):
                 shutil.move(f"{place}{companion}", f"{aside}{companion}")
         return False
@@ -125,9 +127,10 @@ def _over(pool: Pool, part: Path, target: apsw.Connection) -> None:
 def _forget_positions(part: Path, old: apsw.Connection) -> None:
     """Let whoever follows the log of vectors find a gap in it, and read all of them anew."""
     last = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
+    made = "select 1 from sqlite_master where name = 'sqlite_sequence'"
     copy = apsw.Connection(str(part))
     try:
-        number = max(value(copy, last), value(old, last)) + LOG_JUMP
+        number = max(value(one, last) for one in (copy, old) if value(one, made)) + LOG_JUMP
         with copy:
             copy.execute("delete from vector_log")
             copy.execute("insert into vector_log(seq, rid) values (?, 0)", (number,))
@@ -159,13 +162,17 @@ def _part_of(target: Path) -> Iterator[Path]:
     try:
         yield Path(name)
     finally:
-        for companion in ("", "-wal", "-shm", "-journal"):
+        for companion in ("", *_COMPANIONS):
             Path(f"{name}{companion}").unlink(missing_ok=True)
+        for copy in target.parent.glob(f"{glob.escape(Path(name).name)}.before-*"):  # of before a migration
+            copy.unlink(missing_ok=True)
 
 
 def _rename(part: Path, target: Path) -> None:
     """Give a whole file its name; after a power cut, too, there is all of it or what was there before."""
     _sync(part)
+    for companion in _COMPANIONS:  # of a database that is gone: they would be taken for those of this one
+        Path(f"{target}{companion}").unlink(missing_ok=True)
     part.replace(target)
     _sync(target.parent)
 
@@ -199,11 +206,24 @@ def _counts(connection: apsw.Connection) -> dict[str, int]:
     return {name: value(connection, f"select count(*) from {name}") for name in _COUNTED if name in there}
 
 
+def _applied(connection: apsw.Connection) -> dict[str, str]:
+    return dict(fetch(connection, "select name, sha256 from _migrations"))
+
+
+def _bring_up_to_date(part: Path, busy_timeout: float) -> None:
+    pool = Pool(str(part), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+    try:
+        with pool.reading() as connection:
+            migrate(Schema(pool, connection), bundled("sqlite"))
+    finally:
+        pool.close()
+
+
 def _is_ours(connection: apsw.Connection, path: str) -> None:
     """Whether it is a database of Recollect, sound, and not of a later version."""
     if not value(connection, "select 1 from sqlite_master where name = '_migrations'"):
         raise InvalidInput(f"{path} is no backup of Recollect: it is empty")
-    pending(dict(fetch(connection, "select name, sha256 from _migrations")), bundled("sqlite"))
+    pending(_applied(connection), bundled("sqlite"))
     problems = list(file_problems(connection))
     if problems:
         raise StoreCorrupt(f"{path} is damaged and was not restored: {problems[0]}")
