@@ -377,6 +377,18 @@ def test_any_text_survives_a_folder_of_markdown(
                 assert [fact.text for fact in there.facts] == [fact.text for fact in one.facts]
 
 
+def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Recollect, tmp_path: Path) -> None:
+    for number in range(3):
+        memory.add(f"text {number}", title="The same", id=f"{number}-the-same-end", created_at="2026-01-01T12:00Z")
+
+    assert memory.export(tmp_path / "notes", format="markdown") == 3
+    assert sorted(file.name for file in (tmp_path / "notes").iterdir()) == [
+        "2026-01-01-the-same-same-end-2.md",
+        "2026-01-01-the-same-same-end-3.md",
+        "2026-01-01-the-same-same-end.md",
+    ]
+
+
 def test_a_folder_with_something_in_it_is_left_alone(memory: Recollect, tmp_path: Path) -> None:
     memory.add("one")
     folder = tmp_path / "notes"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def write_folder(
                 successors[relation["target"]] = relation
             else:
                 outward[relation["source"]].append(relation)
-    count = 0
+    done = 0
     for memory in memories:
         if "deleted_at" in memory:
             continue
@@ -65,10 +66,10 @@ def write_folder(
         place.mkdir(parents=True, exist_ok=True)
         lines = _front_matter(memory, outward.get(memory["id"], ()), successors.get(memory["id"]))
         _free(place, memory).write_bytes(("\n".join(lines) + memory["content"]).encode())
-        count += 1
+        done += 1
         if progress:
-            progress(count)
-    return count
+            progress(done)
+    return done
 
 
 def _front_matter(
@@ -103,8 +104,8 @@ def _free(place: Path, memory: Mapping[str, Any]) -> Path:
     """A name that says when and what, and that no file has yet."""
     first = memory.get("title") or memory["content"]
     name = f"{memory['created_at'][:10]}-{_slug(first[:200])}-{_slug(memory['id'][-8:])}"
-    files = (place / f"{name}{number}.md" for number in ("", *(f"-{more}" for more in range(2, 1_000_000))))
-    return next(file for file in files if not file.exists())
+    endings = chain([""], (f"-{number}" for number in count(2)))
+    return next(file for ending in endings if not (file := place / f"{name}{ending}.md").exists())
 
 
 def _slug(text: str) -> str:
