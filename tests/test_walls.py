@@ -9,6 +9,7 @@ import inspect
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from recollect.inputs import FILTERS
 from recollect.records import FACETS
 from recollect.store.sqlite_documents import beside
 
+WRITTEN = BytesIO()  # what an export wrote last
 MINE, THEIRS = "mine", "beyond"
 ALL = 1000
 
@@ -270,6 +272,12 @@ def only_mine_of_both(results: Any, both: Both) -> bool:
     return only_mine(said, both) and only_my_files(results, both)
 
 
+def only_mine_was_written(answer: Any, both: Both) -> bool:
+    text = WRITTEN.getvalue().decode().lower()
+    WRITTEN.truncate(WRITTEN.seek(0))
+    return answer > 0 and not any(secret in text for secret in both.secrets)
+
+
 def is_new(report: Any, both: Both) -> bool:
     """A file that another namespace has is as new as any: it is neither unchanged nor moved."""
     return (report.added, report.changed, report.unchanged, report.renamed, report.removed) == (1, 0, 0, 0, 0)
@@ -396,6 +404,14 @@ CALLS: dict[str, list[Probe]] = {
     "history": [
         Probe(lambda n, own: call(n.id), NotFound),
         Probe(lambda n, own: call(n.forgotten), NotFound),
+    ],
+    "document": [Probe(lambda n, own: call(n.file), NotFound)],
+    "export": [Probe(lambda n, own: call(WRITTEN, vectors=True), only_mine_was_written)],
+    "import_": [Probe(lambda n, own: call(n.file, project=n.project), lambda report, both: report.added == 1)],
+    "import_conversations": [Probe(lambda n, own: call(n.file, project=n.project), InvalidInput)],
+    "backup": [Probe(lambda n, own: call(Path(own.folder, "copy.db")), nothing)],  # of the whole file, as it says
+    "watch": [
+        Probe(lambda n, own: call(n.folder, project=n.project), lambda reports, both: is_new(next(reports), both))
     ],
     "index": [
         Probe(lambda n, own: call(n.folder), is_new),
@@ -535,6 +551,7 @@ PROPERTIES = {"recalls_lost"}  # a number of this process
 PLAIN = set(
     """
     active after allow alpha amount before boosts confidence created_at decay_rate detail embedder end exclude explain
+    format overwrite stop tools vectors
     fusion grammar grouped hard include include_documents include_facts include_superseded kind limit metadata
     min_salience mode month neighbours object pinned predicate profile progress prune recalled recency record redact
     repair said_by salience sector since source start subject summary tags text threshold tier title until facts fields

@@ -18,6 +18,7 @@ DETAILS = ("index", "snippet", "full")
 RECORDING = ("off", "log", "reinforce")
 NEAR = ("off", "report", "merge")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
+TURN = "turn"  # the kind of what was said in a conversation
 SUPERSEDES = "supersedes"
 OTHER_FACTS = "kv"  # facts of a kind that no table of decay rates lists decay like this one
 

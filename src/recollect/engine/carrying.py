@@ -12,11 +12,10 @@ from recollect import inputs
 from recollect.documents import ImportReport
 from recollect.engine.core import Core
 from recollect.errors import InvalidInput
-from recollect.ingest.vectorize import Vectorizer
 from recollect.store.carried import Line
 
 EXPORTS = ("jsonl", "markdown")
-OWN, MARKDOWN, MEM0 = "recollect", "markdown", "mem0"  # besides the formats of conversations
+OWN, MARKDOWN, MEM0, CONVERSATION = "recollect", "markdown", "mem0", "conversation"
 BATCH, BATCH_BYTES = 500, 4_000_000  # records, and characters of their texts, that are written together
 
 Progress = Callable[[int], None]
@@ -100,9 +99,8 @@ class Carrying(Core):
         """
         file = _file(path)
         inputs.flag(tools, "tools")
-        if isinstance(allow, str):
-            raise InvalidInput("allow takes a list of texts")
-        allowed = tuple(allow) if inputs.flag(redact, "redact") else None
+        given = (*self._redaction.allow, *inputs.allowances(allow, "allow"))
+        allowed = given if inputs.flag(redact, "redact") else None
         belongs_to = inputs.name(project, "project")
         try:
             return self._import(file, _format(file, format), format, belongs_to, tools, allowed, progress)
@@ -175,7 +173,7 @@ class Carrying(Core):
         """Make the vectors of texts that wait; a model that fails leaves them waiting."""
         if self._vectorizer.embedder is None:
             return
-        for vectorizer in (self._vectorizer, Vectorizer(self._store.documents.chunks, self._vectorizer.embedder)):
+        for vectorizer in (self._vectorizer, self._file_vectorizer):
             done += vectorizer.catch_up(_beyond(done, progress))
 
     def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -219,16 +217,19 @@ def _format(file: Path, wanted: object) -> str:
         format = inputs.choice(wanted, (OWN, MARKDOWN, MEM0, *transcripts.FORMATS), "format")
         if not file.exists():
             raise InvalidInput(f"cannot read {file}: there is no such file or folder")
-        if file.is_dir() and format != MARKDOWN:
+        if file.is_dir() and format in (OWN, MEM0):
             raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
         return format
     if not file.exists():
         raise InvalidInput(f"cannot read {file}: there is no such file or folder")
-    if file.is_dir() or file.name.lower().endswith(SUFFIXES):
+    if file.is_dir():
+        notes = any(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(file) for name in names)
+        return MARKDOWN if notes else CONVERSATION
+    if file.name.lower().endswith(SUFFIXES):
         return MARKDOWN
     if exported.is_export(file):
         return OWN
-    return MEM0 if is_mem0(file) else "conversation"
+    return MEM0 if is_mem0(file) else CONVERSATION
 
 
 def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:

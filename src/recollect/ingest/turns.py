@@ -17,10 +17,9 @@ from recollect import inputs
 from recollect.errors import InvalidInput
 from recollect.ingest.redaction import Redaction
 from recollect.ingest.transcripts import Conversation, Problem, Turn
-from recollect.records import Draft
+from recollect.records import TURN, Draft
 from recollect.redact import redact
 
-KIND = "turn"
 _TURNS = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # a namespace of our own, for uuid5
 _EVERYWHERE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
 _MICROSECOND = timedelta(microseconds=1)
@@ -49,7 +48,7 @@ def drafts(
             "id": _turn_id(conversation, turn, repeats),
             "content": text,
             "project": project,
-            "kind": KIND,
+            "kind": TURN,
             "sector": "episodic",
             "tier": "session",
             "source": source,

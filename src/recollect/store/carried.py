@@ -71,7 +71,7 @@ SHAPES: Mapping[str, Shape] = {
     "document": {
         "id": "id", "path": "text", "root": "text", "project": "any?", "title": "any?", "sector": "sector",
         "tags": "texts", "front_matter": "object", "size": "whole", "modified_at": "whole", "hash": "bytes",
-        "indexed_at": "time",
+        "redacted": "flag", "indexed_at": "time",
         "links": Several({"line": "whole", "target": "any", "text": "any"}),
         "chunks": Several(CHUNK),
     },

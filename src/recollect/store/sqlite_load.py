@@ -9,12 +9,13 @@ import apsw
 import numpy as np
 
 from recollect.errors import InvalidInput, StoreError
-from recollect.records import SUPERSEDES
+from recollect.records import SUPERSEDES, TURN
 from recollect.store import carried
 from recollect.store.base import Model
 from recollect.store.carried import SHAPES, Line, Loaded, Shape
 from recollect.store.sqlite_documents import beside
 from recollect.store.sqlite_filter import to_micros
+from recollect.store.sqlite_insert import content_hash, turn_hash
 from recollect.store.sqlite_links import leads_to
 from recollect.store.sqlite_match import MERGE_EVERY, merge
 from recollect.store.sqlite_pool import Pool, value
@@ -104,8 +105,9 @@ class Loader:
         return self._insert(connection, "sessions", SHAPES["session"], fields, self._named) is not None
 
     def _memory(self, connection: apsw.Connection, fields: Fields) -> bool:
-        content_hash = hashlib.sha256(fields["content"].encode()).digest()
-        rid = self._text(connection, fields, self._namespace, content_hash)
+        text = fields["content"]
+        hash = turn_hash(fields["id"], text) if fields.get("kind") == TURN else content_hash(text)
+        rid = self._text(connection, fields, self._namespace, hash)
         if rid is not None:
             return True
         if self._key(connection, fields["id"]) is None:
@@ -116,7 +118,7 @@ class Loader:
                 where namespace = :namespace and coalesce(project, '') = coalesce(:project, '')
                   and content_hash = :hash and deleted_at is null
                 """,
-                {"namespace": self._namespace, "project": fields.get("project"), "hash": content_hash},
+                {"namespace": self._namespace, "project": fields.get("project"), "hash": hash},
             )
         return False
 
@@ -175,13 +177,13 @@ class Loader:
 
     # What a memory, or a chunk, is made of.
 
-    def _text(self, connection: apsw.Connection, fields: Fields, namespace: str, content_hash: bytes) -> int | None:
+    def _text(self, connection: apsw.Connection, fields: Fields, namespace: str, hash: bytes) -> int | None:
         """A row of `memories` with all that is its own; None where its id or its text is there already."""
         facts = fields.get("facts", ())
         texts = [fact["text"] for fact in facts]
         derived = {
             "namespace": namespace,
-            "content_hash": content_hash,
+            "content_hash": hash,
             "segments": segments(fields.get("title"), fields["content"], *fields["tags"], *texts),
             "facts": "\n".join(texts) or None,
         }
