@@ -462,7 +462,7 @@ class TestKeepingUp:
         for _ in range(2):
             memory.index(folder, progress=lambda done, total: told.append((done, total)))
 
-        assert told[:4] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+        assert told[:2] == [(0, 3), (3, 3)]
         assert told[-1] == (3, 3)
 
 
@@ -1080,7 +1080,7 @@ class TestAtOnce:
         write(folder, **{f"f{n:03}": pages(f"fox{n}", f"wolf{n}", f"elk{n}") for n in range(120)})
 
         def stop(done: int, total: int) -> None:
-            if done == 50:
+            if done >= 50:
                 raise RuntimeError("enough")
 
         model = Reading()

@@ -161,7 +161,7 @@ def test_what_speaks_of_something_that_is_not_there_is_refused_by_line(
         lambda memory, file: memory.import_(file, project="api"),
         lambda memory, file: memory.import_(file, redact="no"),
         lambda memory, file: memory.import_(file, tools="no"),
-        lambda memory, file: memory.import_(file, allow="text"),
+        lambda memory, file: memory.import_(file, allow=5),
         lambda memory, file: memory.import_(5),
         lambda memory, file: memory.import_(""),
         lambda memory, file: memory.import_(file, format="mem0"),

@@ -475,6 +475,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.slow  # a matter of time, on a machine that may be busy
 @pytest.mark.parametrize("name", HOSTILE)
 def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
     def seconds(size: int) -> float:

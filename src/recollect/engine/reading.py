@@ -14,8 +14,9 @@ from recollect.engine.core import Core, Moment, given_id
 from recollect.errors import InvalidInput
 from recollect.life import Lens, Recall, Recalled, Reinforcement, Timeline
 from recollect.present.hits import PageOfHits, page
-from recollect.present.places import one_a_document, placed
+from recollect.present.places import placed
 from recollect.profiles import Profile
+from recollect.rank.documents import best_places
 from recollect.rank.fuse import rank
 from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
@@ -199,7 +200,11 @@ class Reading(Core):
             return self._ranked(asked, profile, detail, include_facts, again=True)
         ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts)
         places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
-        shown = one_a_document(ranked, places) if asked.grouped else ranked
+        shown = ranked
+        if places and asked.grouped:
+            # Among memories, which have no further places, only the best one counts.
+            documents = {key: place.document for key, place in places.items()}
+            shown = best_places(ranked, documents, 0.0) if asked.memories else best_places(ranked, documents)
         model = found.model.name if found.model else None
         answer = page(
             shown, gathered, asked.question, settled, model, asked.now, detail=detail, include_facts=include_facts

@@ -241,7 +241,7 @@ class Sync:
         for each in waiting:
             self._tally.count(each.what)
             self._tally.count("chunks", len(each.file.chunks))
-            self._tell(1)
+        self._tell(len(waiting))
 
     def _move(self, before: Known, file: FileDraft) -> None:
         try:

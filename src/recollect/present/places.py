@@ -4,21 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from recollect.documents import Chunk, DocumentHit, Place
-from recollect.rank.fuse import Ranked
 from recollect.records import Hit
-
-
-def one_a_document(ranked: Sequence[Ranked], places: Mapping[int, Place]) -> list[Ranked]:
-    """The best place of each file, and everything that is not in a file."""
-    seen: set[str] = set()
-    kept = []
-    for entry in ranked:
-        place = places.get(entry.candidate.key)
-        if place is None or place.document not in seen:
-            kept.append(entry)
-        if place is not None:
-            seen.add(place.document)
-    return kept
 
 
 def placed(hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, Place], namespace: str) -> tuple[Hit, ...]:
