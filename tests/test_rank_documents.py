@@ -29,7 +29,7 @@ def test_each_further_place_counts_less_and_the_trace_adds_up() -> None:
     (whole,) = best_places([place(1, 0.5), place(2, 0.4), place(3, 0.3)], dict.fromkeys((1, 2, 3), "a"), 0.5)
 
     assert whole.candidate.key == 1
-    assert whole.score == pytest.approx(0.5 * (0.5 + 0.5 * 0.4 + 0.25 * 0.3))
+    assert whole.score == pytest.approx(1 - (1 - 0.5) * (1 - 0.5 * 0.4) * (1 - 0.25 * 0.3))
     assert sum(whole.trace.values()) == pytest.approx(whole.score)
 
 
@@ -37,6 +37,10 @@ def test_no_score_leaves_the_range_from_0_to_1() -> None:
     (whole,) = best_places([place(number, 1.0) for number in range(100)], dict.fromkeys(range(100), "a"))
 
     assert whole.score == pytest.approx(1.0)
+
+
+def test_a_document_of_one_place_keeps_its_score() -> None:
+    assert best_places([place(1, 0.3)], {1: "a"}) == [place(1, 0.3)]
 
 
 def test_without_a_share_only_the_best_place_counts_and_scores_stay_as_they_are() -> None:

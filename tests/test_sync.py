@@ -88,7 +88,7 @@ class TestAgain:
 
         memory.index(root, progress=lambda done, total: told.append((done, total)))
 
-        assert told == [(2, 4), (3, 4), (4, 4)]
+        assert told == [(2, 4), (4, 4)]
 
     def test_a_write_that_leaves_size_and_time_as_they_were_is_found_the_next_time(
         self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -512,7 +512,7 @@ class TestProcesses:
         with running(INDEXING, path, root, 0.01) as process:
             expect("ready", [process])
             tell(process)
-            while line(process) != "100":
+            while int(line(process)) < 100:
                 pass
             process.send_signal(signal.SIGKILL)
             process.wait()
