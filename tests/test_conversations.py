@@ -556,6 +556,26 @@ class TestFolders:
         assert [Path(place).name for place, _ in report.skipped] == ["package.json"]
         assert "holds no conversation" in report.skipped[0][1]
 
+    def test_an_export_of_recollect_is_no_conversation(self, memory: Recollect, tmp_path: Path) -> None:
+        memory.add("Retries are capped at 5")
+        memory.export(file := tmp_path / "export.jsonl")
+        jsonl(tmp_path / "said.jsonl", code_line("u-1", "One more", None))
+
+        report = memory.import_conversations(tmp_path)
+
+        assert (report.added, [place for place, _ in report.skipped]) == (1, [str(file)])
+        with pytest.raises(InvalidInput, match="export of Recollect"):
+            memory.import_conversations(file)
+
+    @pytest.mark.parametrize("given", ["", " ", None, 3, "a\0b", ["a"]])
+    def test_what_is_no_path_is_refused(self, memory: Recollect, given: Any) -> None:
+        with pytest.raises(InvalidInput, match="path"):
+            memory.import_conversations(given)
+
+    def test_a_home_folder_that_nobody_has_is_no_file(self, memory: Recollect) -> None:
+        with pytest.raises(InvalidInput, match="no such file"):
+            memory.import_conversations("~nobody-has-this-name/a.jsonl")
+
     def test_a_folder_without_any_is_refused(self, memory: Recollect, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no file with conversations"):
             memory.import_conversations(tmp_path)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -894,6 +895,15 @@ class TestTakingOut:
 
         with pytest.raises(InvalidInput):
             memory.unindex("")
+
+    @pytest.mark.parametrize("given", [None, 3, "a\0b", ["a"]])
+    def test_what_is_no_path_is_refused(self, memory: Recollect, given: Any) -> None:
+        for ask in (memory.unindex, memory.document):
+            with pytest.raises(InvalidInput, match="path"):
+                ask(given)
+
+    def test_a_home_folder_that_nobody_has_is_not_indexed(self, memory: Recollect) -> None:
+        assert memory.unindex("~nobody-has-this-name/a.md") == 0
 
     def test_forgetting_and_purging_do_not_touch_files(self, hashed: Recollect, folder: Path) -> None:
         write(folder, a="a fox in a file")

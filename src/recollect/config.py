@@ -5,6 +5,7 @@ Only surfaces read them; `recollect.open` never does.
 """
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -132,7 +133,7 @@ def _of_project(file: Path) -> dict[str, Any]:
     values = _read(file)
     _safe_for_a_project(file, values)
     if "database" in values:
-        values["database"] = str(file.parent / Path(values["database"]).expanduser())
+        values["database"] = str(file.parent / os.path.expanduser(values["database"]))
     return values
 
 

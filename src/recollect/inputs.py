@@ -1,6 +1,7 @@
 """What callers hand in, checked and brought into one form. Whatever cannot be used is an InvalidInput."""
 
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -74,6 +75,13 @@ def namespace(value: object) -> str:
     return text
 
 
+def path(value: object) -> Path:
+    """One path, of a file or folder that may be there or not; ~ is the home folder."""
+    if not isinstance(value, str | os.PathLike) or not str(value).strip() or "\0" in str(value):
+        raise InvalidInput(f"a file or folder must be named by its path, not {value!r}")
+    return Path(os.path.expanduser(value))  # Path.expanduser() fails where there is no such user
+
+
 def paths(value: object, what: str) -> list[str]:
     """One path, or several."""
     given = [value] if isinstance(value, str | Path) else value
@@ -112,11 +120,6 @@ def number(value: object, what: str, low: float, high: float) -> float:
     if not low <= value <= high:  # NaN is in no range
         raise InvalidInput(f"{what} must be from {low:g} to {high:g}, not {value:g}")
     return float(value)
-
-
-def optional_number(value: object, what: str, low: float = 0.0, high: float = 1.0) -> float | None:
-    """None means "not asked for"; 0 is a value like any other."""
-    return None if value is None else number(value, what, low, high)
 
 
 def whole_number(value: object, what: str, low: int, high: int) -> int:

@@ -119,7 +119,7 @@ class Session:
             raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
         if database == ":memory:" or (database and "://" in database):
             return database
-        return str(Path(database).expanduser() if database else default_path())
+        return str(Path(os.path.expanduser(database)) if database else default_path())
 
     def redaction(self, wanted: bool | None = None) -> Redaction:
         """What is done about secrets: as the command was told, or else as it is set."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from recollect import inputs
 from recollect.documents import ImportReport
@@ -58,12 +58,12 @@ class Carrying(Core):
             raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
         self._recorder.settle()
         if wanted == "markdown":
-            return self._export_folder(_file(path), progress)
+            return self._export_folder(inputs.path(path), progress)
         from recollect.ingest import exported
 
         if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
             return exported.write(self._store.dump(vectors=vectors), path, progress)
-        with _replacing(_file(path)) as file:
+        with _replacing(inputs.path(path)) as file:
             return exported.write(self._store.dump(vectors=vectors), file, progress)
 
     def _export_folder(self, folder: Path, progress: Progress | None) -> int:
@@ -97,7 +97,7 @@ class Carrying(Core):
         of memories), else a conversation. What is there already stays as it is. Secrets are replaced by a mark, unless
         `redact` is False or it is our own export; `allow` names what is none. `tools` is for conversations.
         """
-        file = _file(path)
+        file = inputs.path(path)
         inputs.flag(tools, "tools")
         given = (*self._redaction.allow, *inputs.allowances(allow, "allow"))
         allowed = given if inputs.flag(redact, "redact") else None
@@ -184,7 +184,7 @@ class Carrying(Core):
         """
         inputs.flag(overwrite, "overwrite")
         self._recorder.settle()
-        self._store.backup(str(_file(path)), overwrite=overwrite)
+        self._store.backup(str(inputs.path(path)), overwrite=overwrite)
 
 
 def restore_backup(
@@ -193,18 +193,12 @@ def restore_backup(
     """Make a database what a backup holds; what was there is kept beside it, as `memory.db.before-restore`."""
     from recollect.store.sqlite_backup import put_back
 
-    put_back(str(_file(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+    put_back(str(inputs.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
 
 
 def _beyond(done: int, progress: Progress | None) -> Progress | None:
     """Progress of a part, told as that of the whole."""
     return None if progress is None else lambda more: progress(done + more)
-
-
-def _file(path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike) or not str(path).strip() or "\0" in str(path):
-        raise InvalidInput(f"a file or folder must be named by its path, not {path!r}")
-    return Path(path)
 
 
 def _format(file: Path, wanted: object) -> str:
@@ -213,15 +207,14 @@ def _format(file: Path, wanted: object) -> str:
     from recollect.ingest.markdown_folder import SUFFIXES
     from recollect.ingest.mem0 import is_mem0
 
-    if wanted is not None:
-        format = inputs.choice(wanted, (OWN, MARKDOWN, MEM0, *transcripts.FORMATS), "format")
-        if not file.exists():
-            raise InvalidInput(f"cannot read {file}: there is no such file or folder")
+    formats = (OWN, MARKDOWN, MEM0, *transcripts.FORMATS)
+    format = None if wanted is None else inputs.choice(wanted, formats, "format")
+    if not file.exists():
+        raise InvalidInput(f"cannot read {file}: there is no such file or folder")
+    if format is not None:
         if file.is_dir() and format in (OWN, MEM0):
             raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
         return format
-    if not file.exists():
-        raise InvalidInput(f"cannot read {file}: there is no such file or folder")
     if file.is_dir():
         notes = any(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(file) for name in names)
         return MARKDOWN if notes else CONVERSATION

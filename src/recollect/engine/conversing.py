@@ -41,7 +41,7 @@ class Conversing(Core):
             Redaction(inputs.flag(redact, "redact"), allowed),
         )
         tally = Tally()
-        for batch in batches(Path(path).expanduser(), way, tally):
+        for batch in batches(inputs.path(path), way, tally):
             taken = self._store.take(batch)
             self._give_vectors(taken.pending)
             tally.count(batch, taken)

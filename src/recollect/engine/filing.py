@@ -60,7 +60,7 @@ class Filing(Reading):
     def document(self, path: str | Path) -> Document:
         """One indexed file, with the files that its links lead to and those whose links lead to it."""
         documents = self._store.documents
-        document, known = documents.get(_real(path)), documents.known()
+        document, known = documents.get(os.path.realpath(inputs.path(path))), documents.known()
         shelf = Shelf.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in documents.links():
@@ -73,8 +73,8 @@ class Filing(Reading):
 
     def unindex(self, path: str | Path) -> int:
         """Take a file, or all files of a folder, out of the index; gives how many."""
-        inputs.paths(path, "unindex")
-        wholes = {Path(path).absolute(), Path(_real(path))}  # of a link, where it leads
+        place = inputs.path(path)
+        wholes = {place.absolute(), Path(os.path.realpath(place))}  # of a link, where it leads
         known = self._store.documents.known()
         keys = [each.key for name, each in known.items() if wholes & {Path(name), *Path(name).parents}]
         return self._store.documents.remove(keys)
@@ -132,8 +132,3 @@ class Filing(Reading):
                 shown.append(hit)
                 wanted.append((hit.document, *here))
         return tuple(map(widened, shown, self._store.documents.stretches(wanted)))
-
-
-def _real(path: str | Path) -> str:
-    """A file is known by where it really is."""
-    return os.path.realpath(Path(path).expanduser())

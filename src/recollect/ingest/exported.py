@@ -95,7 +95,9 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
         raise InvalidInput(f"{place}: byte {exc.start + 1} is not UTF-8") from exc
     except json.JSONDecodeError as exc:
         cut = "" if line.endswith(b"\n") else "; the file was cut off here"
-        raise InvalidInput(f"{place}: it is not JSON ({exc.msg} at column {exc.colno}){cut}") from exc
+        raise InvalidInput(
+            f"{place}: it is not JSON ({exc.msg.removesuffix(' at')} at column {exc.colno}){cut}"
+        ) from exc
     except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"{place}: it is not JSON that can be read ({exc})") from exc
     if not isinstance(record, dict):

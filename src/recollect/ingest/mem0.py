@@ -91,7 +91,8 @@ def _entries(file: Path) -> list[Any]:
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{file} is not UTF-8 (byte {exc.start + 1})") from exc
     except json.JSONDecodeError as exc:
-        raise InvalidInput(f"{file}, line {exc.lineno}: it is not JSON ({exc.msg} at column {exc.colno})") from exc
+        what = exc.msg.removesuffix(" at")
+        raise InvalidInput(f"{file}, line {exc.lineno}: it is not JSON ({what} at column {exc.colno})") from exc
     except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"{file} is not JSON that can be read ({exc})") from exc
     if isinstance(document, dict):

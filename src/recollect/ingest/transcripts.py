@@ -22,6 +22,7 @@ from typing import Any
 
 from recollect.errors import InvalidInput
 from recollect.ingest import transcript_formats as formats
+from recollect.ingest.exported import is_export
 from recollect.ingest.transcript_formats import Conversation, Draft, Turn
 from recollect.inputs import choice
 
@@ -60,9 +61,12 @@ def read_conversations(
     wanted = FORMATS if format is None else (choice(format, FORMATS, "format"),)
     with _readable(file):
         if not file.is_file():
-            raise InvalidInput(f"cannot read {file}: {'it is a folder' if file.is_dir() else 'there is no such file'}")
+            kind = "folder" if file.is_dir() else "pipe or device"
+            raise InvalidInput(f"cannot read {file}: {f'it is a {kind}' if file.exists() else 'there is no such file'}")
         if not file.stat().st_size:
             raise InvalidInput(f"{file} is empty; expected {_EXPECTED}")
+        if format is None and is_export(file):  # its memories have a content, as messages do
+            raise InvalidInput(f"{file} is an export of Recollect, and no conversation; `recollect import` takes it in")
         attempts = (_in_lines, _in_documents) if _looks_like_lines(file) else (_in_documents, _in_lines)
         reasons: list[str] = []
         for attempt in attempts:
@@ -151,7 +155,7 @@ def _value(text: str, line: int | None, hint: str = "", what: str = "the line") 
         return _DECODER.decode(text)
     except json.JSONDecodeError as exc:
         where = f"column {exc.colno}" if line else f"line {exc.lineno}, column {exc.colno}"
-        return Problem(line, f"{what} is not JSON: {exc.msg} at {where}{hint}")
+        return Problem(line, f"{what} is not JSON: {exc.msg.removesuffix(' at')} at {where}{hint}")
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits, or thousands of brackets
         return Problem(line, f"{what} is not JSON that can be read: {exc}")
 
