@@ -182,6 +182,21 @@ def test_a_restore_does_not_overwrite_unless_told_and_keeps_what_was_there(path:
     assert not list(tmp_path.glob("*.part*"))
 
 
+def test_a_second_restore_keeps_what_the_first_one_kept(path: Path, tmp_path: Path) -> None:
+    with recollect.open(path, embedder="none") as memory:
+        memory.add("one")
+        memory.backup(tmp_path / "copy.db")
+        memory.add("two")
+
+    first, second = (restore_backup(tmp_path / "copy.db", path, overwrite=True) for _ in range(2))
+
+    assert (first, second) == (Path(f"{path}.before-restore"), Path(f"{path}.before-restore-2"))
+    assert (sound(Path(f"{path}.before-restore")), sound(Path(f"{path}.before-restore-2"))) == ({"one", "two"}, {"one"})
+    with recollect.open(path, embedder="none") as memory:
+        memory.purge()
+    assert not list(path.parent.glob("*.before-*"))
+
+
 def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path, tmp_path: Path) -> None:
     with recollect.open(path, embedder=HashingEmbedder()) as memory:
         memory.add("red fox")
@@ -227,7 +242,7 @@ def test_an_empty_database_is_no_obstacle(memory: Recollect, tmp_path: Path) -> 
     assert sound(tmp_path / "empty.db") == {"one"}
 
 
-def test_a_second_restore_keeps_the_latest_of_what_was_there(path: Path, tmp_path: Path) -> None:
+def test_a_restore_after_one_of_a_damaged_database_keeps_what_was_there(path: Path, tmp_path: Path) -> None:
     with recollect.open(path, embedder="none") as memory:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
@@ -240,7 +255,7 @@ def test_a_second_restore_keeps_the_latest_of_what_was_there(path: Path, tmp_pat
     restore_backup(tmp_path / "copy.db", path, overwrite=True)
 
     assert sound(path) == {"one"}
-    assert sound(Path(f"{path}.before-restore")) == {"one", "two"}
+    assert sound(Path(f"{path}.before-restore-2")) == {"one", "two"}
 
 
 def test_a_purge_takes_the_copy_of_before_a_restore_with_it(path: Path, tmp_path: Path) -> None:

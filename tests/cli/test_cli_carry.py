@@ -69,12 +69,14 @@ def test_a_backup_is_made_and_put_back_and_nothing_is_overwritten_unasked(cli: C
     cli("backup", "create", "copy.db").assert_failed(1, "nothing to back up")
     cli.add("one")
     assert cli("backup", "create", "copy.db").out.startswith("Backed up to copy.db: checked, ")
-    cli("backup", "create", "copy.db").assert_failed(1, "copy.db exists")
+    cli("backup", "create", "copy.db").assert_failed(1, "--force")
     cli.add("two")
     cli("backup", "restore", "copy.db").assert_failed(1, "--force")
     assert cli.contents() == ["two", "one"]
 
-    assert cli("backup", "restore", "copy.db", "--force").out.startswith("Restored copy.db to ")
+    restored, kept = cli("backup", "restore", "copy.db", "--force").lines
+    assert restored.startswith("Restored copy.db to ")
+    assert kept == f"What was there is kept as {cli.database}.before-restore."
 
     assert cli.contents() == ["one"]
     assert cli("--db", f"{cli.database}.before-restore", "list").out.count("\n") == 2

@@ -125,7 +125,7 @@ def create_command(session: Session, /, file: str, force: bool) -> None:
 def restore_command(session: Session, /, file: str, force: bool) -> None:
     """
     Make the database what the backup FILE holds, all namespaces of it. What was there is kept beside it, as
-    memory.db.before-restore.
+    memory.db.before-restore, each time in a file of its own.
 
     \b
     Example:
@@ -137,5 +137,7 @@ def restore_command(session: Session, /, file: str, force: bool) -> None:
     if target == ":memory:" or "://" in target:
         raise InvalidInput(f"a backup is restored to a file, not to {target}")
     timeout = session.loaded.settings.busy_timeout
-    restore_backup(file, target, overwrite=force, busy_timeout=timeout)
+    kept = restore_backup(file, target, overwrite=force, busy_timeout=timeout)
     click.echo(f"Restored {printable(file)} to {printable(target)}.")
+    if kept is not None:
+        click.echo(f"What was there is kept as {printable(str(kept))}.")

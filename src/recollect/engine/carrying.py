@@ -189,11 +189,14 @@ class Carrying(Core):
 
 def restore_backup(
     path: str | Path, target: str | Path, *, overwrite: bool = False, busy_timeout: float = 30.0
-) -> None:
-    """Make a database what a backup holds; what was there is kept beside it, as `memory.db.before-restore`."""
+) -> Path | None:
+    """
+    Make a database what a backup holds; what was there is kept beside it, as `memory.db.before-restore`. If that is
+    there from another restore, it is `memory.db.before-restore-2`, and so on. Gives where it is kept, if anything was.
+    """
     from recollect.store.sqlite_backup import put_back
 
-    put_back(str(inputs.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+    return put_back(str(inputs.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
 
 
 def _beyond(done: int, progress: Progress | None) -> Progress | None:

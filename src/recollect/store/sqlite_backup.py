@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 
 import apsw
@@ -41,12 +42,12 @@ def back_up(pool: Pool, path: str, *, overwrite: bool) -> None:
         _rename(part, target)
 
 
-def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) -> None:
+def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) -> Path | None:
     """
-    Make a database what a backup of one holds.
+    Make a database what a backup of one holds; gives the file in which what was there is kept, if anything was.
 
-    The backup is looked at first. What was there is kept beside it. Processes that have it open see one or the other,
-    never a mixture: SQLite writes the pages in one transaction.
+    The backup is looked at first. What was there is kept beside it, each time in a file of its own. Processes that
+    have it open see one or the other, never a mixture: SQLite writes the pages in one transaction.
     """
     source, place = Path(path), Path(os.path.realpath(target))
     if not source.is_file():
@@ -62,12 +63,19 @@ def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) ->
     try:
         with backup.snapshot() as connection:
             _is_ours(connection, path)
-            _restore(backup, connection, place, there)
+            return _restore(backup, connection, place, _aside(place) if there else None)
     finally:
         backup.close()
 
 
-def _restore(backup: Pool, source: apsw.Connection, place: Path, there: bool) -> None:
+def _aside(place: Path) -> Path:
+    """Where what is there is to be kept: memory.db.before-restore, or with a number behind it."""
+    first = f"{place}.before-{ASIDE}"
+    names = chain([first], (f"{first}-{number}" for number in count(2)))
+    return next(Path(name) for name in names if not os.path.lexists(name))
+
+
+def _restore(backup: Pool, source: apsw.Connection, place: Path, aside: Path | None) -> Path | None:
     counts = _counts(source)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _part_of(place) as part:
@@ -76,13 +84,13 @@ def _restore(backup: Pool, source: apsw.Connection, place: Path, there: bool) ->
             _compare(part, counts, place)
         if pending(_applied(source), bundled("sqlite")):
             _bring_up_to_date(part, backup.busy_timeout)  # whoever has the database open expects the present schema
-        if not there or not _replaced(place, part, backup.busy_timeout):
+        if aside is None or not _replaced(place, part, aside, backup.busy_timeout):
             _rename(part, place)
+    return aside
 
 
-def _replaced(place: Path, part: Path, busy_timeout: float) -> bool:
+def _replaced(place: Path, part: Path, aside: Path, busy_timeout: float) -> bool:
     """Copy what is there aside, and the backup over it; False where it is so damaged that it had to be moved aside."""
-    aside = Path(f"{place}.before-{ASIDE}")
     pool = None
     try:
         pool = Pool(str(place), read_only=False, busy_timeout=busy_timeout, synchronous="full")
@@ -144,7 +152,7 @@ def _may_be_made(pool: Pool, target: Path, overwrite: bool) -> None:
     if target.is_dir():
         raise InvalidInput(f"{target} is a directory; name a file in it")
     if target.exists() and not overwrite:
-        raise InvalidInput(f"{target} exists; choose another name, or say that it may be overwritten")
+        raise InvalidInput(f"{target} exists; choose another name, or overwrite it (--force)")
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist")
     if Path(f"{target}-wal").exists():

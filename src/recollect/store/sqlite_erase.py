@@ -1,5 +1,6 @@
 """Erasing for good: from every table, every index, every page of the file, and every copy of it."""
 
+import glob
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,11 +27,11 @@ def drop_deleted_words(connection: apsw.Connection) -> None:
         connection.execute(f"insert into {index}({index}) values ('optimize')")
 
 
-def wipe(pool: Pool, migrations: Iterable[str]) -> None:
+def wipe(pool: Pool, copies: Iterable[str]) -> None:
     """
     Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left.
 
-    Copies of the time before a migration may hold it too, and are removed.
+    Copies of the time before a migration, or a restore, may hold it too, and are removed.
     """
     with pool.reading() as connection:
         pool.patiently(lambda: connection.execute("vacuum"))
@@ -43,6 +44,7 @@ def wipe(pool: Pool, migrations: Iterable[str]) -> None:
                 raise apsw.BusyError("a reader holds the write-ahead log")
 
         pool.patiently(checkpoint)
-    for name in migrations:
-        for copy in (f"{pool.file}.before-{name}", f"{pool.file}.before-{name}.part"):
-            Path(copy).unlink(missing_ok=True)
+    file = Path(pool.file)
+    for name in copies:
+        for copy in file.parent.glob(f"{glob.escape(f'{file.name}.before-{name}')}*"):  # parts and logs of it, too
+            copy.unlink(missing_ok=True)
