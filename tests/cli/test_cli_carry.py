@@ -19,7 +19,7 @@ def test_an_export_goes_to_a_file_or_to_standard_output(cli: CommandLine) -> Non
     printed = cli("export", "-")
 
     assert (done.code, done.out) == (0, "")
-    assert "Exported 1 records to all.jsonl." in done.err
+    assert "Exported 1 record to all.jsonl." in done.err
     assert printed.out == Path("all.jsonl").read_text("utf-8")
     assert json.loads(printed.lines[0])["recollect"] == 1
 

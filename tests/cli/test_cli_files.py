@@ -13,6 +13,7 @@ from command_line import CommandLine
 
 import recollect
 from recollect.cli import files
+from recollect.ingest import sync
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 
@@ -121,6 +122,7 @@ class TestIndex:
                     raise KeyboardInterrupt
 
         monkeypatch.setattr(files, "Progress", Interrupted)
+        monkeypatch.setattr(sync, "HELD", 1)  # each file is stored by itself
         done = cli("index", "notes")
 
         assert (done.code, done.out) == (130, "")
@@ -189,6 +191,12 @@ class TestDocs:
 
         assert (done.code, done.out, done.err.splitlines()[0]) == (0, "", "Nothing found.")
 
+    def test_without_any_files_it_says_what_makes_some(self, cli: CommandLine, tmp_path: Path) -> None:
+        for wanted in ("unicorn", "--list"):
+            done = cli("--db", str(tmp_path / "none.db"), "docs", wanted)
+            assert (done.code, done.out) == (0, "")
+            assert done.err.splitlines()[0] == "No files are indexed; `recollect index PATH` takes them in."
+
     def test_lists_the_files(self, cli: CommandLine, notes: Path) -> None:
         deploy, retries = cli("docs", "--list").lines
         assert re.fullmatch(r"notes/deploy\.md  Deploying  \d{4}-\d\d-\d\d \d\d:\d\d · 1 chunk · api", deploy)
@@ -198,7 +206,21 @@ class TestDocs:
         assert [(one["path"], one["title"], one["chunks"]) for one in shown] == [
             (str(notes / "deploy.md"), "Deploying", 1)
         ]
-        assert cli("docs", "--list", "--project", "web").err == "No files are indexed.\n"
+        assert not {"links", "linked_from"} & set(shown[0])  # which a list does not follow
+        twice = cli("docs", "--list", "--project", "api", "--project", "api").lines
+        assert len(twice) == 2
+        assert cli("docs", "--list", "--project", "web").err == "No files of this project are indexed.\n"
+
+    def test_filters_by_what_the_files_are(self, cli: CommandLine, notes: Path) -> None:
+        (notes / "tagged.md").write_text("---\ntags: [ops]\ntype: procedural\n---\nDeploy with care")
+        cli("index", "notes")
+
+        for filter in (("--tag", "ops"), ("--sector", "procedural")):
+            (hit,) = cli("docs", "deploy", *filter, "--json").json["results"]
+            assert hit["path"] == str(notes / "tagged.md")
+        assert cli("docs", "deploy", "--until", "2000-01-01").out == ""
+        assert cli("docs", "deploy", "--since", "2000-01-01").out
+        cli("docs", "--list", "--tag", "ops").assert_failed(2, "only --project and --limit")
 
     def test_needs_a_query_or_a_list(self, cli: CommandLine) -> None:
         cli("docs").assert_failed(2, "what to look for?")

@@ -229,7 +229,7 @@ class TestCheck:
     def test_a_sound_database(self, cli: CommandLine) -> None:
         cli.add("one")
 
-        assert cli("check").out == "All is well: 1 memories, 0 vectors.\n"
+        assert cli("check").out == "All is well: 1 memory, 0 vectors.\n"
         assert cli("check", "--json").json == {
             "ok": True, "problems": [], "repaired": [], "skipped": [], "memories": 1, "vectors": 0,
         }  # fmt: skip

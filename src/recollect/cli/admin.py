@@ -8,7 +8,7 @@ import click
 from recollect import config
 from recollect.cli.app import Session
 from recollect.cli.options import Bar, json_option, print_json
-from recollect.present.render import record_json
+from recollect.present.render import counted, record_json
 
 
 @click.command("stats")
@@ -56,7 +56,9 @@ def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
         for part in report.skipped:
             click.echo(f"skipped: {part}")
         if report.ok:
-            click.echo(f"All is well: {report.memories} memories, {report.vectors} vectors.")
+            click.echo(
+                f"All is well: {counted(report.memories, 'memory', 'memories')}, {counted(report.vectors, 'vector')}."
+            )
         elif not repair:
             click.echo("`recollect check --repair` makes indexes and vectors anew.", err=True)
     return 0 if report.ok else 1
@@ -82,7 +84,7 @@ def reembed_command(session: Session, /, embedder: str | None, prune: bool, as_j
     if as_json:
         print_json({"embedded": done})
     else:
-        click.echo(f"Made {done} vectors.")
+        click.echo(f"Made {counted(done, 'vector')}.")
 
 
 @click.group("config", invoke_without_command=True)

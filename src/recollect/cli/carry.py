@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, json_option, print_json
+from recollect.cli.options import Bar, given, json_option, print_json, secrets
 from recollect.documents import ImportReport
 from recollect.errors import InvalidInput
-from recollect.present.render import printable, record_json
+from recollect.present.render import counted, printable, record_json
 
 SHOWN = 20  # of what was passed over
 
@@ -36,7 +36,8 @@ def export_command(session: Session, /, file: str, form: str | None, vectors: bo
     with session.open(embedder="none") as memory, Bar("Exporting") as bar:
         target: Any = sys.stdout.buffer if file == "-" else file
         done = memory.export(target, format=wanted, vectors=vectors, progress=bar)
-    click.echo(f"Exported {done} {'records' if wanted == 'jsonl' else 'memories'} to {printable(file)}.", err=True)
+    what = counted(done, "record") if wanted == "jsonl" else counted(done, "memory", "memories")
+    click.echo(f"Exported {what} to {printable(file)}.", err=True)
 
 
 @click.command("import")
@@ -44,13 +45,10 @@ def export_command(session: Session, /, file: str, form: str | None, vectors: bo
 @click.option("--format", "form", help="recollect, markdown, mem0 or a format of conversations (default: found out).")
 @click.option("--project", help="The project they belong to.")
 @click.option("--tools", is_flag=True, help="Of conversations, the calls and results of tools, too.")
-@click.option("--no-redact", is_flag=True, help="Leave secrets in the texts.")
-@click.option("--allow", multiple=True, metavar="TEXT", help="No secret: one that has this text, or fits this /regex/.")
+@secrets
 @json_option
 @click.pass_obj
-def import_command(
-    session: Session, /, paths: tuple[str, ...], form: str | None, no_redact: bool, as_json: bool, **wanted: Any
-) -> None:
+def import_command(session: Session, /, paths: tuple[str, ...], form: str | None, as_json: bool, **wanted: Any) -> None:
     """
     Take in an export, a folder of markdown notes (as of basic-memory), a JSON list of memories (as of mem0), or
     conversations. What is there stays as it is; doing it again changes nothing.
@@ -65,7 +63,7 @@ def import_command(
     with session.open(create=True) as memory:
         for path in paths:
             with Bar("Importing") as bar:
-                report = memory.import_(path, format=form, redact=not no_redact, progress=bar, **wanted)
+                report = memory.import_(path, format=form, progress=bar, **given(wanted))
             reports.append({"path": path} | record_json(report))
             if not as_json:
                 _tell(path, report)
@@ -74,8 +72,9 @@ def import_command(
 
 
 def _tell(path: str, report: ImportReport) -> None:
-    sessions = f", {report.sessions} sessions" if report.sessions else ""
-    click.echo(f"{printable(path)} ({report.format}): {report.added} added{sessions}, {report.known} known already.")
+    sessions = f", {counted(report.sessions, 'session')}" if report.sessions else ""
+    numbers = f"{report.added:,} added{sessions}, {report.known:,} known already"
+    click.echo(f"{printable(path)} ({report.format}): {numbers}.")
     if report.redacted:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.redacted.items()))
         click.echo(f"Redacted: {kinds}. `--allow TEXT` leaves what is no secret.", err=True)

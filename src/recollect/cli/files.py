@@ -14,26 +14,27 @@ from typing import Any
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import given, json_option, print_json, style, switch, together
+from recollect.cli.options import given, json_option, print_json, secrets, style, together
 from recollect.documents import IndexReport
 from recollect.errors import InvalidInput
 from recollect.present.documents import (
     document_hit_text,
+    document_json,
     document_line,
     near,
     report_line,
     report_lines,
 )
-from recollect.present.render import printable, record_json, results_json
+from recollect.present.render import counted, printable, record_json, results_json
 
+NO_FILES = "No files are indexed; `recollect index PATH` takes them in."
 REDRAWN = 0.1  # seconds between two states of the progress line
 
 choice = together(
     click.option("--project", help="The project the files belong to."),
     click.option("--include", multiple=True, metavar="GLOB", help="Only what matches (repeat for any of several)."),
     click.option("--exclude", multiple=True, metavar="GLOB", help="Not what matches."),
-    switch("--no-redact", "redact", sets=False, help="Keep what looks like a secret."),
-    click.option("--allow", multiple=True, metavar="TEXT", help="No secret: a text in it, or /a regular expression/."),
+    secrets,
 )
 
 
@@ -96,8 +97,8 @@ def _remove(session: Session, paths: tuple[str, ...], as_json: bool) -> int:
         print_json({"removed": sum(removed.values())})
         return 0
     for path, count in removed.items():
-        files = f"{count:,} file{'' if count == 1 else 's'}"
-        click.echo(f"Took {files} out of the index: {printable(path)}" if count else f"Not indexed: {printable(path)}")
+        taken = f"Took {counted(count, 'file')} out of the index" if count else "Not indexed"
+        click.echo(f"{taken}: {printable(path)}")
     return 0
 
 
@@ -152,6 +153,10 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @click.argument("query", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the files that are indexed.")
 @click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@click.option("--sector", multiple=True, help="Only files of this sector.")
+@click.option("--tag", "tags", multiple=True, help="Only files with this tag (repeat for all of several).")
+@click.option("--since", metavar="TIME", help="Only what was written from this time on.")
+@click.option("--until", metavar="TIME", help="Only what was written before this time.")
 @click.option("--limit", "-n", type=int, help="How many (1..1000; default 10; all files of a list).")
 @click.option("--mode", help="hybrid (default), keyword or semantic.")
 @click.option("--neighbours", type=int, help="Show so many chunks before and after each, too.")
@@ -177,13 +182,14 @@ def docs_command(session: Session, /, query: str | None, listing: bool, as_json:
         raise click.UsageError("what to look for? `recollect docs --list` shows which files there are")
     with session.open() as memory:
         results = memory.search_documents(query, **options)
+        some = bool(results) or bool(memory.documents(limit=1))
     if as_json:
         print_json(results_json(results, explain=False))
         return
     for place, hit in enumerate(results, 1):
         click.echo(document_hit_text(place, hit, style(), whole=bool(options.get("neighbours"))))
     if not results:
-        click.echo("Nothing found.", err=True)
+        click.echo("Nothing found." if some else NO_FILES, err=True)
     elif not results.relevant:
         click.echo("Note: nothing here is likely to answer this; it is only what comes closest.", err=True)
     if results.degraded:
@@ -191,18 +197,18 @@ def docs_command(session: Session, /, query: str | None, listing: bool, as_json:
 
 
 def _list(session: Session, options: dict[str, Any], as_json: bool) -> None:
-    projects = options.pop("project", (None,))
+    projects = dict.fromkeys(options.pop("project", (None,)))
     options.setdefault("limit", 1_000_000_000)
     with session.open(embedder="none") as memory:
         found = [each for project in projects for each in memory.documents(project=project, **options)]
     documents = sorted(found, key=lambda each: each.path)[: options["limit"]]
     if as_json:
-        print_json({"documents": [record_json(each) for each in documents]})
+        print_json({"documents": [document_json(each) for each in documents]})
         return
     for each in documents:
         click.echo(document_line(each, style()))
     if not documents:
-        click.echo("No files are indexed.", err=True)
+        click.echo(NO_FILES if None in projects else "No files of this project are indexed.", err=True)
 
 
 class Progress:

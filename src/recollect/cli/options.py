@@ -36,6 +36,12 @@ detail_option = click.option("--detail", help=f"How much of each: {', '.join(DET
 redact_option = click.option(
     "--redact/--no-redact", default=None, help="Replace secrets by a mark before it is stored (default: as set)."
 )
+secrets = together(
+    switch("--no-redact", "redact", sets=False, help="Keep what looks like a secret."),
+    click.option(
+        "--allow", multiple=True, metavar="TEXT", help="No secret: one that has this text, or fits this /regex/."
+    ),
+)
 session_option = click.option("--session", metavar="ID", help="The session this happens in.")
 
 filters = together(

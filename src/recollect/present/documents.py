@@ -5,9 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from recollect.documents import Document, DocumentHit, IndexReport
-from recollect.present.render import Style, printable, when
+from recollect.present.render import Style, counted, printable, record_json, when
 from recollect.present.snippet import MARK, UNMARK
 
 FEW_PLACES = 5  # of secrets of one kind, unless all are asked for
@@ -36,9 +37,14 @@ def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool
     return f"{head}\n    {marked}"
 
 
+def document_json(document: Document) -> dict[str, Any]:
+    """A file of a list, without its links: they are followed only for one that is asked for."""
+    return {name: value for name, value in record_json(document).items() if name not in ("links", "linked_from")}
+
+
 def document_line(document: Document, style: Style) -> str:
     """A file on one line."""
-    chunks = f"{document.chunks} chunk{'' if document.chunks == 1 else 's'}"
+    chunks = counted(document.chunks, "chunk")
     about = " · ".join(filter(None, [when(document.indexed_at), chunks, document.project]))
     title = f"  {printable(document.title)}" if document.title else ""
     return f"{style(near(document.path), fg='cyan')}{title}  {style(printable(about), dim=True)}"
@@ -48,7 +54,7 @@ def report_line(report: IndexReport) -> str:
     """What became of the files, on one line; of what changed nothing is left out that happened."""
     parts = [f"{getattr(report, name):,} {name}" for name in _COUNTS if getattr(report, name)]
     if report.chunks:
-        parts.append(f"{report.chunks:,} chunk{'' if report.chunks == 1 else 's'} ({report.embedded:,} embedded)")
+        parts.append(f"{counted(report.chunks, 'chunk')} ({report.embedded:,} embedded)")
     for name, number in (("skipped", len(report.skipped)), ("redacted", sum(report.redacted.values()))):
         parts += [f"{number:,} {name}"] if number else []
     return ", ".join(parts) or "nothing to index"

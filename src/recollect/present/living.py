@@ -7,6 +7,7 @@ from recollect.life import Lens, Recall, Related, Session, Timeline
 from recollect.present.render import (
     LINE,
     Style,
+    counted,
     memory_json,
     memory_line,
     plain,
@@ -50,7 +51,7 @@ def session_json(session: Session) -> dict[str, Any]:
 
 def session_line(session: Session, style: Style) -> str:
     ended = f"until {when(session.ended_at)}" if session.ended_at else "open"
-    count = f"{session.memories} {'memory' if session.memories == 1 else 'memories'}"
+    count = counted(session.memories, "memory", "memories")
     about = " · ".join(filter(None, [when(session.started_at), ended, session.project, count]))
     summary = printable(preview(session.summary or "", LINE))
     return f"{style(printable(session.id), fg='cyan')}  {style(printable(about), dim=True)}  {summary}".rstrip()

@@ -28,6 +28,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number of things: "1 file", "2 files"; `many` where that takes more than an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def plain(value: Any) -> Any:
     """What JSON knows of a value: records by their fields, times as text."""
     if isinstance(value, datetime):
