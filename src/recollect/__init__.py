@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from recollect.documents import Document, DocumentHit, DocumentLink, ImportReport, IndexReport
     from recollect.engine import Recollect
     from recollect.engine import open_memory as open
     from recollect.errors import (
@@ -40,10 +41,15 @@ __version__ = "0.1.0"
 __all__ = [
     "Ambiguous",
     "ConfigError",
+    "Document",
+    "DocumentHit",
+    "DocumentLink",
     "EmbedderError",
     "EmbedderUnavailable",
     "Fact",
     "Hit",
+    "ImportReport",
+    "IndexReport",
     "InvalidInput",
     "Lens",
     "Memories",
@@ -80,7 +86,13 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'recollect' has no attribute {name!r}")
     if name == "open":
         return import_module("recollect.engine").open_memory
-    for module in ("recollect.errors", "recollect.records", "recollect.life", "recollect.engine"):
+    for module in (
+        "recollect.errors",
+        "recollect.records",
+        "recollect.documents",
+        "recollect.life",
+        "recollect.engine",
+    ):
         found = getattr(import_module(module), name, None)
         if found is not None:
             return found
