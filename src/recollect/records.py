@@ -455,6 +455,7 @@ class Stats:
     recalls: int = 0
     documents: int = 0
     chunks: int = 0
+    chunks_pending: int = 0
 
 
 @dataclass(frozen=True, slots=True)

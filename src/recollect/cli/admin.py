@@ -78,7 +78,8 @@ def reembed_command(session: Session, /, embedder: str | None, prune: bool, as_j
         recollect reembed --embedder ollama:nomic-embed-text
     """
     with session.open(embedder=embedder) as memory:
-        missing = memory.stats().pending
+        stats = memory.stats()
+        missing = stats.pending + stats.chunks_pending
         with Bar("Embedding", missing) as bar:
             done = memory.reembed(prune=prune, progress=bar)
     if as_json:

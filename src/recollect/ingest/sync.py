@@ -229,6 +229,8 @@ class Sync:
 
     def _store(self) -> None:
         """Embed what is new, all together, and put every file in its place."""
+        if not self._waiting:
+            return
         texts = list(dict.fromkeys(text for each in self._waiting for text in each.new))
         vectors, model = self._vectorizer.vectors(["\n".join(part for part in text if part) for text in texts])
         made: Mapping[Texts, Vector] = {} if vectors is None else dict(zip(texts, vectors, strict=True))

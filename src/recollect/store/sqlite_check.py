@@ -76,8 +76,7 @@ def stats(pool: Pool, namespace: str, model: str | None) -> Stats:
             """,
             (namespace,),
         )
-        counts = ("superseded", "pinned", "facts", "relations", "sessions", "recalls", "documents", "chunks")
-        life = dict(zip(counts, value(connection, _LIFE, {"namespace": namespace}), strict=True))
+        life = dict(zip(_COUNTS, value(connection, _LIFE, {"namespace": namespace, "model": model}), strict=True))
         pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
         schema = value(connection, "select max(name) from _migrations")
     models: dict[str, int] = dict(counted)
@@ -119,6 +118,9 @@ def _made_by(table: str) -> str:
     return str(statements[-1])
 
 
+_COUNTS = (
+    "superseded", "pinned", "facts", "relations", "sessions", "recalls", "documents", "chunks", "chunks_pending"
+)  # fmt: skip
 _LIFE = """
     select
         (select count(*) from memories
@@ -131,7 +133,11 @@ _LIFE = """
         (select count(*) from sessions where namespace = :namespace),
         (select count(*) from recalls where namespace = :namespace),
         (select count(*) from documents where namespace = :namespace),
-        (select count(*) from chunks c join documents d on d.did = c.did where d.namespace = :namespace)
+        (select count(*) from chunks c join documents d on d.did = c.did where d.namespace = :namespace),
+        (select count(*) from chunks c join documents d on d.did = c.did
+         where d.namespace = :namespace and :model is not null and not exists (
+            select 1 from vectors v
+            where v.rid = c.rid and v.model = (select model from models where name = :model)))
 """
 
 
