@@ -222,7 +222,7 @@ class TestStats:
     def test_as_text(self, cli: CommandLine) -> None:
         cli.add("one")
 
-        assert "memories     1" in cli("stats").lines
+        assert "memories       1" in cli("stats").lines
 
 
 class TestCheck:

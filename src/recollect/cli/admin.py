@@ -29,9 +29,9 @@ def stats_command(session: Session, /, as_json: bool) -> None:
         return
     models = stats.pop("models")
     for name, value in stats.items():
-        click.echo(f"{name.replace('_', ' '):<12} {'-' if value is None else value}")
+        click.echo(f"{name.replace('_', ' '):<14} {'-' if value is None else value}")
     for model, count in models.items():
-        click.echo(f"{'':<12} {count} vectors of {model}")
+        click.echo(f"{'':<14} {count} vectors of {model}")
 
 
 @click.command("check")
