@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from recollect import inputs
 from recollect.documents import ImportReport
-from recollect.engine.core import Core
+from recollect.engine.conversing import Conversing
 from recollect.errors import InvalidInput
 from recollect.store.carried import Line
 
@@ -21,22 +21,8 @@ BATCH, BATCH_BYTES = 500, 4_000_000  # records, and characters of their texts, t
 Progress = Callable[[int], None]
 
 
-class Carrying(Core):
+class Carrying(Conversing):
     """Everything about taking memories out and in, as files."""
-
-    if TYPE_CHECKING:  # a part of its own, which `Recollect` has too
-
-        def import_conversations(
-            self,
-            path: str | Path,
-            *,
-            format: str | None = None,
-            project: str | None = None,
-            tools: bool = False,
-            redact: bool = True,
-            allow: Sequence[str] = (),
-            progress: Progress | None = None,
-        ) -> ImportReport: ...
 
     def export(
         self,

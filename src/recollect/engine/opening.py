@@ -9,7 +9,6 @@ from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.engine.carrying import Carrying
-from recollect.engine.conversing import Conversing
 from recollect.engine.living import Living
 from recollect.engine.watching import Watching
 from recollect.engine.writing import Writing
@@ -20,7 +19,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Watching, Living, Conversing, Carrying):
+class Recollect(Writing, Watching, Living, Carrying):
     """
     A memory: text in, found again by word and by meaning.
 
