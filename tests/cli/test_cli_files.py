@@ -161,6 +161,19 @@ class TestDocs:
         )
         assert "Retries are capped at 5." in second
 
+    def test_links_show_where_a_file_leads_and_what_leads_to_it(self, cli: CommandLine, notes: Path) -> None:
+        (notes / "plan.md").write_text("# Plan\n\nSee [[retries]].\nThen [gone](gone.md).\n")
+        cli("index", "notes", "--project", "api")
+
+        assert cli("docs", "--links", "notes/plan.md").lines[1:] == [
+            "      3  notes/retries.md",
+            "      4  gone.md (not indexed)",
+        ]
+        assert cli("docs", "--links", "notes/retries.md").lines[1:] == ["  from   notes/plan.md"]
+        assert cli("docs", "--links", "notes/plan.md", "--json").json["links"][0]["path"] == str(notes / "retries.md")
+        cli("docs", "--links", "notes/none.md").assert_failed(1, "is not indexed")
+        cli("docs", "retries", "--links", "notes/plan.md").assert_failed(2, "--links shows those of one file")
+
     def test_paths_are_whole_from_elsewhere(
         self, cli: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -152,6 +152,7 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @click.command("docs")
 @click.argument("query", required=False)
 @click.option("--list", "listing", is_flag=True, help="List the files that are indexed.")
+@click.option("--links", metavar="PATH", help="Show where the links of a file lead, and which files lead to it.")
 @click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
 @click.option("--sector", multiple=True, help="Only files of this sector.")
 @click.option("--tag", "tags", multiple=True, help="Only files with this tag (repeat for all of several).")
@@ -162,7 +163,9 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @click.option("--neighbours", type=int, help="Show so many chunks before and after each, too.")
 @json_option
 @click.pass_obj
-def docs_command(session: Session, /, query: str | None, listing: bool, as_json: bool, **wanted: Any) -> None:
+def docs_command(
+    session: Session, /, query: str | None, listing: bool, links: str | None, as_json: bool, **wanted: Any
+) -> None:
     """
     Find places in the files that `recollect index` took in. QUERY may hold "phrases" and beginnings*.
 
@@ -171,8 +174,14 @@ def docs_command(session: Session, /, query: str | None, listing: bool, as_json:
         recollect docs "how are retries capped?"
         recollect docs deploy --project api --neighbours 1
         recollect docs --list
+        recollect docs --links docs/retries.md
     """
     options = given(wanted)
+    if links is not None:
+        if query is not None or listing or options:
+            raise click.UsageError("--links shows those of one file; it takes nothing else")
+        _links(session, links, as_json)
+        return
     if listing:
         if query is not None or set(options) - {"project", "limit"}:
             raise click.UsageError("--list shows all files; it takes no query, only --project and --limit")
@@ -209,6 +218,19 @@ def _list(session: Session, options: dict[str, Any], as_json: bool) -> None:
         click.echo(document_line(each, style()))
     if not documents:
         click.echo(NO_FILES if None in projects else "No files of this project are indexed.", err=True)
+
+
+def _links(session: Session, path: str, as_json: bool) -> None:
+    with session.open(embedder="none") as memory:
+        document = memory.document(path)
+    if as_json:
+        print_json(record_json(document))
+        return
+    click.echo(document_line(document, style()))
+    for link in document.links:
+        click.echo(f"  {link.line:>5}  {near(link.path) if link.path else f'{printable(link.target)} (not indexed)'}")
+    for source in document.linked_from:
+        click.echo(f"  from   {near(source)}")
 
 
 class Progress:
