@@ -83,34 +83,32 @@ class Carrying(Conversing):
         of memories), else a conversation. What is there already stays as it is. Secrets are replaced by a mark, unless
         `redact` is False or it is our own export; `allow` names what is none. `tools` is for conversations.
         """
-        file = inputs.path(path)
+        file, belongs_to = inputs.path(path), inputs.name(project, "project")
         inputs.flag(tools, "tools")
-        given = (*self._redaction.allow, *inputs.allowances(allow, "allow"))
-        allowed = given if inputs.flag(redact, "redact") else None
-        belongs_to = inputs.name(project, "project")
+        allowed = inputs.allowances(allow, "allow")
         try:
-            return self._import(file, _format(file, format), format, belongs_to, tools, allowed, progress)
+            found = _format(file, format)
+            if found == OWN and belongs_to is not None:
+                raise InvalidInput("an export of Recollect keeps its projects; leave project out")
+            if found in (OWN, MARKDOWN, MEM0):
+                clean = (*self._redaction.allow, *allowed) if inputs.flag(redact, "redact") else None
+                return self._import(file, found, belongs_to, clean, progress)
+            return self.import_conversations(
+                file, format=format, project=belongs_to, tools=tools, redact=redact, allow=allowed, progress=progress
+            )
         except OSError as exc:
             raise InvalidInput(f"cannot read {exc.filename or file}: {exc.strerror or exc}") from exc
 
     def _import(
-        self,
-        file: Path,
-        found: str,
-        wanted: str | None,
-        project: str | None,
-        tools: bool,
-        allowed: tuple[str, ...] | None,
-        progress: Progress | None,
+        self, file: Path, found: str, project: str | None, allowed: tuple[str, ...] | None, progress: Progress | None
     ) -> ImportReport:
+        """What is written in records of its own: our export, notes, memories of mem0."""
         from recollect.ingest.foreign import Redactor
 
         redactor = Redactor(allowed)
         if found == OWN:
             from recollect.ingest import exported
 
-            if project is not None:
-                raise InvalidInput("an export of Recollect keeps its projects; leave project out")
             exported.check(file)
             return self._take(exported.read(file), found, (), redactor.found, progress)
         if found == MARKDOWN:
@@ -118,20 +116,10 @@ class Carrying(Conversing):
 
             notes = Notes(file, project, redactor)
             return self._take(notes.lines(), found, notes.skipped, redactor.found, progress)
-        if found == MEM0:
-            from recollect.ingest.mem0 import read_mem0
+        from recollect.ingest.mem0 import read_mem0
 
-            lines = list(read_mem0(file, project, redactor))  # all of them, before the first is taken
-            return self._take(lines, found, (), redactor.found, progress)
-        return self.import_conversations(
-            file,
-            format=wanted,
-            project=project,
-            tools=tools,
-            redact=allowed is not None,
-            allow=allowed or (),
-            progress=progress,
-        )
+        lines = list(read_mem0(file, project, redactor))  # all of them, before the first is taken
+        return self._take(lines, found, (), redactor.found, progress)
 
     def _take(
         self,

@@ -50,15 +50,15 @@ class Found:
 
 def merged(one: Found, other: Found) -> Found:
     """What was found in two places, as if it were one."""
-    model, floor, question = (one if one.model else other).model, one.floor, one.question
+    by_meaning = one if one.model else other  # where one had no vectors to go by
     return Found(
         keyword=sorted([*one.keyword, *other.keyword], key=lambda match: (not match.whole, -match.score, match.key)),
         strange=[word for word in one.strange if word in other.strange],
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         around=[*one.around, *other.around],
-        model=model,
-        question=other.question if question is None else question,
-        floor=other.floor if floor is None else floor,
+        model=by_meaning.model,
+        question=by_meaning.question,
+        floor=by_meaning.floor,
         too_far=[*one.too_far, *other.too_far],
         degraded=one.degraded or other.degraded,
     )

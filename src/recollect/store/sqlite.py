@@ -24,7 +24,7 @@ from recollect.store.sqlite_dump import dump
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
-from recollect.store.sqlite_insert import as_json, content_hash, insert, turn_hash
+from recollect.store.sqlite_insert import as_json, content_hash, hash_by_id, insert
 from recollect.store.sqlite_links import Links, replace_by, revive
 from recollect.store.sqlite_load import Loader
 from recollect.store.sqlite_parts import nearest_part, parts
@@ -177,7 +177,7 @@ class SqliteStore:
                     "rid": rid,
                     "now": now,
                     "same_salience": new["salience"] == memory.salience,
-                    "content_hash": (turn_hash(memory.id, text) if is_turn else content_hash(text)),
+                    "content_hash": (hash_by_id(memory.id, text) if is_turn else content_hash(text)),
                     "tags": as_json(new["tags"]),
                     "metadata": as_json(new["metadata"]),
                     "segments": segments(new["title"], new["content"], *new["tags"], *facts),

@@ -1,6 +1,5 @@
 """Files and their chunks in SQLite."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,24 +11,15 @@ from numpy.typing import NDArray
 
 from recollect.documents import Chunk, ChunkDraft, Document, FileDraft, Known, Place
 from recollect.errors import NotFound
-from recollect.records import new_id
+from recollect.records import Draft, new_id
 from recollect.store.base import Model, Store, Unembedded
 from recollect.store.sqlite_filter import from_micros, to_micros
+from recollect.store.sqlite_insert import as_json, hash_by_id, insert
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_vectors import Vectors
 from recollect.store.words import segments
 
 BESIDE = "\x1fdocuments"  # no name of a namespace can hold this character
-
-_INSERT = """
-    insert into memories(
-        id, namespace, project, content, content_hash, title, kind, source, tags, segments, sector, tier, salience,
-        created_at, updated_at, reinforced_at, recorded_at)
-    values (
-        :id, :namespace, :project, :content, :content_hash, :title, 'document', :path, :tags, :segments, :sector,
-        'project', 0.5, :modified, :now, :now, :now)
-    returning rid
-"""
 
 
 def beside(namespace: str) -> str:
@@ -89,8 +79,8 @@ class Documents:
             "id": new_id(),
             "namespace": self._namespace,
             "now": now,
-            "tags": json.dumps(file.tags, ensure_ascii=False),
-            "front_matter": json.dumps(file.front_matter, ensure_ascii=False),
+            "tags": as_json(file.tags),
+            "front_matter": as_json(file.front_matter),
         }
         values |= {
             name: getattr(file, name)
@@ -146,7 +136,7 @@ class Documents:
         for ordinal, chunk in enumerate(file.chunks):
             rid = kept.get(ordinal)
             if rid is None:
-                rid = self._insert(connection, key, ordinal, file, chunk, now)
+                rid = self._insert(connection, file, chunk, now)
                 added.append(Unembedded(rid, chunk.heading, chunk.text))
             connection.execute(
                 """
@@ -156,14 +146,20 @@ class Documents:
                     ordinal = excluded.ordinal, start_line = excluded.start_line, end_line = excluded.end_line,
                     breadcrumb = excluded.breadcrumb
                 """,
-                (rid, key, ordinal, chunk.start_line, chunk.end_line, json.dumps(chunk.breadcrumb, ensure_ascii=False)),
+                (rid, key, ordinal, chunk.start_line, chunk.end_line, as_json(chunk.breadcrumb)),
             )
         self._relabel(connection, key, file)
         return added
 
     def _relabel(self, connection: apsw.Connection, key: int, file: FileDraft) -> None:
         """Chunks that stay are of the project, path, tags and sector that their file has now."""
-        values = {"project": file.project, "path": file.path, "tags": _tags(file), "sector": file.sector, "key": key}
+        values = {
+            "project": file.project,
+            "path": file.path,
+            "tags": as_json(file.tags),
+            "sector": file.sector,
+            "key": key,
+        }
         other = fetch(
             connection,
             """
@@ -182,29 +178,25 @@ class Documents:
             [values | {"rid": rid, "segments": segments(title, text, *file.tags)} for rid, title, text in other],
         )
 
-    def _insert(
-        self, connection: apsw.Connection, key: int, ordinal: int, file: FileDraft, chunk: ChunkDraft, now: int
-    ) -> int:
-        # The same text may stand in many files; the hash that keeps memories apart is of its place, too.
-        place = f"{key}:{ordinal}:{now}:{chunk.text}"
-        rid: int = value(
-            connection,
-            _INSERT,
-            {
-                "id": new_id(),
-                "namespace": self.chunks.namespace,
-                "project": file.project,
-                "content": chunk.text,
-                "content_hash": hashlib.sha256(place.encode()).digest(),
-                "title": chunk.heading,
-                "path": file.path,
-                "tags": _tags(file),
-                "segments": segments(chunk.heading, chunk.text, *file.tags),
-                "sector": file.sector,
-                "modified": file.modified_at // 1000,
-                "now": now,
-            },
+    def _insert(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
+        draft = Draft(
+            id=new_id(),
+            content=chunk.text,
+            project=file.project,
+            sector=file.sector,
+            tier="project",
+            kind="document",
+            tags=file.tags,
+            salience=0.5,
+            source=file.path,
+            title=chunk.heading,
+            summary=None,
+            metadata={},
+            created_at=from_micros(file.modified_at // 1000),
+            recorded_at=from_micros(now),
         )
+        rid = insert(connection, self.chunks.namespace, draft, hash_by_id(draft.id, draft.content))
+        assert rid is not None, "its id is new"
         return rid
 
     def touch(self, key: int, size: int, modified_at: int) -> None:
@@ -311,7 +303,3 @@ def _document(row: Sequence[Any]) -> Document:
         id, path, root, project, title, sector, tuple(json.loads(tags)), json.loads(front_matter), size,
         from_micros(indexed_at), chunks,
     )  # fmt: skip
-
-
-def _tags(file: FileDraft) -> str:
-    return json.dumps(file.tags, ensure_ascii=False, separators=(",", ":"))

@@ -45,9 +45,10 @@ def content_hash(content: str) -> bytes:
     return hashlib.sha256(content.encode()).digest()
 
 
-def turn_hash(id: str, content: str) -> bytes:
+def hash_by_id(id: str, content: str) -> bytes:
     """
-    The same of a turn, by its id, too: what keeps a note from being kept twice would swallow every second "yes".
+    The same of what is known by its id, a turn or a chunk: what keeps a note from being kept twice would swallow every
+    second "yes", and what stands in two files.
     """
     return content_hash(f"{id}\0{content}")
 

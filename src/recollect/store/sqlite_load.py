@@ -1,6 +1,5 @@
 """Records of an export, or of what was made into ones, written into a namespace. What is there stays as it is."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from recollect.store.base import Model
 from recollect.store.carried import SHAPES, Line, Loaded, Shape
 from recollect.store.sqlite_documents import beside
 from recollect.store.sqlite_filter import to_micros
-from recollect.store.sqlite_insert import content_hash, turn_hash
+from recollect.store.sqlite_insert import content_hash, hash_by_id
 from recollect.store.sqlite_links import leads_to
 from recollect.store.sqlite_match import MERGE_EVERY, merge
 from recollect.store.sqlite_pool import Pool, value
@@ -106,7 +105,7 @@ class Loader:
 
     def _memory(self, connection: apsw.Connection, fields: Fields) -> bool:
         text = fields["content"]
-        hash = turn_hash(fields["id"], text) if fields.get("kind") == TURN else content_hash(text)
+        hash = hash_by_id(fields["id"], text) if fields.get("kind") == TURN else content_hash(text)
         rid = self._text(connection, fields, self._namespace, hash)
         if rid is not None:
             return True
@@ -167,9 +166,7 @@ class Loader:
         return True
 
     def _chunk(self, connection: apsw.Connection, document: int, fields: Fields) -> None:
-        # The same text may stand in many files; the hash that keeps memories apart is of its place, too.
-        place = hashlib.sha256(f"{fields['id']}:{fields['content']}".encode()).digest()
-        rid = self._text(connection, fields, beside(self._namespace), place)
+        rid = self._text(connection, fields, beside(self._namespace), hash_by_id(fields["id"], fields["content"]))
         if rid is None:
             raise _Missing(f"the chunk {fields['id']} belongs to another document already")
         shape = {name: kind for name, kind in carried.CHUNK.items() if name not in carried.MEMORY}

@@ -8,7 +8,7 @@ import apsw
 from recollect.life import Told
 from recollect.store.base import Taken, Unembedded
 from recollect.store.sqlite_filter import to_micros
-from recollect.store.sqlite_insert import insert, turn_hash
+from recollect.store.sqlite_insert import hash_by_id, insert
 from recollect.store.sqlite_pool import fetch, value
 from recollect.store.sqlite_sessions import link
 
@@ -24,7 +24,7 @@ def take(connection: apsw.Connection, namespace: str, told: Sequence[Told]) -> T
         started += is_new
         _recall(connection, sid, [known[turn.id] for turn in one.turns if turn.id in known])
         for turn in one.turns:
-            hash = turn_hash(turn.id, turn.content)
+            hash = hash_by_id(turn.id, turn.content)
             rid = None if turn.id in known else insert(connection, namespace, turn, hash)
             if rid is None:
                 repeated += 1
