@@ -6,8 +6,9 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "recollect"
 LAYERS = (
     "errors forks records life documents profiles times redact inputs config store embed rank ingest retrieve present "
-    "engine cli"
+    "engine evaluate hooks install mcp_server chat adapters cli"
 ).split()  # low to high
+SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters"}  # the command line starts them; none knows another
 MODULE_LIMIT, FUNCTION_LIMIT = 500, 60
 
 
@@ -33,14 +34,14 @@ def test_no_room_imports_from_a_room_above_it() -> None:
         if here in LAYERS
         for node in ast.walk(tree)
         for there in imported(node)
-        if LAYERS.index(there) > LAYERS.index(here)
+        if LAYERS.index(there) > LAYERS.index(here) or (here != there and {here, there} <= SURFACES)
     ]
 
     assert upward == []
 
 
 def test_every_room_has_its_place_in_the_order() -> None:
-    assert {here for here, _, _ in modules()} - {"__init__", "__main__"} == set(LAYERS)
+    assert {here for here, _, _ in modules()} - {"__init__", "__main__"} <= set(LAYERS)
 
 
 def test_no_module_or_function_is_too_long_to_hold_in_mind() -> None:
