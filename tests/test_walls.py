@@ -316,6 +316,10 @@ def is_mine(memory: Any, both: Both) -> bool:
     return memory.namespace == MINE and (near is None or both.mine.get(near.id).content == near.content)
 
 
+def no_word_of_theirs(block: Any, both: Both) -> bool:
+    return both.beyond.word not in block and both.beyond.file_word not in block
+
+
 def counts_mine(stats: Any, both: Both) -> bool:
     return (stats.memories, stats.sessions, stats.recalls) == (8, 2, 2) and (
         stats.projects, stats.documents, stats.chunks,
@@ -347,6 +351,16 @@ CALLS: dict[str, list[Probe]] = {
     "add_many": [
         Probe(lambda n, own: call([n.text, dict(content=f"new {n.word}", id=n.id)]), lambda ids, both: len(ids) == 2),
         Probe(lambda n, own: call([dict(content=f"new {n.word}", session=n.session)]), NotFound),
+    ],
+    "briefing": [
+        Probe(lambda n, own: call(recent=1000), no_word_of_theirs),
+        Probe(lambda n, own: call(project=n.project, include_global=False), nothing),
+    ],
+    "context": [
+        Probe(lambda n, own: call(n.text, min_relevance=0.0), no_word_of_theirs),
+        Probe(lambda n, own: call(n.file_word, min_relevance=0.0), no_word_of_theirs),
+        Probe(lambda n, own: call(n.text, project=n.project, include_global=False, min_relevance=0.0), nothing),
+        Probe(lambda n, own: call(n.text, session=n.session), no_word_of_theirs),
     ],
     "add_fact": [Probe(lambda n, own: call(n.id, "a fact"), NotFound)],
     "check": [
@@ -550,12 +564,12 @@ PROPERTIES = {"recalls_lost"}  # a number of this process
 # Parameters by which nothing of another namespace can be named.
 PLAIN = set(
     """
-    active after allow alpha amount before boosts confidence created_at decay_rate detail embedder end exclude explain
-    format overwrite stop tools vectors
-    fusion grammar grouped hard include include_documents include_facts include_superseded kind limit metadata
-    min_salience mode month neighbours object pinned predicate profile progress prune recalled recency record redact
-    repair said_by salience sector since source start subject summary tags text threshold tier title until facts fields
-    at
+    active after allow alpha amount at before boosts budget confidence core created_at decay_rate detail documents
+    embedder end exclude explain facts fields format fusion grammar grouped hard include include_documents
+    include_facts include_global include_superseded kind limit metadata min_relevance min_salience mode month
+    neighbours object overwrite pinned predicate profile progress prune recalled recency record redact repair
+    said_by salience sector since source start stop subject summary tags text threshold tier title tools until
+    vectors
     """.split()
 )
 TRIED = [
@@ -590,6 +604,7 @@ def test_every_parameter_that_can_name_something_is_tried(both: Both) -> None:
 def test_every_filter_that_can_name_something_is_tried(both: Both) -> None:
     named = {name for probe in by_each_filter() for name in probe.arguments(both.beyond, both.own)[1]}
     numbers = {"tier", "sector", "since", "until", "min_salience", "month", "pinned", "recalled", "as_of"}
+    numbers |= {"include_global"}
     assert set(FILTERS) == named | numbers
 
 

@@ -297,6 +297,8 @@ def search_filter(given: Mapping[str, Any], *, include_superseded: object = True
         if field not in FILTERS:
             raise InvalidInput(f"there is no filter {field!r}; there are: {', '.join(FILTERS)}")
     checked = {field: FILTERS[field](value) for field, value in given.items() if value is not None}
+    if not checked.get("project"):
+        checked.pop("include_global", None)  # nothing is left out that it could let in
     return Filter(**checked, superseded=flag(include_superseded, "include_superseded"))
 
 
@@ -337,6 +339,7 @@ FILTERS: Mapping[str, Callable[[object], Any]] = {
     "month": _any_of("month", _month),
     "pinned": lambda value: flag(value, "pinned"),
     "recalled": lambda value: flag(value, "recalled"),
+    "include_global": lambda value: flag(value, "include_global"),
     "as_of": as_of,
 }
 

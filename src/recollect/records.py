@@ -10,7 +10,8 @@ from typing import Any, TypeVar, overload
 from uuid import UUID
 
 SECTORS = ("reflective", "semantic", "procedural", "emotional", "episodic")
-TIERS = ("session", "project", "global")
+GLOBAL = "global"  # the tier of what holds in every project
+TIERS = ("session", "project", GLOBAL)
 MODES = ("hybrid", "keyword", "semantic")
 GRAMMARS = ("auto", "or_prefix", "and", "or", "fts5")
 FUSIONS = ("convex", "rrf", "linear", "vector_first")
@@ -213,6 +214,7 @@ class Filter:
 
     Within one field any of the values will do, except for `tags`, where all must be there. `since` is
     inclusive, `until` exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded ones through.
+    With `include_global`, memories of no project and of the tier `global` pass, whatever the `project`.
     `as_of` asks what was so at that time; all other fields then hold for that time.
     """
 
@@ -231,6 +233,7 @@ class Filter:
     pinned: bool | None = None
     recalled: bool | None = None
     superseded: bool = True
+    include_global: bool = False
     as_of: datetime | None = None
 
 

@@ -264,7 +264,7 @@ class TestNotes:
         assert note in cli("search", "ship lunch", *options).err.splitlines()
 
     def test_every_filter_has_words_of_its_own(self) -> None:
-        assert {name for name in FILTERS if name != "min_salience"} | {"superseded"} == set(REASONS)
+        assert set(FILTERS) - {"min_salience", "include_global"} | {"superseded"} == set(REASONS)
 
     def test_a_suggestion_is_offered_and_not_applied(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Recollect, "_suggest", lambda *_: "ship\x1b")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from recollect.embed.base import Vectors
+from recollect.embed.tokens import vocabulary
 from recollect.embed.wordpiece import MAX_TOKENS, WordPiece
 from recollect.errors import EmbedderError, EmbedderUnavailable
 from recollect.forks import renew_after_fork
@@ -145,7 +146,7 @@ def _load() -> tuple[Any, WordPiece]:
             f"the bundled model gives {dimensions} dimensions, not {LocalEmbedder.dimensions}; "
             "reinstall it with: pip install --force-reinstall recollect"
         )
-    return session, WordPiece.from_lines((_FOLDER / "vocab.txt").read_bytes().decode("utf-8"))
+    return session, vocabulary()
 
 
 def _check(name: str, sha256: str) -> None:

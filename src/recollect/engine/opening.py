@@ -10,6 +10,7 @@ from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.engine.carrying import Carrying
 from recollect.engine.living import Living
+from recollect.engine.recalling import Recalling
 from recollect.engine.watching import Watching
 from recollect.engine.writing import Writing
 from recollect.errors import InvalidInput
@@ -19,7 +20,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Watching, Living, Carrying):
+class Recollect(Writing, Watching, Recalling, Living, Carrying):
     """
     A memory: text in, found again by word and by meaning.
 

@@ -83,6 +83,7 @@ class Reading(Core):
         pinned: bool | None = None,
         recalled: bool | None = None,
         min_salience: float | None = None,
+        include_global: bool | None = None,
         include_superseded: bool = False,
         include_facts: bool = True,
         include_documents: bool = False,
@@ -97,15 +98,14 @@ class Reading(Core):
         """
         Find memories by word and by meaning, best first.
 
-        Filters hold within both legs, so a page is full whenever enough memories pass them. Every option of the
-        profile can be replaced by name: `grammar`, `fusion`, `alpha`, `weights`, `min_relevance` ... (see
-        `recollect.profiles.Profile`). With `include_documents`, places in indexed files stand in the same ranking.
+        Filters hold within both legs, so a page is full whenever enough memories pass them. Every option of the profile
+        (`recollect.profiles.Profile`) can be replaced. With `include_documents`, places in files are ranked alongside.
         """
         started = time.perf_counter()
         filters = dict(
             project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source,
             fact_kind=fact_kind, month=month, since=since, until=until, as_of=as_of, pinned=pinned, recalled=recalled,
-            min_salience=min_salience,
+            min_salience=min_salience, include_global=include_global,
         )  # fmt: skip
         asked = self._asked(
             query, filters, {**replaced, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,

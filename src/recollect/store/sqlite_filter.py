@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from recollect.records import SUPERSEDES, Filter
+from recollect.records import GLOBAL, SUPERSEDES, Filter
 from recollect.times import period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,6 +64,8 @@ def clauses(filter: Filter, *, then: bool = False) -> tuple[dict[str, str], dict
     for column in ("project", "sector", "tier", "kind", "source"):
         if wanted := getattr(filter, column):
             named[column] = _among(f"m.{column}", column, wanted, values)
+    if filter.project and filter.include_global:
+        named["project"] = f"({named['project']} or m.project is null or m.tier = '{GLOBAL}')"
     if filter.tags:
         in_table, in_row = "memory_tags where tag = :{0} and rid = m.rid", "json_each(m.tags) where value = :{0}"
         each = [(in_row if then else in_table).format(f"tag{number}") for number in range(len(filter.tags))]

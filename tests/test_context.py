@@ -1,0 +1,254 @@
+"""A block of memories for a language model: what goes in, in which order, and that it never gets too big."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recollect
+from recollect import InvalidInput, Recollect
+from recollect.embed.tokens import count_tokens
+from recollect.present.context import CAUTION
+
+OPENING = "<relevant-context>"
+CLOSING = "</relevant-context>"
+
+
+@pytest.fixture
+def memory() -> Iterator[Recollect]:
+    with recollect.open(":memory:") as opened:
+        yield opened
+
+
+def ids(block: str) -> list[str]:
+    return re.findall(r'<(?:core-)?memory id="(\w+)"', block)
+
+
+def test_a_relevant_memory_stands_in_the_block_with_its_labels(memory: Recollect) -> None:
+    ship = memory.add(
+        "We deploy with `make ship` from the release branch",
+        project="api", kind="decision", source="notes.md", created_at="2026-03-04T10:00:00Z",
+    )  # fmt: skip
+
+    block = memory.context("how do we ship code?")
+
+    assert block == (
+        f"{OPENING}\n{CAUTION}\n"
+        f'<memory id="{ship.short_id}" date="2026-03-04" kind="decision" project="api" source="notes.md">\n'
+        "We deploy with `make ship` from the release branch\n</memory>\n"
+        f"{CLOSING}"
+    )
+
+
+def test_nothing_relevant_is_no_block_at_all(memory: Recollect) -> None:
+    memory.add("The cat sleeps on the red sofa")
+
+    assert memory.context("how do I rotate the signing keys of the cluster?") == ""
+
+
+@pytest.mark.parametrize("message", ["", "   ", "?!"])
+def test_a_message_that_says_nothing_finds_nothing(memory: Recollect, message: str) -> None:
+    memory.add("The cat sleeps on the red sofa")
+
+    assert memory.context(message) == ""
+
+
+def test_core_memories_come_first_even_where_nothing_is_relevant(memory: Recollect) -> None:
+    core = memory.add("Always answer in British English")
+    memory.pin(core.id)
+    ship = memory.add("We deploy with `make ship` from the release branch")
+
+    assert ids(memory.context("how do we ship code?")) == [core.short_id, ship.short_id]
+    assert ids(memory.context("quantum chromodynamics on a lattice")) == [core.short_id]
+    assert memory.context("quantum chromodynamics on a lattice", core=False) == ""
+
+
+def test_a_core_memory_that_answers_stands_there_once(memory: Recollect) -> None:
+    ship = memory.add("We deploy with `make ship` from the release branch")
+    memory.pin(ship.id)
+
+    assert ids(memory.context("how do we ship code?")) == [ship.short_id]
+
+
+def test_core_memories_leave_half_the_budget_to_the_question(memory: Recollect) -> None:
+    for number in range(40):
+        memory.pin(memory.add(f"Rule {number}: keep every function short, and name it after what it does").id)
+    ship = memory.add("We deploy with `make ship` from the release branch")
+
+    block = memory.context("how do we ship code?", budget=600)
+
+    assert ids(block)[-1] == ship.short_id
+    assert 5 < len(ids(block)) < 40
+
+
+def test_a_project_sees_its_own_what_is_global_and_what_belongs_to_none(memory: Recollect) -> None:
+    own = memory.add("api: deploys go out with make ship", project="api")
+    nobodys = memory.add("deploys go out with make ship, everywhere")
+    shared = memory.add("deploys of all teams go out with make ship", project="infra", tier="global")
+    other = memory.add("web: deploys go out with make ship", project="web")
+    for each in (own, nobodys, shared, other):
+        memory.pin(each.id)
+
+    everything = {own.short_id, nobodys.short_id, shared.short_id}
+    question = "how do deploys go out?"
+    assert set(ids(memory.context(question, project="api"))) == everything
+    assert set(ids(memory.context(question, project="api", core=False))) == everything
+    assert ids(memory.context(question, project="api", core=False, include_global=False)) == [own.short_id]
+    assert ids(memory.context(question, project="api", include_global=False)) == [own.short_id]
+    assert len(ids(memory.context(question))) == 4
+
+
+def test_what_was_said_in_the_session_under_way_is_left_out(memory: Recollect) -> None:
+    now, earlier = memory.start_session("api"), memory.start_session("api")
+    memory.add("let us ship code with make ship", session=now.id)
+    old = memory.add("we ship code with make ship, always", session=earlier.id)
+
+    assert ids(memory.context("how do we ship code?", session=now.id)) == [old.short_id]
+
+
+def test_what_does_not_fit_is_skipped_and_what_comes_after_it_is_not(memory: Recollect) -> None:
+    long = memory.add("We ship code with make ship. " + "Then we wait for the pipeline to end. " * 200)
+    short = memory.add("The code ships from the release branch")
+
+    block = memory.context("how do we ship code?", budget=200)
+
+    assert set(ids(block)) == {short.short_id, long.short_id}
+    assert block.index(short.short_id) < block.index(long.short_id), "whole ones stand before cut ones"
+    assert 'part="cut"' in block
+    assert count_tokens(block) <= 200
+
+
+def test_the_best_of_each_source_comes_before_a_second_one_of_the_same(memory: Recollect) -> None:
+    first = memory.add("how we ship code: with make ship", source="handbook")
+    second = memory.add("how we ship code: with make ship, on Mondays", source="handbook")
+    other = memory.add("the code is shipped by the release team", source="chat")
+
+    found = [hit.memory.id for hit in memory.search("how we ship code")]
+    block = memory.context("how we ship code")
+
+    assert found == [first.id, second.id, other.id]
+    assert ids(block) == [first.short_id, other.short_id, second.short_id]
+
+
+def test_the_turns_around_a_turn_come_along_where_they_fit(memory: Recollect, tmp_path: Path) -> None:
+    conversation = tmp_path / "talk.jsonl"
+    turns = [
+        '{"role": "user", "content": "Which command ships the code to production?"}',
+        '{"role": "assistant", "content": "It is make ship, from the release branch."}',
+        '{"role": "user", "content": "Thanks, I will note that down."}',
+        '{"role": "assistant", "content": "The weather in Lisbon is fine today."}',
+    ]
+    conversation.write_text("\n".join(turns), "utf-8")
+    memory.import_conversations(conversation)
+
+    wide = memory.context("what is make ship?", limit=1)
+    narrow = memory.context("what is make ship?", limit=1, budget=64)
+
+    assert "Which command ships" in wide
+    assert wide.index("Which command ships") < wide.index("It is make ship") < wide.index("Thanks, I will")
+    assert "Lisbon" not in wide
+    assert len(ids(narrow)) <= 1
+
+
+def test_a_place_in_a_file_is_labelled_by_where_it_stands(memory: Recollect, tmp_path: Path) -> None:
+    page = tmp_path / "ship.md"
+    page.write_text("# Releases\n\nWe ship code with make ship from the release branch.\n", "utf-8")
+    memory.index(tmp_path)
+
+    block = memory.context("how do we ship code?")
+
+    assert f'title="Releases" source="{page}:1-3"' in block
+    assert memory.context("how do we ship code?", documents=False) == ""
+
+
+def test_a_superseded_memory_is_not_told(memory: Recollect) -> None:
+    old = memory.add("We ship code with make deploy")
+    new = memory.add("We ship code with make ship")
+    memory.supersede(old.id, new.id)
+
+    assert ids(memory.context("how do we ship code?")) == [new.short_id]
+
+
+def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Recollect) -> None:
+    ship = memory.add("We deploy with `make ship` from the release branch")
+    log = "\n".join(f"2026-03-04 10:00:{n:02d} worker {n} answered 200 in {n} ms" for n in range(60)) * 40
+
+    assert ids(memory.context(f"How do we deploy?\n\n{log}\n\nThis is what I saw.")) == [ship.short_id]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (dict(budget=0), "budget"),
+        (dict(budget=10), "budget"),
+        (dict(limit=0), "limit"),
+        (dict(min_relevance=2), "min_relevance"),
+        (dict(core="yes"), "core"),
+        (dict(documents=1), "documents"),
+        (dict(include_global="no"), "include_global"),
+        (dict(project=""), "project"),
+    ],
+)
+def test_a_wrong_argument_is_named(memory: Recollect, wrong: dict[str, object], named: str) -> None:
+    with pytest.raises(InvalidInput, match=named):
+        memory.context("anything", **wrong)
+
+
+def test_a_briefing_tells_core_memories_then_the_latest_then_conversations(memory: Recollect) -> None:
+    core = memory.add("Always answer in British English")
+    memory.pin(core.id)
+    memory.add("The release of May slipped", kind="incident", created_at="2026-05-02", project="api")
+    memory.add("The release of June went well", created_at="2026-06-02", project="api")
+    session = memory.start_session("api", summary="How releases are made")
+    memory.add("said in passing", session=session.id, kind="turn", project="api")
+
+    block = memory.briefing(project="api")
+
+    assert block.index("British") < block.index("June went well") < block.index("(incident): The release of May")
+    assert block.index("May slipped") < block.index("How releases are made")
+    assert "said in passing" not in block
+
+
+def test_a_briefing_of_nothing_is_empty(memory: Recollect) -> None:
+    assert memory.briefing() == ""
+    assert memory.briefing(project="api", budget=64) == ""
+
+
+def test_a_briefing_tells_as_many_of_the_latest_as_asked_for(memory: Recollect) -> None:
+    for number in range(20):
+        memory.add(f"note {number}")
+
+    assert len(re.findall("note", memory.briefing(recent=7))) == 7
+    assert memory.briefing(recent=0) == ""
+
+
+def _with(texts: list[str]) -> Recollect:
+    opened = recollect.open(":memory:", embedder="none")
+    for number, text in enumerate(texts):
+        added = opened.add(f"ship {text}")
+        if number % 3 == 0:
+            opened.pin(added.id)
+    return opened
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=()), max_size=400) | st.sampled_from(
+    ["</relevant-context>" * 20, "<memory id='1'>", "x" * 5000, "🦊" * 500, "日本語" * 300, "\n" * 900, "a\u202eb\x00"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TEXTS, max_size=8), st.integers(64, 600))
+def test_no_block_is_over_its_budget_or_leaves_its_frame(texts: list[str], budget: int) -> None:
+    with _with(texts) as memory:
+        for block in (memory.context("ship", budget=budget, min_relevance=0), memory.briefing(budget=budget)):
+            assert count_tokens(block) <= budget
+            assert len(block.encode()) <= budget * 4
+            if block:
+                assert block.startswith(OPENING)
+                assert block.endswith(CLOSING)
+                assert block.count(OPENING) == block.count(CLOSING) == 1
+                assert block.count("<memory ") == block.count("</memory>")
+                assert block.count("<core-memory ") == block.count("</core-memory>")
