@@ -44,6 +44,7 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
+RERANK_DEPTH = 40  # of the best; what is further down is hardly ever the answer
 CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
     {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "segments": 1.0, "facts": 0.0}
 )
@@ -99,6 +100,9 @@ class Profile:
     the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`, or be `off`.
     `record` is what a search leaves behind: nothing (`off`; a log where a `record_session` is given), a `log`, or a log
     and a little more salience (`reinforce`, by `reinforcement`).
+
+    `rerank` says how many of the best a cross-encoder reads a second time: none (`off`), so many, or as many as the
+    time of `rerank_ms` suffices for (`auto`). `rerank_weight` is the share of what it says in the score.
     """
 
     name: str
@@ -136,6 +140,14 @@ class Profile:
     on_no_vector: str | None = None
     record: str = "off"
     reinforcement: float = 0.02
+    rerank: str | int = "off"
+    rerank_ms: int = 500
+    rerank_weight: float = 0.8
+
+    @property
+    def reread(self) -> int:
+        """How many of the best are read a second time at most."""
+        return {"off": 0, "auto": RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
 
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
@@ -144,6 +156,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         for profile in (
             # Fusion and its weight were chosen by measurement on half of LoCoMo, Cranfield and SciFact's train part.
             Profile("balanced", noise_floor=True),
+            # The same, and the best of it read a second time, by a model that has to be added.
+            Profile("precise", noise_floor=True, rerank="auto"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile(
                 "rank",

@@ -1,12 +1,11 @@
 """The model that ships with Recollect: all-MiniLM-L6-v2 in int8, run on the CPU, offline."""
 
-import hashlib
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import as_file, files
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from recollect.embed.base import Vectors
 from recollect.embed.tokens import vocabulary
+from recollect.embed.weights import load
 from recollect.embed.wordpiece import MAX_TOKENS, WordPiece
 from recollect.errors import EmbedderError, EmbedderUnavailable
 from recollect.forks import renew_after_fork
@@ -23,6 +23,7 @@ _FOLDER: Traversable = files("recollect.embed") / "minilm"
 _MODEL_SHA256 = "0110cfdc6ada03384c464f0d476423b7bc250fd21887224634a3170b35ef3699"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 
+_CURE = "reinstall it with: pip install --force-reinstall recollect"
 _MAX_THREADS = 8  # by default; a memory should not take every core of a large shared machine
 _CACHED_QUERIES = 256
 _CACHED_LENGTH = 4_096  # characters; a longer text is hardly a question, and would only fill memory
@@ -117,44 +118,10 @@ class LocalEmbedder:
 
 def _load() -> tuple[Any, WordPiece]:
     """The session and the tokenizer, from files known to be whole."""
-    try:
-        import onnxruntime  # slow and large, so not before a vector is wanted
-    except ImportError as exc:
-        raise EmbedderUnavailable(
-            f"the bundled model needs onnxruntime, which cannot be imported ({exc}); "
-            "install it with: pip install onnxruntime"
-        ) from exc
-    _check("model.onnx", _MODEL_SHA256)
-    _check("vocab.txt", _VOCABULARY_SHA256)
-    options = onnxruntime.SessionOptions()
-    # One thread a text: texts run side by side, and a short question is too small to share out.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors only: warnings would go to a user's terminal
-    try:
-        # By path, not by content: that leaves 20 MB less resident.
-        with as_file(_FOLDER / "model.onnx") as path:
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        dimensions = session.get_outputs()[0].shape[-1]
-    except Exception as exc:  # onnxruntime's errors share no base of their own
-        raise EmbedderUnavailable(
-            f"onnxruntime {onnxruntime.__version__} cannot load the bundled model: {exc}; "
-            "install a current one with: pip install --upgrade onnxruntime"
-        ) from exc
+    session = load(_FOLDER, {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}, "the bundled model", _CURE)
+    dimensions = session.get_outputs()[0].shape[-1]
     if dimensions != LocalEmbedder.dimensions:
         raise EmbedderUnavailable(
-            f"the bundled model gives {dimensions} dimensions, not {LocalEmbedder.dimensions}; "
-            "reinstall it with: pip install --force-reinstall recollect"
+            f"the bundled model gives {dimensions} dimensions, not {LocalEmbedder.dimensions}; {_CURE}"
         )
     return session, vocabulary()
-
-
-def _check(name: str, sha256: str) -> None:
-    """Refuse a file that is not the one we built: a damaged model would give wrong vectors without a word."""
-    cure = "reinstall it with: pip install --force-reinstall recollect"
-    try:
-        digest = hashlib.sha256((_FOLDER / name).read_bytes()).hexdigest()
-    except OSError as exc:
-        raise EmbedderUnavailable(f"the bundled model's file {name} cannot be read ({exc}); {cure}") from exc
-    if digest != sha256:
-        raise EmbedderUnavailable(f"the bundled model's file {name} is damaged: its sha256 is wrong; {cure}")

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from recollect import inputs
 from recollect.embed.base import Embedder
+from recollect.embed.reranker import Reranker
 from recollect.errors import InvalidInput, NotFound
 from recollect.ingest.recorder import Recorder
 from recollect.ingest.redaction import Redaction
@@ -39,6 +40,7 @@ class Core:
         own_embedder: bool,
         near: str = "report",
         redaction: Redaction = _NO_REDACTION,
+        reranker: Reranker,
     ) -> None:
         self._store = store
         self._profile = options.profile(profile)
@@ -50,6 +52,7 @@ class Core:
         self._own_model = embedder if own_embedder else None
         self._near = near
         self._redaction = redaction
+        self._reranker = reranker
 
     def __enter__(self) -> Self:
         return self
@@ -66,6 +69,7 @@ class Core:
         self._file_legs.close()
         self._store.close()
         close_model(self._own_model)
+        self._reranker.close()
 
     @property
     def recalls_lost(self) -> int:

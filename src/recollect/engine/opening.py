@@ -8,6 +8,7 @@ from recollect import inputs
 from recollect.config import SYNCHRONOUS
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
+from recollect.embed.reranker import Reranker
 from recollect.engine.carrying import Carrying
 from recollect.engine.living import Living
 from recollect.engine.recalling import Recalling
@@ -41,6 +42,7 @@ def open_memory(
     near: str = "report",
     redact: bool = False,
     redact_allow: Sequence[str] = (),
+    models: str | Path | None = None,
 ) -> Recollect:
     """
     Open a memory, creating it where there is none.
@@ -51,7 +53,7 @@ def open_memory(
     `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
     `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
     With `redact`, secrets in what is written down are replaced by a mark first; `redact_allow` are texts, or patterns
-    written as /regex/, that are none.
+    written as /regex/, that are none. `models` is a folder in which to look for further models.
     """
     options.profile(profile)
     inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
@@ -72,7 +74,8 @@ def open_memory(
         synchronous=synchronous,
     )
     own = model is not embedder
-    return Recollect(store, model, profile=profile, own_embedder=own, near=near, redaction=redaction)
+    reranker = Reranker(folder=None if models is None else inputs.path(models), threads=threads)
+    return Recollect(store, model, profile=profile, own_embedder=own, near=near, redaction=redaction, reranker=reranker)
 
 
 def default_path() -> Path:

@@ -11,6 +11,7 @@ from typing import Any, overload
 from recollect import inputs
 from recollect.documents import DocumentHit
 from recollect.engine.core import Core, Moment, given_id
+from recollect.engine.reranking import reread
 from recollect.errors import InvalidInput
 from recollect.life import Lens, Recall, Recalled, Reinforcement, Timeline
 from recollect.present.hits import PageOfHits, page
@@ -199,6 +200,9 @@ class Reading(Core):
         if asked.documents and gathered.gone and not again:  # a file was replaced in the meantime: it is there anew
             return self._ranked(asked, profile, detail, include_facts, again=True)
         ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts)
+        if profile.reread and ranked:
+            ranked, missing = reread(self._reranker, asked.question, ranked, gathered, profile)
+            found = replace(found, degraded="; ".join(filter(None, [found.degraded, missing])) or None)
         places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
         shown = ranked
         if places and asked.grouped:

@@ -1,6 +1,5 @@
 """Memories packed into a block for a language model, within a budget of tokens."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,15 +8,13 @@ from recollect.ingest.chunk import Count
 from recollect.ingest.parts import fitted
 from recollect.life import Session
 from recollect.present.frame import CAUTION, element, on_one_line
-from recollect.present.snippet import ELLIPSIS, MARK, UNMARK, preview
+from recollect.present.snippet import ELLIPSIS, preview, without_marks
 from recollect.records import Hit, Memory
 
 NAME = "relevant-context"
 CORE_SHARE = 0.5  # of the budget, at most, for what is always loaded: the question comes second, not last
 LEAST_CUT = 40  # tokens; of less of a memory, nobody could tell what it says
 LINE = 160  # characters of a memory, or of a session, that is told on one line
-
-_MARKS = re.compile(f"{MARK}|{UNMARK}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class Block:
 
     def _cut(self, hit: Hit) -> str | None:
         """A hit by its passage, as much of it as fits."""
-        passage = _MARKS.sub("", hit.snippet)
+        passage = without_marks(hit.snippet)
         room = self.left - self.cost(_framed_hit(hit, ELLIPSIS, cut=True))
         if room < LEAST_CUT:
             return None

@@ -1,5 +1,6 @@
 """The passage of a memory that shows why it was found."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -8,6 +9,7 @@ from recollect.records import Query
 from recollect.store.words import Word, split_unspaced, stemmed
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
+_MARKS = re.compile(f"{MARK}|{UNMARK}")
 LOOKED_AT, MOST_LOOKS = 20_000, 10  # characters of a memory searched for the best passage at a time, and how often
 MOST_PAIRS = 128  # of a run of unspaced script that are looked for
 
@@ -92,6 +94,10 @@ class _Look:
         text = content[base:end]
         words = stemmed(text)
         return cls(base, text, words, needles.find(text, words))
+
+
+def without_marks(text: str) -> str:
+    return _MARKS.sub("", text)
 
 
 def preview(content: str, length: int) -> str:

@@ -146,7 +146,7 @@ class Legs:
 
 def candidates_wanted(profile: Profile) -> int:
     """How many each leg is asked for."""
-    return max(profile.limit * profile.overfetch, profile.least_candidates)
+    return max(profile.limit * profile.overfetch, profile.least_candidates, profile.reread)
 
 
 def _by_words(words: Words, degraded: str | None = None) -> Found:

@@ -33,6 +33,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "unknown_mode": MODES,
     "confidence_mode": ("off", "blend", "multiply"),
     "record": RECORDING,
+    "rerank": ("off", "auto"),
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
     "alpha": (0, 1),
@@ -44,9 +45,11 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "superseded_factor": (0, 1),
     "confidence_weight": (0, 1),
     "reinforcement": (0, 1),
+    "rerank_weight": (0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int]] = {
     "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
+    "rerank_ms": (1, 600_000),
 }  # fmt: skip
 _RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_words": MatchWords}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
@@ -88,6 +91,8 @@ def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
 
 
 def _checked(option: str, value: Any, base: Profile) -> Any:
+    if option == "rerank" and not isinstance(value, str):
+        return inputs.whole_number(value, option, 1, inputs.MAX_LIMIT)
     if option in _CHOICES:
         return inputs.choice(value, _CHOICES[option], option)
     if option in _RANGES:

@@ -1,0 +1,1 @@
+"""Weights of a reranker; `recollect.embed.further` knows what to do with them."""

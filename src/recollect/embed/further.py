@@ -1,0 +1,60 @@
+"""Models that do not come along: what they are, and where they are looked for."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+MODEL, VOCABULARY = "model.onnx", "vocab.txt"
+_UNCASED_BERT = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # the vocabulary of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """A model that can be added: a folder with its files, as a distribution of its own or copied by hand."""
+
+    name: str
+    what: str
+    licence: str
+    sums: Mapping[str, str]
+
+    @property
+    def distribution(self) -> str:
+        return f"recollect-{self.name}"
+
+    @property
+    def cure(self) -> str:
+        """How to get it, in words that can follow a comma."""
+        return f"`pip install {self.distribution}` adds it (from a checkout: `pip install ./models/{self.name}`)"
+
+    def places(self, folder: Path | None = None) -> list[Path]:
+        """Where it is looked for, in this order: installed, in the user's data, in a folder of one's own."""
+        from platformdirs import user_data_path
+
+        places = [user_data_path("recollect", appauthor=False) / "models" / self.name]
+        spec = importlib.util.find_spec(self.distribution.replace("-", "_"))
+        if spec is not None and spec.submodule_search_locations:
+            places.insert(0, Path(next(iter(spec.submodule_search_locations))))
+        return [*places, *([folder / self.name] if folder else [])]
+
+    def find(self, folder: Path | None = None) -> Path | None:
+        return next((place for place in self.places(folder) if (place / MODEL).is_file()), None)
+
+
+FURTHER: Mapping[str, Further] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            Further(
+                "reranker",
+                "ms-marco-MiniLM-L-12-v2 in int8: reads a question and a passage together",
+                "Apache-2.0",
+                {
+                    MODEL: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+                    VOCABULARY: _UNCASED_BERT,
+                },
+            ),
+        )
+    }
+)

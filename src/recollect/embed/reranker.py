@@ -1,0 +1,113 @@
+"""A cross-encoder: a question and a passage read together, and how well the one answers the other."""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recollect.embed.further import FURTHER
+from recollect.embed.tokens import vocabulary
+from recollect.embed.weights import load
+from recollect.errors import EmbedderError, EmbedderUnavailable
+from recollect.forks import renew_after_fork
+
+MAX_THREADS = 8
+QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
+
+
+class Reranker:
+    """
+    Reads the best that two legs found, and tells how likely each answers. Safe to share between threads.
+
+    Nothing is loaded before the first use. Each pair is run by itself: in int8 its score would otherwise depend on the
+    pairs beside it. The model was trained on English.
+    """
+
+    def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
+        self._model = FURTHER["reranker"]
+        self._folder = folder
+        self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, MAX_THREADS))
+        self._loaded: Any = None
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """In a child: another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
+    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+        """
+        How likely each passage answers, 0..1, in their order; None for those that the time did not suffice for.
+
+        EmbedderUnavailable where there is no such model on this machine.
+        """
+        session, asked = self._session(), vocabulary().encode(question)[:QUESTION_TOKENS]
+        end = time.monotonic() + seconds
+        given = enumerate(passages)
+        turn = threading.Lock()
+        scores: list[float | None] = [None] * len(passages)
+
+        def work() -> None:
+            for place, passage in _shared(given, turn):
+                if time.monotonic() >= end:
+                    return
+                scores[place] = self._score(session, asked, passage)
+
+        threads = min(self._threads, len(passages))
+        if threads <= 1:
+            work()
+            return scores
+        # A pool for each call costs little beside the model, and leaves no threads behind for a fork to lose.
+        with ThreadPoolExecutor(threads, "recollect-rerank") as pool:
+            for done in [pool.submit(work) for _ in range(threads)]:
+                done.result()
+        return scores
+
+    def close(self) -> None:
+        """Release the model; a later use loads it again."""
+        with self._lock:
+            self._loaded = None
+
+    def _score(self, session: Any, asked: list[int], passage: str) -> float:
+        ids = [*asked, *vocabulary().encode(passage)[1:]][:MAX_TOKENS]
+        given = {
+            "input_ids": np.array([ids], np.int64),
+            "attention_mask": np.ones((1, len(ids)), np.int64),
+            "token_type_ids": np.array([[0] * len(asked) + [1] * (len(ids) - len(asked))], np.int64),
+        }
+        try:
+            logit = float(session.run(["logits"], given)[0][0, 0])
+        except Exception as exc:  # onnxruntime's errors share no base of their own
+            raise EmbedderError(f"the reranker failed on a passage of {len(passage)} characters: {exc}") from exc
+        return 1.0 / (1.0 + math.exp(-logit))
+
+    def _session(self) -> Any:
+        loaded = self._loaded
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded
+                if loaded is None:
+                    loaded = self._loaded = self._load()
+        return loaded
+
+    def _load(self) -> Any:
+        folder = self._model.find(self._folder)
+        if folder is None:
+            raise EmbedderUnavailable(f"the reranker is not installed; {self._model.cure}")
+        return load(folder, self._model.sums, "the reranker", f"install it again: {self._model.cure}")
+
+
+def _shared(items: Iterator[tuple[int, str]], turn: threading.Lock) -> Iterator[tuple[int, str]]:
+    """One iterator for several threads."""
+    while True:
+        with turn:
+            item = next(items, None)
+        if item is None:
+            return
+        yield item
