@@ -40,6 +40,7 @@ class Settings:
     near: str = "report"
     redact: bool = False
     redact_allow: tuple[str, ...] = ()
+    models: str | None = None
 
 
 TYPES: Mapping[str, type] = {
@@ -54,6 +55,7 @@ TYPES: Mapping[str, type] = {
     "near": str,
     "redact": bool,
     "redact_allow": list,
+    "models": str,
 }
 _WORDS = {bool: "true or false", list: "a list of texts", str: "text"}  # what a value must be, if not a number
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -132,8 +134,8 @@ def _read(file: Path) -> dict[str, Any]:
 def _of_project(file: Path) -> dict[str, Any]:
     values = _read(file)
     _safe_for_a_project(file, values)
-    if "database" in values:
-        values["database"] = str(file.parent / os.path.expanduser(values["database"]))
+    for place in {"database", "models"} & values.keys():
+        values[place] = str(file.parent / os.path.expanduser(values[place]))
     return values
 
 
@@ -187,6 +189,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "synchronous": lambda value: inputs.choice(value, SYNCHRONOUS, "synchronous"),
     "near": lambda value: inputs.choice(value, NEAR, "near"),
     "redact_allow": lambda value: inputs.allowances(value, "redact_allow"),
+    "models": lambda value: inputs.required_name(value, "models"),
 }
 
 

@@ -101,6 +101,7 @@ class Profile:
     `record` is what a search leaves behind: nothing (`off`; a log where a `record_session` is given), a `log`, or a log
     and a little more salience (`reinforce`, by `reinforcement`).
 
+    `neighbours` is the share of its score that a memory lends to those made just before and after it in its session.
     `rerank` says how many of the best a cross-encoder reads a second time: none (`off`), so many, or as many as the
     time of `rerank_ms` suffices for (`auto`). `rerank_weight` is the share of what it says in the score.
     """
@@ -140,9 +141,10 @@ class Profile:
     on_no_vector: str | None = None
     record: str = "off"
     reinforcement: float = 0.02
+    neighbours: float = 0.0
     rerank: str | int = "off"
     rerank_ms: int = 500
-    rerank_weight: float = 0.8
+    rerank_weight: float = 0.85
 
     @property
     def reread(self) -> int:
@@ -155,9 +157,9 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         profile.name: profile
         for profile in (
             # Fusion and its weight were chosen by measurement on half of LoCoMo, Cranfield and SciFact's train part.
-            Profile("balanced", noise_floor=True),
+            Profile("balanced", noise_floor=True, neighbours=0.4),
             # The same, and the best of it read a second time, by a model that has to be added.
-            Profile("precise", noise_floor=True, rerank="auto"),
+            Profile("precise", noise_floor=True, neighbours=0.4, rerank="auto"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile(
                 "rank",

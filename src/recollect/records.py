@@ -299,7 +299,8 @@ class Row:
     What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model. Of a
     long one it is that of its nearest part, and `passage` tells which characters that is.
 
-    Ranking sees many rows and a page shows few, so the memory itself, and its facts, are made when they are asked for.
+    `session` is the same for all that was made in one session. Ranking sees many rows and a page shows few, so the
+    memory itself, and its facts, are made when they are asked for.
     """
 
     key: int
@@ -314,6 +315,7 @@ class Row:
     source: str | None
     tags: tuple[str, ...]
     superseded: bool
+    session: str | None
     facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]
     passage: tuple[int, int] | None = None

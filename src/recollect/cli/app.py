@@ -45,6 +45,7 @@ COMMANDS = {
     "stats": "admin",
     "check": "admin",
     "reembed": "admin",
+    "models": "models",
     "config": "admin",
     "demo": "demo",
 }
@@ -78,6 +79,7 @@ HELP = {
     "stats": "Show how much there is, and of what.",
     "check": "Check the database, its indexes and its vectors.",
     "reembed": "Make missing vectors, or all of them with another model.",
+    "models": "Show the models that are there, and add further ones.",
     "config": "Show or change settings.",
     "demo": "Show what Recollect does, in a temporary database.",
 }
@@ -123,6 +125,12 @@ class Session:
             return database
         return str(Path(os.path.expanduser(database)) if database else default_path())
 
+    @property
+    def models(self) -> Path | None:
+        """The folder of further models that is set."""
+        folder = self.loaded.settings.models
+        return Path(os.path.expanduser(folder)) if folder else None
+
     def redaction(self, wanted: bool | None = None) -> Redaction:
         """What is done about secrets: as the command was told, or else as it is set."""
         settings = self.loaded.settings
@@ -146,6 +154,7 @@ class Session:
             near=settings.near,
             redact=redaction.on,
             redact_allow=redaction.allow,
+            models=self.models,
         )
 
 

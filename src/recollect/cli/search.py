@@ -45,6 +45,11 @@ REASONS: Mapping[str, str] = {
 @click.option("--grammar", help=f"How to read the query: {', '.join(GRAMMARS)}.")
 @click.option("--fusion", help=f"How to join words and meaning: {', '.join(FUSIONS)}.")
 @click.option("--alpha", type=float, help="Share of meaning against words (0..1).")
+@click.option(
+    "--rerank",
+    callback=lambda context, option, given: int(given) if given and given.isdecimal() else given,
+    help="Let a model read the best a second time: off, auto, or how many.",
+)
 @click.option("--confidence-mode", help="What the confidence of facts does to a score: off, blend or multiply.")
 @click.option("--min-relevance", type=float, help="Nothing less relevant than this (0..1).")
 @click.option("--min-similarity", type=float, help="Nothing by meaning alone that is farther away (0..1).")

@@ -1,5 +1,6 @@
 """Models that do not come along: what they are, and where they are looked for."""
 
+import hashlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,18 +29,25 @@ class Further:
         """How to get it, in words that can follow a comma."""
         return f"`pip install {self.distribution}` adds it (from a checkout: `pip install ./models/{self.name}`)"
 
-    def places(self, folder: Path | None = None) -> list[Path]:
-        """Where it is looked for, in this order: installed, in the user's data, in a folder of one's own."""
+    def own_place(self) -> Path:
+        """Where it is copied to, among the user's data."""
         from platformdirs import user_data_path
 
-        places = [user_data_path("recollect", appauthor=False) / "models" / self.name]
-        spec = importlib.util.find_spec(self.distribution.replace("-", "_"))
-        if spec is not None and spec.submodule_search_locations:
-            places.insert(0, Path(next(iter(spec.submodule_search_locations))))
-        return [*places, *([folder / self.name] if folder else [])]
+        return user_data_path("recollect", appauthor=False) / "models" / self.name
 
     def find(self, folder: Path | None = None) -> Path | None:
-        return next((place for place in self.places(folder) if (place / MODEL).is_file()), None)
+        """Where it is: installed, in the user's data, or in a folder of models."""
+        spec = importlib.util.find_spec(self.distribution.replace("-", "_"))
+        installed = list(spec.submodule_search_locations or ()) if spec else []
+        places = [*map(Path, installed), self.own_place(), *([folder / self.name] if folder else [])]
+        return next((place for place in places if (place / MODEL).is_file()), None)
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether a folder holds it, whole."""
+        return all(
+            (folder / name).is_file() and hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
+            for name, sha256 in self.sums.items()
+        )
 
 
 FURTHER: Mapping[str, Further] = MappingProxyType(

@@ -18,12 +18,13 @@ from recollect.errors import EmbedderError, EmbedderUnavailable
 from recollect.forks import renew_after_fork
 
 MAX_THREADS = 8
+SOFTER = 2.0  # what the model is unsure of is told apart better than by the scale it was trained on
 QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
 
 
 class Reranker:
     """
-    Reads the best that two legs found, and tells how likely each answers. Safe to share between threads.
+    Reads the best that two legs found, and tells how well each answers. Safe to share between threads.
 
     Nothing is loaded before the first use. Each pair is run by itself: in int8 its score would otherwise depend on the
     pairs beside it. The model was trained on English.
@@ -43,7 +44,7 @@ class Reranker:
 
     def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
         """
-        How likely each passage answers, 0..1, in their order; None for those that the time did not suffice for.
+        How well each passage answers, 0..1, in their order; None for those that the time did not suffice for.
 
         EmbedderUnavailable where there is no such model on this machine.
         """
@@ -85,7 +86,7 @@ class Reranker:
             logit = float(session.run(["logits"], given)[0][0, 0])
         except Exception as exc:  # onnxruntime's errors share no base of their own
             raise EmbedderError(f"the reranker failed on a passage of {len(passage)} characters: {exc}") from exc
-        return 1.0 / (1.0 + math.exp(-logit))
+        return 1.0 / (1.0 + math.exp(-logit / SOFTER))
 
     def _session(self) -> Any:
         loaded = self._loaded

@@ -19,6 +19,7 @@ from recollect.present.places import placed
 from recollect.profiles import Profile
 from recollect.rank.documents import best_places
 from recollect.rank.fuse import rank
+from recollect.rank.neighbours import lent
 from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
 from recollect.retrieve.candidates import Candidates, gather
@@ -199,7 +200,7 @@ class Reading(Core):
         gathered = gather(stores, found, settled, asked.now, asked.filter.as_of)
         if asked.documents and gathered.gone and not again:  # a file was replaced in the meantime: it is there anew
             return self._ranked(asked, profile, detail, include_facts, again=True)
-        ranked = rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts)
+        ranked = lent(rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts), profile.neighbours)
         if profile.reread and ranked:
             ranked, missing = reread(self._reranker, asked.question, ranked, gathered, profile)
             found = replace(found, degraded="; ".join(filter(None, [found.degraded, missing])) or None)

@@ -8,33 +8,39 @@ from recollect.errors import EmbedderError
 from recollect.present.snippet import Needles, passage, without_marks
 from recollect.profiles import Profile
 from recollect.rank.fuse import Ranked
-from recollect.rank.rerank import reranked
+from recollect.rank.neighbours import lent
+from recollect.rank.rerank import Opinion, reranked
 from recollect.records import Query, Row
 from recollect.retrieve.candidates import Candidates
 
-PASSAGE_WORDS = 80  # of a memory that are read; most are shorter
+PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
+SECOND_LOAN = 0.5  # of what neighbours lend before; what was read needs less of it
 
 
 def reread(
     reranker: Reranker, question: Query, ranked: Sequence[Ranked], gathered: Candidates, profile: Profile
 ) -> tuple[list[Ranked], str | None]:
     """Ranked again by reading question and passage together, and in words why not, where that could not be done."""
-    best = ranked[: profile.reread]
-    needles = Needles.of(question)
+    best, needles = ranked[: profile.reread], Needles.of(question)
     passages = [_passage(gathered.rows[entry.candidate.key], needles) for entry in best]
     try:
-        scores = reranker.scores(question.text, passages, _seconds(profile))
+        scores = reranker.scores(question.text, [text for text, _ in passages], _seconds(profile))
     except EmbedderError as exc:
         return list(ranked), f"not reranked: {exc}"
-    known = {entry.candidate.key: score for entry, score in zip(best, scores, strict=True) if score is not None}
-    return reranked(ranked, known, profile.rerank_weight), None
+    opinions = {
+        entry.candidate.key: Opinion(score, share)
+        for entry, score, (_, share) in zip(best, scores, passages, strict=True)
+        if score is not None
+    }
+    return lent(reranked(ranked, opinions, profile.rerank_weight), profile.neighbours * SECOND_LOAN), None
 
 
-def _passage(row: Row, needles: Needles) -> str:
-    """What is read of a memory: its title, and the stretch of it that has most to do with the question."""
+def _passage(row: Row, needles: Needles) -> tuple[str, float]:
+    """The stretch of a memory that has most to do with the question, under its title; and which share of it that is."""
     memory = row.memory()
     text = without_marks(passage(memory.content, needles, PASSAGE_WORDS, row.passage).text)
-    return f"{memory.title}\n{text}" if memory.title else text
+    share = min(1.0, len(text) / len(memory.content))
+    return f"{memory.title}\n{text}" if memory.title else text, share
 
 
 def _seconds(profile: Profile) -> float:

@@ -35,6 +35,7 @@ class Candidate:
     tags: tuple[str, ...] = ()
     superseded: bool = False
     confidence: float = 1.0
+    session: str | None = None  # the same for all that was made in one session
 
 
 @dataclass(frozen=True, slots=True)

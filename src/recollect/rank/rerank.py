@@ -1,25 +1,43 @@
 """A second opinion on the best: scores of a cross-encoder, blended with those of fusion."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from recollect.rank.fuse import Ranked
 
 
-def reranked(ranked: Sequence[Ranked], scores: Mapping[int, float], weight: float) -> list[Ranked]:
-    """
-    The best in the order of both scores, then the rest as they were; `scores` are those of the best, 0..1, by key.
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """How well a passage answers, 0..1, and what share of its memory the passage is."""
 
-    What was not read a second time stays behind what was, and its score below: the order is the order of the scores.
+    score: float
+    share: float
+
+
+def reranked(ranked: Sequence[Ranked], opinions: Mapping[int, Opinion], weight: float) -> list[Ranked]:
     """
-    read = [entry for entry in ranked if entry.candidate.key in scores]
-    rest = [entry for entry in ranked if entry.candidate.key not in scores]
-    blended = [_scored(entry, (1.0 - weight) * entry.score + weight * scores[entry.candidate.key]) for entry in read]
+    What was read a second time in the order of both scores, then the rest as it was; `opinions` are by key.
+
+    A passage speaks for its memory only as far as it goes: of whole memories the opinion has its full `weight`, of long
+    texts of which it saw a part, as much less. (The full weight everywhere gains a little on conversations and loses
+    .03 of nDCG@10 on Cranfield's abstracts.) What was not read stays behind, and its score below.
+    """
+    read = [entry for entry in ranked if entry.candidate.key in opinions]
+    rest = [entry for entry in ranked if entry.candidate.key not in opinions]
+    if not read:
+        return rest
+    weight *= fmean(opinions[entry.candidate.key].share for entry in read)
+    most, least = max(entry.score for entry in read), min(entry.score for entry in read)
+    spread = most - least or 1.0
+    blended = []
+    for entry in read:
+        first = (entry.score - least) / spread
+        blended.append(_scored(entry, (1.0 - weight) * first + weight * opinions[entry.candidate.key].score))
     blended.sort(key=lambda entry: -entry.score)  # stable: where both say the same, the order stays
-    ceiling = blended[-1].score if blended else 1.0
-    most = max((entry.score for entry in rest), default=0.0)
-    factor = min(1.0 - weight, ceiling / most if most > 0 else 1.0)
-    return [*blended, *(_scored(entry, entry.score * factor) for entry in rest)]
+    lowest = blended[-1].score
+    behind = max((entry.score for entry in rest), default=0.0) or 1.0
+    return [*blended, *(_scored(entry, min(1.0, entry.score / behind) * lowest) for entry in rest)]
 
 
 def _scored(entry: Ranked, score: float) -> Ranked:

@@ -57,6 +57,7 @@ def gather(
                     source=row.source,
                     tags=row.tags,
                     superseded=row.superseded,
+                    session=row.session,
                     confidence=confidence(certain(row.facts(), profile.fact_decay, now)) if weighed else 1.0,
                 )
             )

@@ -135,9 +135,9 @@ def _related(then: bool) -> str:
 
 _FOR_RANKING = itemgetter(
     *map(
-        (*_COLUMNS, "facts").index,
+        (*_COLUMNS, "facts", "origin").index,
         ("id", "created_at", "updated_at", "accessed_at", "reinforced_at", "salience", "sector", "kind", "source",
-         "tags", "valid_until", "facts"),
+         "tags", "valid_until", "facts", "origin"),
     )
 )  # fmt: skip
 
@@ -146,7 +146,7 @@ def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
     """What ranking looks at of the columns of a memory."""
     (
         id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
-        facts,
+        facts, origin,
     ) = _FOR_RANKING(row)  # fmt: skip
     return Row(
         key=key,
@@ -161,6 +161,7 @@ def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
         source=source,
         tags=tags_of(tags),
         superseded=valid_until is not None,
+        session=origin,
         facts=partial(facts_of, id, facts),
         memory=partial(memory_of, row),
     )

@@ -1,0 +1,107 @@
+"""The reranker: what it makes of a question and passages, in how much time, and what is said where it is missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recollect.embed import further
+from recollect.embed.further import FURTHER
+from recollect.embed.reranker import Reranker
+from recollect.errors import EmbedderUnavailable
+
+FOLDER = Path(__file__).parents[2] / "models" / "reranker" / "src" / "recollect_reranker"
+QUESTION = "how many people live in Berlin?"
+PASSAGES = [
+    "New York City is famous for the Metropolitan Museum of Art.",
+    "Berlin has a population of 3,520,031 registered inhabitants in an area of 891.82 square kilometers.",
+    "Berlin is known for its museums and its night life.",
+]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which no further model is installed; what is given is an empty folder for models."""
+    monkeypatch.setattr(further.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    return tmp_path / "models"
+
+
+def test_what_answers_scores_highest_and_what_is_about_something_else_lowest() -> None:
+    other, answer, related = Reranker().scores(QUESTION, PASSAGES, 60)
+
+    assert answer is not None
+    assert related is not None
+    assert other is not None
+    assert answer > 0.9
+    assert answer > related > other
+
+
+def test_a_passage_has_the_same_score_alone_and_among_others_on_any_number_of_threads() -> None:
+    alone = [Reranker(threads=1).scores(QUESTION, [passage], 60)[0] for passage in PASSAGES]
+
+    assert Reranker(threads=2).scores(QUESTION, PASSAGES, 60) == alone
+    assert Reranker(threads=1).scores(QUESTION, PASSAGES, 60) == alone
+
+
+def test_with_no_time_nothing_is_read() -> None:
+    assert Reranker().scores(QUESTION, PASSAGES, 0) == [None, None, None]
+
+
+@pytest.mark.parametrize("passages", [[], ["", "日本語", "🦊" * 2000, "word " * 5000]])
+def test_any_passage_can_be_read(passages: list[str]) -> None:
+    scores = Reranker().scores("what? " * 500, passages, 60)
+
+    assert len(scores) == len(passages)
+    assert all(score is not None and 0 <= score <= 1 for score in scores)
+
+
+def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
+    assert FURTHER["reranker"].is_in(FOLDER)
+
+
+def test_where_it_is_missing_it_is_said_how_to_get_it(elsewhere: Path) -> None:
+    with pytest.raises(EmbedderUnavailable, match="not installed; `pip install recollect-reranker` adds it"):
+        Reranker(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
+
+
+def test_it_is_found_in_a_folder_of_models(elsewhere: Path) -> None:
+    os.symlink(FOLDER, elsewhere / "reranker")
+
+    assert Reranker(folder=elsewhere).scores(QUESTION, PASSAGES[:1], 60)[0] is not None
+
+
+def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
+    shutil.copytree(FOLDER, elsewhere / "reranker")
+    with (elsewhere / "reranker" / "model.onnx").open("r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"damage")
+
+    with pytest.raises(EmbedderUnavailable, match=r"model\.onnx is damaged"):
+        Reranker(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
+
+
+def test_after_it_was_closed_it_loads_again() -> None:
+    reranker = Reranker()
+    before = reranker.scores(QUESTION, PASSAGES, 60)
+    reranker.close()
+
+    assert reranker.scores(QUESTION, PASSAGES, 60) == before
+
+
+def test_a_memory_that_never_reranks_never_loads_it() -> None:
+    code = (
+        "import sys, recollect\n"
+        "with recollect.open(':memory:', embedder='none') as memory:\n"
+        "    memory.add('a note'); memory.search('note')\n"
+        "print('onnxruntime' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"

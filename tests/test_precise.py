@@ -1,0 +1,98 @@
+"""The profile `precise`: the best read a second time, and what is said where that cannot be."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect import InvalidInput, Recollect
+from recollect.embed import further
+
+QUESTION = "how long do we keep backups?"
+ANSWER = "Backups are kept for thirty days, then they are deleted."
+OTHERS = [
+    "How long the backups take: we keep asking that.",
+    "Do keep the backups small, they take long.",
+    "We keep the keys in the safe.",
+]
+
+
+@pytest.fixture
+def memory() -> Iterator[Recollect]:
+    with recollect.open(":memory:") as opened:
+        for text in (*OTHERS, ANSWER):
+            opened.add(text)
+        yield opened
+
+
+def contents(memory: Recollect, **options: object) -> list[str]:
+    return [hit.memory.content for hit in memory.search(QUESTION, **options)]
+
+
+def test_the_answer_comes_first_though_other_memories_share_more_words(memory: Recollect) -> None:
+    assert contents(memory)[0] != ANSWER
+    assert contents(memory, profile="precise")[0] == ANSWER
+    assert contents(memory, rerank=10)[0] == ANSWER
+
+
+def test_the_trace_tells_what_reading_again_changed(memory: Recollect) -> None:
+    for hit in memory.search(QUESTION, profile="precise"):
+        assert "rerank" in hit.trace
+        assert sum(hit.trace.values()) == pytest.approx(hit.score)
+
+
+def test_one_candidate_read_again_stays_the_first(memory: Recollect) -> None:
+    assert contents(memory, rerank=1) == contents(memory)
+
+
+def test_without_the_model_the_answer_is_that_of_balanced_and_says_how_to_get_it(
+    memory: Recollect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(further.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    results = memory.search(QUESTION, profile="precise")
+
+    assert [hit.memory.content for hit in results] == contents(memory)
+    assert results.degraded == (
+        "not reranked: the reranker is not installed; `pip install recollect-reranker` adds it "
+        "(from a checkout: `pip install ./models/reranker`)"
+    )
+
+
+def test_it_works_by_words_alone(memory: Recollect) -> None:
+    assert contents(memory, profile="precise", mode="keyword")[0] in OTHERS
+
+
+def test_nothing_found_is_nothing_read(memory: Recollect) -> None:
+    assert contents(memory, profile="precise", mode="keyword", project="none") == []
+
+
+def test_a_place_in_a_file_is_read_again_too(memory: Recollect, tmp_path: Path) -> None:
+    for number, text in enumerate((*OTHERS, ANSWER)):
+        (tmp_path / f"{number}.md").write_text(f"{text}\n", "utf-8")
+    memory.index(tmp_path)
+
+    assert memory.search_documents(QUESTION, profile="precise")[0].path.endswith("3.md")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1001, 2.5, True, "always"])
+def test_a_wrong_number_is_refused(memory: Recollect, wrong: object) -> None:
+    with pytest.raises(InvalidInput, match="rerank"):
+        memory.search(QUESTION, rerank=wrong)
+
+
+def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path: Path) -> None:
+    with recollect.open(":memory:", embedder="none") as memory:
+        talk, other = memory.start_session("api"), memory.start_session("api")
+        memory.add("Which command ships the code?", session=talk.id)
+        memory.add("It is make ship.", session=talk.id)
+        memory.add("The parcels ship on Mondays.", session=other.id)
+
+        found = [hit.memory.content for hit in memory.search("which command ships the code")]
+        alone = [hit.memory.content for hit in memory.search("which command ships the code", neighbours=0)]
+
+    assert found.index("It is make ship.") < found.index("The parcels ship on Mondays.")
+    assert alone[0] == found[0]
