@@ -157,9 +157,9 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         profile.name: profile
         for profile in (
             # Fusion and its weight were chosen by measurement on half of LoCoMo, Cranfield and SciFact's train part.
-            Profile("balanced", noise_floor=True, neighbours=0.4),
+            Profile("balanced", noise_floor=True, neighbours=0.25),
             # The same, and the best of it read a second time, by a model that has to be added.
-            Profile("precise", noise_floor=True, neighbours=0.4, rerank="auto"),
+            Profile("precise", noise_floor=True, neighbours=0.25, rerank="auto"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile(
                 "rank",

@@ -316,6 +316,7 @@ class Row:
     tags: tuple[str, ...]
     superseded: bool
     session: str | None
+    length: int
     facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]
     passage: tuple[int, int] | None = None

@@ -45,6 +45,12 @@ def test_what_comes_from_no_session_keeps_its_place_and_its_score() -> None:
     assert after[3] is other
 
 
+def test_a_long_text_speaks_for_itself() -> None:
+    long = Ranked(Candidate(6, session="talk", length=10_000), 0.3, {"keyword": 0.3}, {})
+
+    assert keys(lent([entry(5, 0.9), entry(50, 0.4), long], 0.4)) == [5, 50, 6]
+
+
 def test_without_a_share_nothing_moves() -> None:
     ranked = [entry(5, 0.9), entry(50, 0.4), entry(6, 0.3)]
 

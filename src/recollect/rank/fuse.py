@@ -36,6 +36,7 @@ class Candidate:
     superseded: bool = False
     confidence: float = 1.0
     session: str | None = None  # the same for all that was made in one session
+    length: int = 0  # of its content, in characters
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ def gather(
                     tags=row.tags,
                     superseded=row.superseded,
                     session=row.session,
+                    length=row.length,
                     confidence=confidence(certain(row.facts(), profile.fact_decay, now)) if weighed else 1.0,
                 )
             )

@@ -5,12 +5,14 @@ BM25 says how well the words that are there fit; it does not say how many of tho
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.store import words
 
 CUT_INTO_WORDS = 20_000  # characters; what a longer memory goes on with is searched as it stands
+TOGETHER = 40  # words; what stands further apart in a long text was hardly said of one thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,44 @@ class Asked:
 
 
 def coverage(asked: Sequence[Asked], text: str) -> float:
-    """Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once."""
+    """
+    Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once.
+
+    A long text has many words by chance: of one, it is the share that stands together somewhere.
+    """
     if not asked:
         return 1.0
-    stems = set(words.stems(text[:CUT_INTO_WORDS]))
-    held = {each for each in asked if not each.literal and each.stands_in(stems)}
+    stems = words.stems(text[:CUT_INTO_WORDS])
+    present = set(stems)
+    held = {each for each in asked if not each.literal and each.stands_in(present)}
     if len(held) < len(asked) and (len(text) > CUT_INTO_WORDS or any(each.literal for each in asked)):
         whole = words.folded(text)
         held |= {each for each in asked if each.text in whole}
     # The index found something in it, so it holds at least the least of them.
     least = 0.0 if any(each.literal for each in asked) else min(each.worth for each in asked)
-    return max(sum(each.worth for each in held), least) / sum(each.worth for each in asked)
+    had = _together(held, stems) if len(stems) > TOGETHER and len(held) > 1 else sum(each.worth for each in held)
+    return max(had, least) / sum(each.worth for each in asked)
+
+
+def _together(held: set[Asked], stems: Sequence[str]) -> float:
+    """What the best stretch of a text has of what the text has, in worth."""
+    by_stem: dict[str, list[Asked]] = {}
+    for each in held:
+        for stem in each.stems:
+            by_stem.setdefault(stem, []).append(each)
+    placed = [(place, each) for place, stem in enumerate(stems) for each in by_stem.get(stem, ())]
+    # What has no place among the words, a beginning or a literal, is taken to stand everywhere.
+    everywhere = sum(each.worth for each in held.difference(each for _, each in placed))
+    inside: Counter[Asked] = Counter()
+    best = total = 0.0
+    left = 0
+    for place, each in placed:
+        inside[each] += 1
+        total += each.worth if inside[each] == 1 else 0.0
+        while placed[left][0] <= place - TOGETHER:
+            gone = placed[left][1]
+            inside[gone] -= 1
+            total -= gone.worth if inside[gone] == 0 else 0.0
+            left += 1
+        best = max(best, total)
+    return best + everywhere

@@ -137,7 +137,7 @@ _FOR_RANKING = itemgetter(
     *map(
         (*_COLUMNS, "facts", "origin").index,
         ("id", "created_at", "updated_at", "accessed_at", "reinforced_at", "salience", "sector", "kind", "source",
-         "tags", "valid_until", "facts", "origin"),
+         "tags", "valid_until", "content", "facts", "origin"),
     )
 )  # fmt: skip
 
@@ -146,7 +146,7 @@ def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
     """What ranking looks at of the columns of a memory."""
     (
         id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
-        facts, origin,
+        content, facts, origin,
     ) = _FOR_RANKING(row)  # fmt: skip
     return Row(
         key=key,
@@ -162,6 +162,7 @@ def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
         tags=tags_of(tags),
         superseded=valid_until is not None,
         session=origin,
+        length=len(content),
         facts=partial(facts_of, id, facts),
         memory=partial(memory_of, row),
     )
