@@ -1,0 +1,134 @@
+"""What was measured, as data and as a table."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recollect.evaluate.chance import estimates
+from recollect.evaluate.dataset import Dataset
+from recollect.evaluate.metrics import MEASURES
+from recollect.evaluate.running import Answer, Outcome
+
+FORMAT = 1  # of the data, as it is saved
+_HEADINGS = ("nDCG@10", "R@5", "R@10", "MRR@10", "hit@5")
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A set, the outcomes of all ways on it, and the names of those that were asked for: the others are beside them."""
+
+    dataset: Dataset
+    outcomes: tuple[Outcome, ...]
+    chosen: tuple[str, ...]
+
+
+def data(measured: Sequence[Measured], *, version: str, embedder: str | None, seed: int) -> Data:
+    """Everything: means with their intervals, by category, latency, and each answer."""
+    return {
+        "recollect_eval": FORMAT,
+        "version": version,
+        "embedder": embedder,
+        "seed": seed,
+        "sets": [_set(one, seed) for one in measured],
+    }
+
+
+def _set(measured: Measured, seed: int) -> Data:
+    dataset = measured.dataset
+    return {
+        "name": dataset.name,
+        "part": dataset.part,
+        "documents": len(dataset.documents),
+        "questions": len(dataset.questions),
+        "left_out": len(dataset.unanswered),
+        "chosen": list(measured.chosen),
+        "ways": [_way(outcome, seed) for outcome in measured.outcomes],
+    }
+
+
+def _way(outcome: Outcome, seed: int) -> Data:
+    categories: dict[str, list[Answer]] = {}
+    for answer in outcome.answers:
+        if answer.question.category is not None:
+            categories.setdefault(answer.question.category, []).append(answer)
+    times = [answer.ms for answer in outcome.answers]
+    return {
+        "name": outcome.name,
+        "measures": _measures(outcome.answers, seed),
+        "categories": {
+            name: {"questions": len(answers), "measures": _measures(answers, seed)}
+            for name, answers in sorted(categories.items())
+        },
+        "latency_ms": {"p50": _percentile(times, 50), "p95": _percentile(times, 95)},
+        "degraded": list(outcome.degraded),
+        "answers": [_answer(answer) for answer in outcome.answers],
+    }
+
+
+def _measures(answers: Sequence[Answer], seed: int) -> Data:
+    rows = [[answer.figures[measure] for measure in MEASURES] for answer in answers]
+    return {name: asdict(one) for name, one in zip(MEASURES, estimates(rows, seed), strict=True)}
+
+
+def _answer(answer: Answer) -> Data:
+    question = answer.question
+    return {
+        "id": question.id,
+        "query": question.text,
+        "category": question.category,
+        "scope": question.scope,
+        "relevant": {id: grade for id, grade in question.judged.items() if grade > 0},
+        "found": list(answer.found),
+        **answer.figures,
+        "relevance": answer.relevance,
+        "ms": round(answer.ms, 3),
+    }
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    if len(values) < 2:
+        return round(values[0], 3)
+    return round(statistics.quantiles(values, n=100, method="inclusive")[percent - 1], 3)
+
+
+def table(run: Data, *, categories: bool = True) -> list[str]:
+    """The figures for people: a table a set, the chosen ways marked, and each category of questions below."""
+    lines: list[str] = []
+    for one in run["sets"]:
+        lines += [*([""] if lines else []), *_table(one, categories)]
+    return lines
+
+
+def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
+    width = max(len(way["name"]) for way in one["ways"]) + 2
+    part = f" ({one['part']})" if one["part"] else ""
+    left_out = f", {one['left_out']} more have no judged answer and are left out" if one["left_out"] else ""
+    lines = [
+        f"{one['name']}{part}: {one['documents']} documents, {one['questions']} questions{left_out}",
+        f"{'':{width}}  {'nDCG@10':^19}{''.join(f'{name:>8}' for name in _HEADINGS[1:])}{'p50 ms':>10}{'p95 ms':>8}",
+    ]
+    for way in one["ways"]:
+        mark = "* " if way["name"] in one["chosen"] else "  "
+        latency = way["latency_ms"]
+        lines.append(
+            f"{mark}{way['name']:{width - 2}}  {_figures(way['measures'])}{latency['p50']:>10.1f}{latency['p95']:>8.1f}"
+        )
+    for name in one["ways"][0]["categories"] if categories else ():
+        count = one["ways"][0]["categories"][name]["questions"]
+        lines.append(f"  {name}: {count} questions")
+        for way in one["ways"]:
+            mark = "* " if way["name"] in one["chosen"] else "  "
+            lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['categories'][name]['measures'])}")
+    lines += [
+        f"Note: {way['name']}: {reason}" for way in one["ways"] for reason in way["degraded"]
+    ]  # fmt: skip
+    return lines
+
+
+def _figures(measures: Mapping[str, Mapping[str, float]]) -> str:
+    main, *others = (measures[name] for name in MEASURES)
+    interval = f"{main['mean']:.4f} [{main['low']:.3f} {main['high']:.3f}]"
+    return interval + "".join(f"{one['mean']:>8.4f}" for one in others)
