@@ -56,8 +56,10 @@ def full_life(memory: Recollect, folder: Path) -> dict[str, str]:
     memory.relate(third.id, new.id, "about")
     memory.unrelate(third.id, new.id, "about")
     gone = memory.add("To be forgotten", project="api")
+    memory.feedback(gone.id, False, query="what is there to keep?")
     memory.forget(gone.id)
     memory.search("retries capped", record="reinforce", record_session=session)
+    memory.feedback(new.id, True)
     memory.search("", record="log")
     memory.set_lens("decisions", kind="rule", boosts={"tag": {"decision": 1.5}})
     folder.mkdir(exist_ok=True)
@@ -78,7 +80,7 @@ def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_sam
     memory.export(tmp_path / "all.jsonl")
     first = (tmp_path / "all.jsonl").read_bytes()
     types = {record.get("type") for record in records(first)}
-    assert types == {None, "session", "memory", "relation", "recall", "lens", "document", "end"}
+    assert types == {None, "session", "memory", "relation", "recall", "feedback", "lens", "document", "end"}
 
     with recollect.open(tmp_path / "other.db", embedder="none") as other:
         report = other.import_(tmp_path / "all.jsonl")
@@ -98,6 +100,7 @@ def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_sam
                 assert other.get(known[name], as_of=when) == memory.get(known[name], as_of=when)
         assert ids(other.search("retries")) == ids(memory.search("retries")) == [known["new"]]
         assert other.recalls() == memory.recalls()
+        assert other.feedbacks() == memory.feedbacks()
         assert other.lenses() == memory.lenses()
         assert other.sessions() == memory.sessions()
         assert [hit.path for hit in other.search_documents("harbour")] == [str(tmp_path / "docs" / "more.md")]

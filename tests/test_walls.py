@@ -37,7 +37,7 @@ SECRETS = dict(
     session="candlewick", session_summary="wintergreen", lens="foxglove", lens_tag="larkspur", query="saffronwing",
     old="marrowbone", said_by="copperpot", near="juniperus", fact_kind="elderbloom", file="sagebrush",
     file_name="wrenfield", file_title="moonwort", file_heading="bellwether", file_tag="nettlecap",
-    file_matter="hazelnook", file_link="fernhollow",
+    file_matter="hazelnook", file_link="fernhollow", feedback="sorrelwood",
 )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def fill(memory: Recollect, marks: dict[str, str], prefix: str, folder: Path) ->
     memory.pin(kept.id)
     lens = memory.set_lens(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
     memory.search(f"release {words['query']}", record="reinforce", record_session=session.id)
-    memory.recalls()
+    memory.feedback(kept.id, True, query=f"what about {words['feedback']}?")
     cursor = memory.list(limit=1).cursor
     assert cursor is not None
     file = written(folder / prefix, words)
@@ -391,6 +391,15 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(None, FACETS, as_of="tomorrow"), anything),
         *(replace(probe, outcome=no_counts) for probe in by_each_filter()[:-1]),
         by_each_filter()[-1],
+    ],
+    "feedback": [
+        Probe(lambda n, own: call(n.id, True), NotFound),
+        Probe(lambda n, own: call(n.id[-9:], False, query="whose is it?"), NotFound),
+        Probe(lambda n, own: call(own.id, False), lambda said, both: said.memory == both.own.id),
+    ],
+    "feedbacks": [
+        Probe(lambda n, own: call(), lambda said, both: {one.memory for one in said} == {both.own.id, both.shared.id}),
+        Probe(lambda n, own: call(memory=n.id), NotFound),
     ],
     "forget": [
         Probe(lambda n, own: call(n.id), NotFound),

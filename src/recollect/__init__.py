@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         StoreCorrupt,
         StoreError,
     )
-    from recollect.life import Lens, Recall, Recalled, Related, Relation, Session, SessionContext, Timeline
+    from recollect.life import Feedback, Lens, Recall, Recalled, Related, Relation, Session, SessionContext, Timeline
     from recollect.records import (
         Fact,
         Hit,
@@ -47,6 +47,7 @@ __all__ = [
     "EmbedderError",
     "EmbedderUnavailable",
     "Fact",
+    "Feedback",
     "Hit",
     "ImportReport",
     "IndexReport",

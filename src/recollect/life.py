@@ -123,6 +123,16 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class Feedback:
+    """What was said of an answer: whether a memory, by its id, was a good one to a question."""
+
+    memory: str
+    query: str
+    good: bool
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Reinforcement:
     """How much a recall adds to the salience of what it found, and what salience loses meanwhile."""
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from recollect import __version__
 from recollect.config import Loaded, load
 from recollect.errors import ConfigError, RecollectError
 from recollect.ingest.redaction import Redaction
+
+if TYPE_CHECKING:
+    from recollect.embed.base import Embedder
 
 COMMANDS = {
     "add": "memory",
@@ -28,6 +31,7 @@ COMMANDS = {
     "related": "look",
     "recalls": "look",
     "dupes": "look",
+    "feedback": "evaluate",
     "supersede": "life",
     "relate": "life",
     "reinforce": "life",
@@ -63,6 +67,7 @@ HELP = {
     "related": "Show what belongs to a memory.",
     "recalls": "Show what was recalled, when, and for which question.",
     "dupes": "Find memories that say almost the same, and merge them.",
+    "feedback": "Say whether a memory was a good answer.",
     "supersede": "Say that a memory replaces another.",
     "relate": "Say what a memory has to do with another.",
     "reinforce": "Let memories count for more, or for less.",
@@ -138,7 +143,14 @@ class Session:
         settings = self.loaded.settings
         return Redaction(settings.redact if wanted is None else wanted, settings.redact_allow)
 
-    def open(self, *, create: bool = False, embedder: str | None = None, redact: bool | None = None) -> Any:
+    def open(
+        self,
+        *,
+        create: bool = False,
+        embedder: "str | Embedder | None" = None,
+        redact: bool | None = None,
+        read_only: bool = False,
+    ) -> Any:
         """The memory. Only commands that `create` make a file where there is none; to read needs no right to write."""
         from recollect.engine import nothing_at, open_memory
 
@@ -149,7 +161,7 @@ class Session:
             namespace=settings.namespace,
             embedder=embedder or settings.embedder,
             profile=settings.profile,
-            read_only=not writable,
+            read_only=read_only or not writable,
             busy_timeout=settings.busy_timeout,
             synchronous=settings.synchronous,
             threads=settings.threads,

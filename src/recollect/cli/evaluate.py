@@ -1,7 +1,8 @@
 """How good the answers are: measured on sets, and on a user's own memories."""
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,90 +10,236 @@ import click
 
 from recollect import __version__
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, json_option, print_json
+from recollect.cli.options import Bar, json_option, print_json, together
 from recollect.errors import RecollectError
+from recollect.present.render import printable, record_json
+
+GOOD, BAD = "good", "bad"
+
+_chosen = together(
+    click.option("--mode", "modes", multiple=True, help="hybrid (the default), keyword or semantic (repeat)."),
+    click.option(
+        "--profile", "profiles", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="How to rank (repeat)."
+    ),
+    click.option(
+        "--set", "replaced", multiple=True, metavar="OPTION=VALUE", help="Replace an option of every profile."
+    ),
+    click.option("--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: as configured)."),
+)
+_asked = together(
+    click.option("--golden", type=click.Path(path_type=Path), help="Questions to your own memories, as JSON lines."),
+    click.option("--from-recalls", is_flag=True, help="Questions whose answers `recollect feedback` called good."),
+    click.option("--part", metavar="NAME", help="Of a set with several: train, dev, test ..."),
+    click.option("--scope", "scopes", multiple=True, help="Only questions of this scope (repeat for several)."),
+    click.option("--limit", "-n", type=click.IntRange(1), help="So many questions of each set, drawn at random."),
+    click.option("--seed", default=0, show_default=True, help="Of what is drawn at random."),
+)
+_kept = together(
+    click.option("--cache", type=click.Path(path_type=Path), help="Where databases and runs are kept."),
+    click.option("--rebuild", is_flag=True, help="Make the databases of the sets anew."),
+    click.option("--save", metavar="NAME", help="Keep the run, with every answer, by name or as FILE.json."),
+    click.option("--html", type=click.Path(path_type=Path), help="Write a page with plots."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is measured, and by what."""
+
+    datasets: Sequence[Path]
+    golden: Path | None
+    from_recalls: bool
+    modes: Sequence[str]
+    profiles: Sequence[str]
+    replaced: Sequence[str]
+    embedder: str | None
+    part: str | None
+    scopes: Sequence[str]
+    limit: int | None
+    seed: int
+    rebuild: bool
+    relevance: bool
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.datasets or self.golden or self.from_recalls)
 
 
 @click.command("eval")
 @click.argument("datasets", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
-    "--mode", "modes", multiple=True, help="hybrid, keyword or semantic (repeat for several; default hybrid)."
-)
-@click.option("--profile", "profiles", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="How to rank (repeat).")
-@click.option("--set", "replaced", multiple=True, metavar="OPTION=VALUE", help="Replace an option of every profile.")
-@click.option("--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: the configured one).")
-@click.option("--part", metavar="NAME", help="Of a set with several: train, dev, test ...")
-@click.option("--scope", "scopes", multiple=True, help="Only questions of this scope (repeat for several).")
-@click.option("--limit", "-n", type=click.IntRange(1), help="So many questions of each set, drawn at random.")
-@click.option("--seed", default=0, show_default=True, help="Of what is drawn at random.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Where databases are kept (default: your cache folder).")
-@click.option("--rebuild", is_flag=True, help="Make the databases anew.")
+@_asked
+@_chosen
+@click.option("--relevance", is_flag=True, help="Also whether relevance tells questions without an answer.")
+@click.option("--compare", nargs=2, metavar="A B", help="What changed between two saved runs, or two profiles.")
+@click.option("--show", default=5, show_default=True, help="How many questions that changed to show.")
 @click.option("--min-ndcg", type=float, help="Exit with 1 where nDCG@10 of a chosen way is below this.")
+@_kept
 @json_option
 @click.pass_obj
-def eval_command(session: Session, /, as_json: bool, min_ndcg: float | None, **wanted: Any) -> None:
+def eval_command(
+    session: Session,
+    /,
+    compare: tuple[str, str] | None,
+    show: int,
+    min_ndcg: float | None,
+    cache: Path | None,
+    save: str | None,
+    html: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """
     Measure how well memories are found. DATASETS are folders in BEIR's form: corpus.jsonl, queries.jsonl, qrels.tsv.
 
-    Beside what is chosen stand its legs by themselves, and grep.
+    Beside what is chosen (*) stand its legs by themselves, and grep.
 
     \b
     Example:
-        recollect eval data/scifact --part train --profile balanced --profile balanced:alpha=.3
+        recollect eval data/scifact --part train --profile balanced --profile rank
+        recollect eval data/scifact --compare balanced balanced:alpha=.3
+        recollect eval --from-recalls
     """
-    from recollect.evaluate.report import table
+    from recollect.evaluate import compare as comparing
+    from recollect.evaluate.page import page
+    from recollect.evaluate.report import figures, table
+    from recollect.evaluate.runs import save as keep
 
-    run = _run(session, **wanted)
-    if as_json:
-        print_json(run)
+    wanted, place = _Wanted(**options), cache or _cache()
+    if compare:
+        run, changes = _compared(session, wanted, compare, place)
     else:
-        for line in table(run):
-            click.echo(line)
+        if not wanted.anything:
+            raise click.UsageError("nothing to measure: give a DATASET, --golden or --from-recalls")
+        run, changes = _run(session, wanted, place), []
+    if save:
+        click.echo(f"Kept as {keep(run, save, place)}", err=True)
+    if html:
+        html.write_text(page(run, changes), "utf-8")
+    if as_json:
+        print_json({**figures(run), **({"changes": changes} if changes else {})})
+    else:
+        lines = table(run) if not compare else comparing.text(changes, show)
+        for line in lines:
+            click.echo(printable(line))
     _guard(run, min_ndcg)
 
 
-def _run(
-    session: Session,
-    *,
-    datasets: Sequence[Path],
-    modes: Sequence[str],
-    profiles: Sequence[str],
-    replaced: Sequence[str],
-    embedder: str | None,
-    part: str | None,
-    scopes: Sequence[str],
-    limit: int | None,
-    seed: int,
-    cache: Path | None,
-    rebuild: bool,
-) -> dict[str, Any]:
+@click.command("feedback")
+@click.argument("id", required=False)
+@click.argument("word", metavar="[good|bad]", required=False, type=click.Choice((GOOD, BAD)))
+@click.option("--query", metavar="TEXT", help="The question (default: that of the last recorded search that found it).")
+@json_option
+@click.pass_obj
+def feedback_command(session: Session, /, id: str | None, word: str | None, query: str | None, as_json: bool) -> None:
+    """
+    Say whether a memory was a good answer to a question, or list what was said. `recollect eval --from-recalls`
+    measures by it.
+
+    \b
+    Example:
+        recollect search "how do we ship?" --record log
+        recollect feedback 4f2a91bc good
+        recollect feedback 4f2a91bc bad --query "who wrote the parser?"
+        recollect feedback
+    """
+    if id is not None and word is None:
+        raise click.UsageError("say whether it was good or bad")
+    with session.open(embedder="none") as memory:
+        said = memory.feedbacks() if id is None else [memory.feedback(id, word == GOOD, query=query)]
+    if as_json:
+        print_json({"feedback": [record_json(one) for one in said]})
+        return
+    for one in said:
+        click.echo(f"{GOOD if one.good else BAD:<4}  {one.memory[-8:]}  {printable(one.query)}")
+    if not said:
+        click.echo("Nothing found. `recollect feedback ID good` says that a memory answered a question.", err=True)
+
+
+def _compared(
+    session: Session, wanted: _Wanted, sides: tuple[str, str], cache: Path
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Saved runs, profiles, or one of each; those that are not saved are measured now."""
+    from dataclasses import replace
+
+    from recollect.evaluate.compare import compared, way_of
+    from recollect.evaluate.runs import is_saved, read
+    from recollect.evaluate.ways import parsed, settings
+
+    saved = {side: read(side, cache) for side in sides if is_saved(side, cache)}
+    fresh = [side for side in dict.fromkeys(sides) if side not in saved]
+    run: dict[str, Any] = saved.get(sides[1], {})
+    if fresh:
+        if not wanted.anything:
+            raise click.UsageError(f"there is no saved run {fresh[0]!r}; to compare profiles, give a DATASET as well")
+        run = _run(session, replace(wanted, profiles=fresh), cache)
+    mode = wanted.modes[0] if wanted.modes else "hybrid"
+    names = {side: parsed(side, mode, settings(wanted.replaced)).name for side in fresh}
+    (before, a), (after, b) = ((saved.get(side, run), names.get(side)) for side in sides)
+    return run, compared(before, way_of(before, a), after, way_of(after, b), wanted.seed)
+
+
+def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
     from recollect.embed import resolve
     from recollect.engine.core import close_model
-    from recollect.evaluate.dataset import load
-    from recollect.evaluate.indexing import indexed
-    from recollect.evaluate.report import Measured, data
-    from recollect.evaluate.running import run
-    from recollect.evaluate.ways import Grep, Search, Way, beside, choices, settings
+    from recollect.evaluate.report import data
+    from recollect.evaluate.ways import choices, settings
 
     options = session.loaded.settings
-    chosen = choices(modes or ("hybrid",), profiles or (options.profile,), settings(replaced))
-    model = resolve(embedder or options.embedder, threads=options.threads)
-    measured = []
+    profiles = wanted.profiles or (options.profile,)
+    chosen = choices(wanted.modes or ("hybrid",), profiles, settings(wanted.replaced))
+    model = resolve(wanted.embedder or options.embedder, threads=options.threads)
     try:
-        for folder in datasets:
-            dataset = load(folder, part).narrowed(scopes, limit, seed)
-            with Bar(f"Indexing {dataset.name}", len(dataset.documents)) as bar:
-                made = indexed(dataset, model, cache or _cache(), rebuild=rebuild, progress=bar)
-            with closing(made.memory):
-                ways: list[Way] = [Grep(dataset.documents), *(Search(one, made.memory, made) for one in beside(chosen))]
-                outcomes = []
-                for way in ways:
-                    with Bar(f"{dataset.name}: {way.name}", len(dataset.questions)) as bar:
-                        outcomes.append(run(way, dataset.questions, bar))
-            measured.append(Measured(dataset, tuple(outcomes), tuple(one.name for one in chosen)))
+        every = [*_of_sets(wanted, chosen, model, cache), *_of_own(session, wanted, chosen, model)]
+        return data(every, version=__version__, embedder=model.model_id if model else None, seed=wanted.seed)
     finally:
         close_model(model)
-    return data(measured, version=__version__, embedder=model.model_id if model else None, seed=seed)
+
+
+def _of_sets(wanted: _Wanted, chosen: Sequence[Any], model: Any, cache: Path) -> Iterator[Any]:
+    from recollect.evaluate.dataset import load
+    from recollect.evaluate.indexing import indexed
+    from recollect.evaluate.measuring import measured
+
+    for folder in wanted.datasets:
+        dataset = load(folder, wanted.part).narrowed(wanted.scopes, wanted.limit, wanted.seed)
+        with Bar(f"{dataset.name}: indexing", len(dataset.documents)) as bar:
+            made = indexed(dataset, model, cache, rebuild=wanted.rebuild, progress=bar)
+        with closing(made.memory) as memory:
+            yield measured(dataset, chosen, memory, made, relevance=wanted.relevance, watched=_watched)
+
+
+def _of_own(session: Session, wanted: _Wanted, chosen: Sequence[Any], model: Any) -> Iterator[Any]:
+    """Questions to the user's own memories, which are only read."""
+    from recollect.evaluate.measuring import measured
+    from recollect.evaluate.own import from_golden, from_recalls
+
+    if not (wanted.golden or wanted.from_recalls):
+        return
+    with session.open(embedder=model or "none", read_only=True) as memory:
+        sets = []
+        if wanted.golden:
+            dataset, missing = from_golden(memory, wanted.golden)
+            sets.append(dataset)
+            if missing:
+                click.echo(f"Note: no memory has these ids of {wanted.golden}: {', '.join(missing)}", err=True)
+        if wanted.from_recalls:
+            sets.append(from_recalls(memory))
+        for dataset in sets:
+            if not dataset.questions:
+                raise RecollectError(_NOTHING_GOOD if dataset.name == "recalls" else f"{wanted.golden} has no question")
+            narrowed = dataset.narrowed(wanted.scopes, wanted.limit, wanted.seed)
+            yield measured(narrowed, chosen, memory, relevance=wanted.relevance, watched=_watched)
+
+
+_NOTHING_GOOD = (
+    "no memory was said to be a good answer yet: search with `--record log`, then say `recollect feedback ID good`"
+)
+
+
+@contextmanager
+def _watched(label: str, length: int) -> Iterator[Bar]:
+    with Bar(label, length) as bar:
+        yield bar
 
 
 def _cache() -> Path:
@@ -101,7 +248,7 @@ def _cache() -> Path:
     return user_cache_path("recollect", appauthor=False)
 
 
-def _guard(run: dict[str, Any], least: float | None) -> None:
+def _guard(run: Mapping[str, Any], least: float | None) -> None:
     for one in run["sets"] if least is not None else ():
         for way in one["ways"]:
             reached = way["measures"]["ndcg@10"]["mean"]

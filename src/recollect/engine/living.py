@@ -7,8 +7,8 @@ from typing import Any
 
 from recollect import inputs
 from recollect.engine.core import Core, Moment, given_id
-from recollect.errors import InvalidInput
-from recollect.life import Lens, Recall, Relation, Session, SessionContext
+from recollect.errors import InvalidInput, NotFound
+from recollect.life import Feedback, Lens, Recall, Relation, Session, SessionContext
 from recollect.rank.signals import certain
 from recollect.records import Fact, Memory, new_id
 from recollect.retrieve import options
@@ -166,6 +166,25 @@ class Living(Core):
         self._recorder.flush()
         return self._store.recalls.clear(inputs.moment_or_none(before, "before"))
 
+    # Feedback
+
+    def feedback(self, id: str, good: bool, *, query: str | None = None) -> Feedback:
+        """
+        Say whether a memory was a good answer to a question: to `query`, or else to the last recorded search that found
+        it. It changes no ranking; `recollect eval --from-recalls` measures by it.
+        """
+        self._recorder.settle()
+        fits = inputs.flag(good, "good")
+        question = self._last_question(given_id(id)) if query is None else inputs.query_text(query)
+        if not question.strip():
+            raise InvalidInput("the query is empty; say which question the memory answers, or does not")
+        return self._store.feedback.put(given_id(id), self._redaction.shown(question), fits, datetime.now(UTC))
+
+    def feedbacks(self, *, memory: str | None = None, limit: int = 1000) -> list[Feedback]:
+        """What was said of answers, the latest first."""
+        inputs.whole_number(limit, "limit", 1, 1_000_000)
+        return self._store.feedback.page(None if memory is None else given_id(memory), limit)
+
     # Lenses
 
     def lenses(self) -> list[Lens]:
@@ -206,6 +225,13 @@ class Living(Core):
     def remove_lens(self, name: str) -> None:
         if not self._store.lenses.remove(inputs.required_name(name, "name")):
             self._lens(name)  # says which there are
+
+    def _last_question(self, id: str) -> str:
+        """What was asked last of all that found a memory."""
+        for recall in self._store.recalls.page(id, None, None, 1000):
+            if recall.query and recall.query.strip():
+                return recall.query
+        raise NotFound(f"no recorded search found memory {id}; say which question it answers, with a query")
 
     def _summary(self, summary: object) -> str | None:
         return self._redaction.shown_or_none(inputs.text_or_none(summary, "summary"))

@@ -78,10 +78,10 @@ def load(folder: Path, part: str | None = None) -> Dataset:
         raise NotFound(
             f"{folder} is no folder with a corpus.jsonl in it: a set needs that, queries.jsonl and qrels.tsv"
         )
-    documents = tuple(_document(fields, place) for fields, place in _lines(folder / "corpus.jsonl"))
+    documents = tuple(_document(fields, place) for fields, place in lines(folder / "corpus.jsonl"))
     qrels, queries = _files(folder, part)
     judgements = _judgements(qrels)
-    asked = [_question(fields, judgements, place) for fields, place in _lines(queries)]
+    asked = [_question(fields, judgements, place) for fields, place in lines(queries)]
     known = {document.id for document in documents}
     if not any(relevant(question.judged) & known for question in asked):
         raise InvalidInput(f"{qrels} judges no document of the corpus relevant to a question of {queries}")
@@ -132,15 +132,15 @@ def _named(part: str, kind: str, ending: str) -> list[str]:
     return [f"{kind}/{part}.{ending}", f"{part}_{kind}.{ending}", f"{kind}_{part}.{ending}"]
 
 
-def _lines(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
+def lines(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects of a file of JSON lines, each with its place."""
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
+    with file.open(encoding="utf-8") as opened:
+        for number, line in enumerate(opened, 1):
             if line.strip():
-                yield json_object(line, f"{file}, line {number}"), f"{file}, line {number}"
+                yield _object(line, f"{file}, line {number}"), f"{file}, line {number}"
 
 
-def json_object(line: str, place: str) -> dict[str, Any]:
+def _object(line: str, place: str) -> dict[str, Any]:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as exc:

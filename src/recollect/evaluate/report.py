@@ -2,15 +2,17 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from recollect.evaluate.certainty import Certainty
 from recollect.evaluate.chance import estimates
 from recollect.evaluate.dataset import Dataset
-from recollect.evaluate.metrics import MEASURES
+from recollect.evaluate.metrics import MEASURES, relevant
 from recollect.evaluate.running import Answer, Outcome
 
 FORMAT = 1  # of the data, as it is saved
+SHOWN = 120  # characters of a document
 _HEADINGS = ("nDCG@10", "R@5", "R@10", "MRR@10", "hit@5")
 
 Data = dict[str, Any]
@@ -18,11 +20,16 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A set, the outcomes of all ways on it, and the names of those that were asked for: the others are beside them."""
+    """
+    A set, the outcomes of all ways on it, and the names of those that were asked for: the others stand beside.
+
+    `certainty` is how well a way knows what it does not know, by its name.
+    """
 
     dataset: Dataset
     outcomes: tuple[Outcome, ...]
     chosen: tuple[str, ...]
+    certainty: Mapping[str, Certainty] = field(default_factory=dict)
 
 
 def data(measured: Sequence[Measured], *, version: str, embedder: str | None, seed: int) -> Data:
@@ -45,11 +52,39 @@ def _set(measured: Measured, seed: int) -> Data:
         "questions": len(dataset.questions),
         "left_out": len(dataset.unanswered),
         "chosen": list(measured.chosen),
-        "ways": [_way(outcome, seed) for outcome in measured.outcomes],
+        "ways": [_way(outcome, measured.certainty.get(outcome.name), seed) for outcome in measured.outcomes],
+        "texts": _texts(measured),
     }
 
 
-def _way(outcome: Outcome, seed: int) -> Data:
+def figures(run: Data) -> Data:
+    """The same without single answers."""
+    return {
+        **run,
+        "sets": [
+            {name: value for name, value in one.items() if name != "texts"}
+            | {"ways": [{name: value for name, value in way.items() if name != "answers"} for way in one["ways"]]}
+            for one in run["sets"]
+        ],
+    }
+
+
+def _texts(measured: Measured) -> dict[str, str]:
+    """How the documents begin that were found, or should have been."""
+    spoken_of = {
+        id
+        for outcome in measured.outcomes
+        for answer in outcome.answers
+        for id in (*answer.found, *relevant(answer.question.judged))
+    }
+    return {
+        one.id: " ".join(f"{one.title or ''} {one.text[: 2 * SHOWN]}".split())[:SHOWN]
+        for one in measured.dataset.documents
+        if one.id in spoken_of
+    }
+
+
+def _way(outcome: Outcome, certainty: Certainty | None, seed: int) -> Data:
     categories: dict[str, list[Answer]] = {}
     for answer in outcome.answers:
         if answer.question.category is not None:
@@ -63,6 +98,7 @@ def _way(outcome: Outcome, seed: int) -> Data:
             for name, answers in sorted(categories.items())
         },
         "latency_ms": {"p50": _percentile(times, 50), "p95": _percentile(times, 95)},
+        "certainty": asdict(certainty) if certainty else None,
         "degraded": list(outcome.degraded),
         "answers": [_answer(answer) for answer in outcome.answers],
     }
@@ -122,10 +158,20 @@ def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
         for way in one["ways"]:
             mark = "* " if way["name"] in one["chosen"] else "  "
             lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['categories'][name]['measures'])}")
-    lines += [
-        f"Note: {way['name']}: {reason}" for way in one["ways"] for reason in way["degraded"]
-    ]  # fmt: skip
-    return lines
+    return [*lines, *notes(one["ways"])]
+
+
+def notes(ways: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What else has to be known of the figures."""
+    said = [f"Note: {way['name']}: {reason}" for way in ways for reason in way["degraded"]]
+    for way in ways:
+        if sure := way["certainty"]:
+            said.append(
+                f"{way['name']}: relevance tells {sure['without_answer']} questions without an answer from those with "
+                f"one at AUC {sure['auc']:.3f}; at the floor of {sure['floor']:g}, {sure['false_answers']:.1%} of the "
+                f"former are answered, and {sure['missed']:.1%} of the latter are not"
+            )
+    return said
 
 
 def _figures(measures: Mapping[str, Mapping[str, float]]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.documents import Chunk, Document, FileDraft, Known, Place
-from recollect.life import Decay, Recall, Reinforcement, Related, Relation, Session, SessionContext, Told
+from recollect.life import Decay, Feedback, Recall, Reinforcement, Related, Relation, Session, SessionContext, Told
 from recollect.records import (
     Draft,
     Fact,
@@ -173,6 +173,12 @@ class Recalls(Protocol):
     def clear(self, before: datetime | None) -> int: ...
 
 
+class Feedbacks(Protocol):
+    def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback: ...
+
+    def page(self, memory: str | None, limit: int) -> list[Feedback]: ...
+
+
 class Lenses(Protocol):
     def put(self, name: str, definition: Mapping[str, Any]) -> None: ...
 
@@ -244,6 +250,9 @@ class Store(Protocol):
 
     @property
     def recalls(self) -> Recalls: ...
+
+    @property
+    def feedback(self) -> Feedbacks: ...
 
     @property
     def lenses(self) -> Lenses: ...

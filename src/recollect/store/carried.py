@@ -67,6 +67,7 @@ SHAPES: Mapping[str, Shape] = {
         "id": "id", "at": "time", "query": "any?", "mode": "text", "profile": "text", "lens": "any?",
         "session": "session?", "memories": Several(RECALLED),
     },
+    "feedback": {"memory": "id", "query": "text", "good": "flag", "at": "time"},
     "lens": {"name": "text", "definition": "lens"},
     "document": {
         "id": "id", "path": "text", "root": "text", "project": "any?", "title": "any?", "sector": "sector",

@@ -30,7 +30,7 @@ from recollect.store.sqlite_load import Loader
 from recollect.store.sqlite_parts import nearest_part, parts
 from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
-from recollect.store.sqlite_recalls import Lenses, Recalls
+from recollect.store.sqlite_recalls import Feedbacks, Lenses, Recalls
 from recollect.store.sqlite_rows import columns, memory_of, ranking_row, source
 from recollect.store.sqlite_schema import Schema
 from recollect.store.sqlite_scope import Scopes
@@ -78,6 +78,7 @@ class SqliteStore:
         self.strength = Strength(self._pool, self._ids)
         self.sessions = Sessions(self._pool, self._ids)
         self.recalls = Recalls(self._pool, self._ids)
+        self.feedback = Feedbacks(self._pool, self._ids)
         self.lenses = Lenses(self._pool, namespace)
         if pool is not None:
             return

@@ -21,7 +21,17 @@ PAGES_AT_ONCE = 2000  # copied between two looks at whether the process is to st
 ASIDE = "restore"  # memory.db.before-restore is what a backup took the place of
 LOG_JUMP = 1_000_000  # changes; more than anybody writes while a database is put back
 _COMPANIONS = ("-wal", "-shm", "-journal")
-_COUNTED = ("memories", "memory_history", "facts", "relations", "sessions", "recalls", "documents", "vectors")
+_COUNTED = (
+    "memories",
+    "memory_history",
+    "facts",
+    "relations",
+    "sessions",
+    "recalls",
+    "feedback",
+    "documents",
+    "vectors",
+)
 
 
 def back_up(pool: Pool, path: str, *, overwrite: bool) -> None:

@@ -77,6 +77,7 @@ class _Reader:
             "memory": self.memories,
             "relation": self.relations,
             "recall": self.recalls,
+            "feedback": self.feedback,
             "lens": self.lenses,
             "document": self.documents,
         }
@@ -116,6 +117,14 @@ class _Reader:
         for key, record in self._rows(SHAPES["recall"], wanted, key="t.recall"):
             found = self._rows(carried.RECALLED, "from recalled t where t.recall = :key order by t.place", of=key)
             yield record | _nonempty({"memories": [one for _, one in found]})
+
+    def feedback(self) -> Iterator[Record]:
+        wanted = """
+            from feedback t cross join memories m on m.rid = t.rid
+            where m.namespace = :namespace order by t.feedback
+        """
+        for _, record in self._rows(SHAPES["feedback"], wanted):
+            yield record
 
     def lenses(self) -> Iterator[Record]:
         for _, record in self._rows(SHAPES["lens"], "from lenses t where t.namespace = :namespace order by t.name"):

@@ -45,6 +45,7 @@ class Loader:
             "memory": self._memory,
             "relation": self._relation,
             "recall": self._recall,
+            "feedback": self._feedback,
             "lens": self._lens,
             "document": self._document,
         }
@@ -147,6 +148,11 @@ class Loader:
             shape = {name: kind for name, kind in carried.RECALLED.items() if name != "memory"}
             self._insert(connection, "recalled", shape, one, ends, key="place")
         return number is not None
+
+    def _feedback(self, connection: apsw.Connection, fields: Fields) -> bool:
+        shape = {name: kind for name, kind in SHAPES["feedback"].items() if name != "memory"}
+        ends = {"rid": self._require(connection, fields["memory"])}
+        return self._insert(connection, "feedback", shape, fields, ends, key="feedback") is not None
 
     def _lens(self, connection: apsw.Connection, fields: Fields) -> bool:
         return self._insert(connection, "lenses", SHAPES["lens"], fields, self._named, key="name") is not None

@@ -1,4 +1,4 @@
-"""What was recalled, when and for which question; and the lenses that memories are looked at with."""
+"""What was recalled, when, for which question; what was said of it; and the lenses that memories are looked at with."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from recollect.life import Recall, Recalled, Reinforcement
+from recollect.life import Feedback, Recall, Recalled, Reinforcement
 from recollect.store.sqlite_filter import END_OF_TIME, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
 from recollect.store.sqlite_pool import Pool, fetch, value
@@ -107,6 +107,47 @@ class Recalls:
             return connection.changes()
 
 
+class Feedbacks:
+    """What was said of answers in one namespace."""
+
+    def __init__(self, pool: Pool, ids: Ids) -> None:
+        self._pool, self._ids = pool, ids
+
+    def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
+        with self._pool.writing() as connection:
+            key, memory = self._ids.require(connection, id)
+            connection.execute(
+                """
+                insert into feedback(rid, query, good, at)
+                values (?, ?, ?, ?)
+                on conflict do update set good = excluded.good, at = excluded.at
+                """,
+                (key, query, int(good), to_micros(now)),
+            )
+        return Feedback(memory.id, query, good, now)
+
+    def page(self, memory: str | None, limit: int) -> list[Feedback]:
+        """The latest first; only what was said of one memory, if so wanted."""
+        where, values = "", {"namespace": self._ids.namespace, "limit": limit}
+        with self._pool.reading() as connection:
+            if memory is not None:
+                values["rid"] = self._ids.key(connection, memory)
+                where = " and f.rid = :rid"
+            rows = fetch(
+                connection,
+                f"""
+                select m.id, f.query, f.good, f.at
+                from feedback f
+                join memories m on m.rid = f.rid
+                where m.namespace = :namespace and m.deleted_at is null {where}
+                order by f.at desc, f.feedback desc
+                limit :limit
+                """,
+                values,
+            )
+        return [Feedback(id, query, bool(good), from_micros(at)) for id, query, good, at in rows]
+
+
 class Lenses:
     """The lenses of one namespace, as they were defined: plain data."""
 
@@ -136,7 +177,19 @@ class Lenses:
 
 
 def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
-    """Before memories are erased: a question may repeat what it found, so it goes with them."""
+    """Before memories are erased: a question may repeat what it found, so it goes with them, wherever it stands."""
+    connection.execute(
+        """
+        delete from feedback
+        where query in (
+            select r.query from json_each(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
+            union
+            select f.query from json_each(:keys) k join feedback f on f.rid = k.value)
+          and rid in (select rid from memories where namespace in (
+            select m.namespace from json_each(:keys) k join memories m on m.rid = k.value))
+        """,
+        {"keys": json.dumps(keys)},
+    )
     connection.execute(
         """
         update recalls
