@@ -48,7 +48,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Documents, questions that have an answer among them, and how many were left out because they have none."""
+    """Documents, the questions that have an answer among them, and those that have none: they are not measured."""
 
     name: str
     documents: tuple[Document, ...]
@@ -58,26 +58,26 @@ class Dataset:
 
     def narrowed(self, scopes: Sequence[str], limit: int | None, seed: int) -> "Dataset":
         """Only questions of some scopes, and of them so many, drawn at random; in their order."""
-        questions = self.questions
+        questions, unanswered = self.questions, self.unanswered
         if scopes:
             known = {question.scope for question in self.questions}
             for scope in scopes:
                 if scope not in known:
                     names = ", ".join(sorted(filter(None, known))) or "none"
                     raise NotFound(f"{self.name} has no question of scope {scope!r}; there are: {names}")
-            questions = tuple(question for question in questions if question.scope in scopes)
+            questions, unanswered = (
+                tuple(question for question in some if question.scope in scopes) for some in (questions, unanswered)
+            )
         if limit is not None and limit < len(questions):
             chosen = set(random.Random(seed).sample(range(len(questions)), limit))
             questions = tuple(question for place, question in enumerate(questions) if place in chosen)
-        return replace(self, questions=questions)
+        return replace(self, questions=questions, unanswered=unanswered)
 
 
 def load(folder: Path, part: str | None = None) -> Dataset:
     """Read a set from a folder; `part` names one of several sets of judgements."""
     if not (folder / "corpus.jsonl").is_file():
-        raise NotFound(
-            f"{folder} is no folder with a corpus.jsonl in it: a set needs that, queries.jsonl and qrels.tsv"
-        )
+        raise NotFound(f"{folder} has no corpus.jsonl; a set is a folder with that, queries.jsonl and qrels.tsv")
     documents = tuple(_document(fields, place) for fields, place in lines(folder / "corpus.jsonl"))
     qrels, queries = _files(folder, part)
     judgements = _judgements(qrels)

@@ -64,6 +64,8 @@ def indexed(
 def _make(dataset: Dataset, embedder: Embedder | None, folder: Path, progress: Progress | None) -> None:
     with _open(folder, embedder) as memory:
         ids = _add(memory, dataset.documents, progress)
+        if embedder is not None:
+            memory.reembed()  # where the model failed; if it does so again, there is nothing to measure
     (folder / _IDS).write_text(json.dumps(ids), "utf-8")
 
 

@@ -1,0 +1,114 @@
+"""A set as a memory: made once, and again only where it would be another."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sets import harbours
+
+from conftest import FailingEmbedder, HashingEmbedder
+from recollect import EmbedderError
+from recollect.evaluate.dataset import Dataset, Document, load
+from recollect.evaluate.indexing import Indexed, indexed
+from recollect.store.base import Unembedded
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return load(harbours(tmp_path / "harbours"))
+
+
+def databases(cache: Path) -> list[str]:
+    return sorted(folder.name for folder in (cache / "sets").iterdir())
+
+
+def test_documents_become_memories_with_scope_session_and_time(dataset: Dataset, tmp_path: Path) -> None:
+    with closing(indexed(dataset, HashingEmbedder(), tmp_path).memory) as memory:
+        found = memory.list(project="south")
+
+        assert {one.metadata["_id"] for one in found} == {"south/0", "south/1", "south/2"}
+        assert {one.session.id for one in found if one.session} == {"south/1"}
+        assert [f"{one.created_at:%Y-%m-%d %H:%M:%S}" for one in found][-1] == "2023-05-08 13:56:03"
+        assert memory.stats().pending == 0
+
+
+def test_it_is_made_once(dataset: Dataset, tmp_path: Path) -> None:
+    model = HashingEmbedder()
+    indexed(dataset, model, tmp_path).memory.close()
+    calls = model.calls
+
+    with closing(indexed(dataset, model, tmp_path).memory) as memory:
+        assert len(memory.list()) == 6
+
+    assert model.calls == calls
+    assert len(databases(tmp_path)) == 1
+
+
+def test_other_documents_or_another_model_are_another_database(dataset: Dataset, tmp_path: Path) -> None:
+    fewer = replace(dataset, documents=dataset.documents[:-1])
+    for one, model in (
+        (dataset, HashingEmbedder()), (fewer, HashingEmbedder()), (dataset, HashingEmbedder("other")), (dataset, None),
+    ):  # fmt: skip
+        indexed(one, model, tmp_path).memory.close()
+
+    assert len(databases(tmp_path)) == 4
+
+
+def test_other_questions_are_the_same_database(dataset: Dataset, tmp_path: Path) -> None:
+    for one in (dataset, replace(dataset, questions=dataset.questions[:1], part="dev")):
+        indexed(one, HashingEmbedder(), tmp_path).memory.close()
+
+    assert len(databases(tmp_path)) == 1
+
+
+def test_where_something_else_of_a_document_is_embedded_it_is_another_database(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed(dataset, HashingEmbedder(), tmp_path).memory.close()
+    monkeypatch.setattr(Unembedded, "text", property(lambda one: f"passage: {one.content}"))
+    indexed(dataset, HashingEmbedder(), tmp_path).memory.close()
+
+    assert len(databases(tmp_path)) == 2
+
+
+def test_it_is_made_anew_where_that_is_asked_for(dataset: Dataset, tmp_path: Path) -> None:
+    with closing(indexed(dataset, HashingEmbedder(), tmp_path).memory) as memory:
+        memory.add("something that is not of the set")
+
+    with closing(indexed(dataset, HashingEmbedder(), tmp_path, rebuild=True).memory) as memory:
+        assert len(memory.list()) == 6
+
+
+def test_an_index_that_was_not_finished_is_not_taken_for_one(dataset: Dataset, tmp_path: Path) -> None:
+    def interrupted(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        indexed(dataset, HashingEmbedder(), tmp_path, progress=interrupted)
+
+    assert databases(tmp_path) == []
+
+
+def test_a_model_that_fails_leaves_nothing_that_would_be_taken_for_whole(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(EmbedderError, match="the model is away"):
+        indexed(dataset, FailingEmbedder(), tmp_path)
+
+    assert databases(tmp_path) == []
+
+
+def test_a_text_said_twice_is_one_memory_and_counts_as_both_documents(tmp_path: Path) -> None:
+    documents = tuple(Document(id, text, None, None, {}) for id, text in (("a", "yes"), ("b", "no"), ("c", "yes")))
+    made = indexed(Dataset("said", documents, ()), None, tmp_path)
+
+    with closing(made.memory) as memory:
+        found = [hit.memory.id for hit in memory.search("yes", mode="keyword")]
+
+    assert len(found) == 1
+    assert made.documents(found) == ["a", "c"]
+
+
+def test_documents_come_in_the_order_of_their_memories(memory: object) -> None:
+    documents = [Document(id, id, None, None, {}) for id in "abc"]
+
+    assert Indexed(memory, documents, ["x", "y", "x"]).documents(["y", "x"]) == ["b", "a", "c"]  # type: ignore[arg-type]

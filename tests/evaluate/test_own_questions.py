@@ -1,0 +1,112 @@
+"""Questions of a user's own, asked of their own memories."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import InvalidInput, Recollect
+from recollect.evaluate.own import from_golden, from_recalls
+
+
+def golden(folder: Path, *lines: dict[str, Any] | str) -> Path:
+    file = folder / "golden.jsonl"
+    file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), "utf-8")
+    return file
+
+
+class TestGolden:
+    def test_a_line_is_a_question_with_its_answers(self, memory: Recollect, tmp_path: Path) -> None:
+        ship, test = memory.add("We ship with make", project="api"), memory.add("We test with pytest")
+        file = golden(
+            tmp_path,
+            {"query": "how do we ship?", "relevant": [ship.id], "category": "how", "project": "api"},
+            "",
+            {"query": "which tools?", "relevant": {ship.id: 1, test.short_id: 2}},
+        )
+
+        dataset, missing = from_golden(memory, file)
+
+        first, second = dataset.questions
+        assert (first.text, first.judged, first.category, first.scope) == (
+            "how do we ship?",
+            {ship.id: 1},
+            "how",
+            "api",
+        )
+        assert second.judged == {ship.id: 1, test.id: 2}
+        assert (dataset.name, missing, len(dataset.documents)) == ("golden", [], 2)
+
+    def test_an_id_that_no_memory_has_does_not_count_and_is_told(self, memory: Recollect, tmp_path: Path) -> None:
+        kept, gone = memory.add("We ship with make"), memory.add("We shipped by hand")
+        memory.forget(gone.id)
+        file = golden(
+            tmp_path,
+            {"query": "how do we ship?", "relevant": [kept.id, gone.id]},
+            {"query": "by hand?", "relevant": [gone.id]},
+        )
+
+        dataset, missing = from_golden(memory, file)
+
+        assert missing == [gone.id, gone.id]
+        assert dataset.questions[0].judged == {kept.id: 1}
+        assert [question.text for question in dataset.unanswered] == ["by hand?"]
+
+    @pytest.mark.parametrize(
+        ("line", "about"),
+        [
+            ({"relevant": []}, "there is no query"),
+            ({"query": " ", "relevant": []}, "there is no query"),
+            ({"query": "a"}, "relevant must be"),
+            ({"query": "a", "relevant": "id"}, "relevant must be"),
+            ({"query": "a", "relevant": [1]}, "relevant must be"),
+            ({"query": "a", "relevant": {"id": "1"}}, "relevant must be"),
+            ({"query": "a", "relevant": [], "category": 1}, "category must be text"),
+            ("{", "it is not JSON"),
+        ],
+    )
+    def test_a_line_that_cannot_be_used_is_named(
+        self, line: dict[str, Any] | str, about: str, memory: Recollect, tmp_path: Path
+    ) -> None:
+        with pytest.raises(InvalidInput, match=rf"golden\.jsonl, line 1: {about}"):
+            from_golden(memory, golden(tmp_path, line))
+
+
+class TestRecalls:
+    def test_a_question_with_a_good_answer_is_measured(self, memory: Recollect) -> None:
+        good, bad = memory.add("We ship with make"), memory.add("We ship on Mondays")
+        memory.search("how do we ship?", record="log")
+        memory.feedback(good.id, True)
+        memory.feedback(bad.id, False)
+
+        (question,) = from_recalls(memory).questions
+
+        assert (question.text, question.judged) == ("how do we ship?", {good.id: 1, bad.id: 0})
+
+    def test_a_recorded_question_of_which_nothing_good_was_said_is_counted(self, memory: Recollect) -> None:
+        one = memory.add("We ship with make")
+        memory.search("make", record="log")
+        memory.search("ship", record="log")
+        memory.feedback(one.id, False)
+
+        dataset = from_recalls(memory)
+
+        assert dataset.questions == ()
+        assert {question.text for question in dataset.unanswered} == {"make", "ship"}
+
+    def test_a_question_asked_in_other_letters_is_the_same(self, memory: Recollect) -> None:
+        one, other = memory.add("We ship with make"), memory.add("We ship on Mondays")
+        memory.feedback(one.id, True, query="How do we ship?")
+        memory.feedback(other.id, True, query="how do  we ship?")
+
+        (question,) = from_recalls(memory).questions
+
+        assert question.judged == {one.id: 1, other.id: 1}
+
+    def test_the_latest_word_counts(self, memory: Recollect) -> None:
+        one = memory.add("We ship with make")
+        memory.feedback(one.id, True, query="ship?")
+        memory.feedback(one.id, False, query="SHIP?")
+
+        assert from_recalls(memory).questions == ()
