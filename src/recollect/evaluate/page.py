@@ -9,6 +9,7 @@ from recollect.evaluate.metrics import MAIN, MEASURES
 from recollect.evaluate.report import notes
 
 _ROW, _LABEL, _PLOT = 24, 250, 420  # pixels
+_LONGEST = 34  # characters of a way's name in a plot
 _SHOWN = 10  # questions that changed, of each kind
 _NAMES = dict(zip(MEASURES, ("nDCG@10", "Recall@5", "Recall@10", "MRR@10", "hit@5"), strict=True))
 _STYLE = """
@@ -89,7 +90,7 @@ def _intervals(rows: Sequence[tuple[str, Mapping[str, float]]], chosen: Sequence
     for place, (name, figure) in enumerate(rows):
         y, kind = _ROW * (place + 0.5), _kind(name, chosen)
         low, mean, high = (_LABEL + _PLOT * figure[end] for end in ("low", "mean", "high"))
-        shapes.append(_text(_LABEL - 10, y + 4, name, "end"))
+        shapes.append(_text(_LABEL - 10, y + 4, _cut(name), "end"))
         shapes.append(
             f'<rect class="{kind}" x="{low:.1f}" y="{y - 3:g}" width="{high - low:.1f}" height="6" opacity=".35"/>'
         )
@@ -120,7 +121,7 @@ def _scatter(ways: Sequence[Mapping[str, Any]], chosen: Sequence[str]) -> str:
         x, kind = across(way["latency_ms"]["p50"]), _kind(way["name"], chosen)
         y = height - (height - 10) * way["measures"][MAIN]["mean"]
         shapes.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
-        shapes.append(_text(x + 9, y + 4, way["name"], "start"))
+        shapes.append(_text(x + 9, y + 4, _cut(way["name"]), "start"))
     return _svg(_LABEL + _PLOT + 170, height + 24, "nDCG@10 against median latency", shapes)
 
 
@@ -158,6 +159,11 @@ def _question(change: Mapping[str, Any], texts: Mapping[str, str]) -> str:
     figures = f"{change['before']:.2f} → {change['after']:.2f}"
     asked = f'{escape(change["query"])} <span class="soft">{figures}</span>'
     return f"<blockquote>{asked}<ul>{''.join(lines)}</ul></blockquote>"
+
+
+def _cut(name: str) -> str:
+    """As much of a name as there is room for."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _kind(name: str, chosen: Sequence[str]) -> str:
