@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from math import log10
+from math import floor, log10
 from typing import Any
 
 from recollect.evaluate.metrics import MAIN, MEASURES
 from recollect.evaluate.report import notes
 
 _ROW, _LABEL, _PLOT = 24, 250, 420  # pixels
+_SHORTEST = 0.01  # milliseconds
 _LONGEST = 34  # characters of a way's name in a plot
 _SHOWN = 10  # questions that changed, of each kind
 _NAMES = dict(zip(MEASURES, ("nDCG@10", "Recall@5", "Recall@10", "MRR@10", "hit@5"), strict=True))
@@ -102,14 +103,14 @@ def _intervals(rows: Sequence[tuple[str, Mapping[str, float]]], chosen: Sequence
 def _scatter(ways: Sequence[Mapping[str, Any]], chosen: Sequence[str]) -> str:
     """nDCG@10 against the median time of an answer, which is on a logarithmic scale."""
     left, height = 50, 260
-    decades = range(-2, 5)  # 0.01 ms to 10 s
+    times = [max(way["latency_ms"]["p50"], _SHORTEST) for way in ways]
+    first, last = floor(log10(min(times))), floor(log10(max(times))) + 1
 
     def across(ms: float) -> float:
-        share = (log10(max(ms, 0.01)) - decades[0]) / (decades[-1] - decades[0])
-        return left + min(share, 1.0) * (_LABEL + _PLOT - left)
+        return left + (log10(max(ms, _SHORTEST)) - first) / (last - first) * (_LABEL + _PLOT - left)
 
     shapes = []
-    for decade in decades:
+    for decade in range(first, last + 1):
         x = across(10.0**decade)
         shapes.append(f'<line x1="{x:g}" y1="10" x2="{x:g}" y2="{height}"/>')
         shapes.append(_text(x, height + 16, f"{10.0**decade:g} ms", "middle", "soft"))
@@ -117,11 +118,11 @@ def _scatter(ways: Sequence[Mapping[str, Any]], chosen: Sequence[str]) -> str:
         y = height - (height - 10) * tick / 5
         shapes.append(f'<line x1="{left}" y1="{y:g}" x2="{_LABEL + _PLOT}" y2="{y:g}"/>')
         shapes.append(_text(left - 8, y + 4, f"{tick / 5:g}", "end", "soft"))
-    for way in ways:
+    for place, way in enumerate(ways):
         x, kind = across(way["latency_ms"]["p50"]), _kind(way["name"], chosen)
         y = height - (height - 10) * way["measures"][MAIN]["mean"]
         shapes.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
-        shapes.append(_text(x + 9, y + 4, _cut(way["name"]), "start"))
+        shapes.append(_text(x, y + (20 if place % 2 else -10), _cut(way["name"]), "middle"))
     return _svg(_LABEL + _PLOT + 170, height + 24, "nDCG@10 against median latency", shapes)
 
 

@@ -185,8 +185,8 @@ def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
             select r.query from json_each(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
             union
             select f.query from json_each(:keys) k join feedback f on f.rid = k.value)
-          and rid in (select rid from memories where namespace in (
-            select m.namespace from json_each(:keys) k join memories m on m.rid = k.value))
+          and (select namespace from memories m where m.rid = feedback.rid) in (
+            select m.namespace from json_each(:keys) k join memories m on m.rid = k.value)
         """,
         {"keys": json.dumps(keys)},
     )
