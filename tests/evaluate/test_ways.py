@@ -65,6 +65,14 @@ class TestBeside:
         assert names[:2] == ["balanced:stemmed=false keyword", "balanced:stemmed=false semantic"]
         assert len(names) == 4
 
+    def test_a_leg_is_not_reranked(self) -> None:
+        names = [one.name for one in beside(choices(["hybrid"], ["balanced:rerank=30", "precise"], {}))]
+
+        assert names == [
+            "balanced keyword", "balanced semantic", "precise:rerank=off keyword", "precise:rerank=off semantic",
+            "balanced:rerank=30", "precise",
+        ]  # fmt: skip
+
     def test_a_leg_that_was_chosen_stands_there_once(self) -> None:
         names = [one.name for one in beside(choices(["keyword"], ["balanced"], {}))]
 

@@ -19,9 +19,8 @@ from recollect.retrieve import options
 
 LEGS = ("keyword", "semantic")
 _OPTIONS = tuple(each.name for each in dataclasses.fields(Profile) if each.name not in ("name", "limit", "record"))
-# What is done with the legs' answers, which a leg by itself goes without.
-_FUSING = ("alpha", "fusion", "k", "missing", "weights")
-_AFTERWARDS = {name: "off" for name in ("rerank",) if name in _OPTIONS}
+# What is done with the answers of legs: one by itself goes without.
+_AFTERWARDS = ("alpha", "fusion", "k", "missing", "weights", "rerank", "rerank_ms", "rerank_weight")
 _WORD = re.compile(r"\w+")
 
 
@@ -59,8 +58,10 @@ class Choice:
 
     def leg(self, mode: str) -> "Choice":
         """One of its legs alone."""
-        of_a_leg = {name: value for name, value in self.options.items() if name not in _FUSING}
-        return Choice(mode, self.profile, {**of_a_leg, **_AFTERWARDS})
+        of_a_leg = {name: value for name, value in self.options.items() if name not in _AFTERWARDS}
+        if PROFILES[self.profile].rerank != "off":
+            of_a_leg["rerank"] = "off"
+        return Choice(mode, self.profile, of_a_leg)
 
 
 class Search:
