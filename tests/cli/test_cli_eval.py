@@ -69,6 +69,10 @@ class TestEval:
 
         assert "Note: balanced: " in done.out
         assert "Note: balanced semantic: " in done.out
+        assert (
+            "Note: balanced: "
+            in cli("eval", str(REMEMBERED), "--cache", "cache", "--compare", "keyword", "balanced").out
+        )
 
     def test_two_profiles_are_compared(self, cli: CommandLine) -> None:
         done = cli(*evaluated(cli, "--compare", "balanced", "balanced:grammar=and", "--show", "1"))

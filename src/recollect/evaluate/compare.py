@@ -6,6 +6,7 @@ from typing import Any
 from recollect.errors import InvalidInput, NotFound
 from recollect.evaluate.chance import difference
 from recollect.evaluate.metrics import MAIN, MEASURES
+from recollect.evaluate.report import notes
 
 _AS_GOOD = 1e-9
 _WIDTH = 110
@@ -34,7 +35,8 @@ def compared(before: Mapping[str, Any], a: str, after: Mapping[str, Any], b: str
 
 
 def _compared(one: Mapping[str, Any], a: str, other: Mapping[str, Any], b: str, seed: int) -> Data:
-    first, second = _answers(one, a), _answers(other, b)
+    ways = _way(one, a), _way(other, b)
+    first, second = ({answer["id"]: answer for answer in way["answers"]} for way in ways)
     shared = [id for id in first if id in second]
     if not shared:
         raise NotFound(f"the two runs share no question of {one['name']}")
@@ -62,14 +64,15 @@ def _compared(one: Mapping[str, Any], a: str, other: Mapping[str, Any], b: str, 
         "measures": measures,
         "better": [change for change in by_size if change["difference"] > _AS_GOOD],
         "worse": [change for change in by_size if change["difference"] < -_AS_GOOD],
+        "notes": list(dict.fromkeys(notes(ways))),
         "texts": {**one["texts"], **other["texts"]},
     }
 
 
-def _answers(one: Mapping[str, Any], name: str) -> dict[str, Mapping[str, Any]]:
+def _way(one: Mapping[str, Any], name: str) -> Data:
     for way in one["ways"]:
         if way["name"] == name:
-            return {answer["id"]: answer for answer in way["answers"]}
+            return dict(way)
     raise NotFound(f"{name!r} was not measured on {one['name']}; there is: {', '.join(w['name'] for w in one['ways'])}")
 
 
@@ -107,6 +110,7 @@ def text(comparisons: list[Data], show: int) -> list[str]:
         for what in ("better", "worse"):
             for change in one[what][:show]:
                 lines += _shown(change, what, one["texts"])
+        lines += one["notes"]
     return lines
 
 
