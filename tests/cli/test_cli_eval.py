@@ -34,7 +34,7 @@ class TestEval:
         done = cli(*evaluated(cli))
 
         assert done.code == 0, done.err
-        assert done.lines[0].startswith("remembered: 183 documents, 88 questions, 10 more")
+        assert done.lines[0].startswith("remembered: 183 documents, 88 questions (10 more")
         assert [line.split()[0] for line in done.lines[2:5]] == ["grep", "*", "balanced"]
         assert any(line.startswith("  identifier: 14 questions") for line in done.lines)
 

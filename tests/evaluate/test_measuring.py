@@ -123,7 +123,7 @@ class TestReport:
     def test_the_table_has_a_line_a_way_and_marks_the_chosen(self, dataset: Dataset, made: Indexed) -> None:
         lines = table(measure(dataset, made))
 
-        assert lines[0] == "harbours: 6 documents, 4 questions, 1 more have no judged answer and are left out"
+        assert lines[0] == "harbours: 6 documents, 4 questions (1 more without a judged answer left out)"
         assert [line[:2] for line in lines[2:6]] == ["  ", "  ", "  ", "* "]
         assert "  what: 2 questions" in lines
 

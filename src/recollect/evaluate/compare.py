@@ -7,6 +7,7 @@ from recollect.errors import InvalidInput, NotFound
 from recollect.evaluate.chance import difference
 from recollect.evaluate.metrics import MAIN, MEASURES
 from recollect.evaluate.report import notes
+from recollect.present.render import counted
 
 _AS_GOOD = 1e-9
 _WIDTH = 110
@@ -106,7 +107,9 @@ def text(comparisons: list[Data], show: int) -> list[str]:
             )
         better, worse = len(one["better"]), len(one["worse"])
         same = one["questions"] - better - worse
-        lines.append(f"  of {one['questions']} questions {better} got better, {worse} worse, {same} stayed as good")
+        lines.append(
+            f"  of {counted(one['questions'], 'question')} {better} got better, {worse} worse, {same} stayed as good"
+        )
         for what in ("better", "worse"):
             for change in one[what][:show]:
                 lines += _shown(change, what, one["texts"])

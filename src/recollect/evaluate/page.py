@@ -6,7 +6,8 @@ from math import floor, log10
 from typing import Any
 
 from recollect.evaluate.metrics import MAIN, MEASURES
-from recollect.evaluate.report import notes
+from recollect.evaluate.report import about, notes
+from recollect.present.render import counted
 
 _ROW, _LABEL, _PLOT = 24, 250, 420  # pixels
 _SHORTEST = 0.01  # milliseconds
@@ -35,12 +36,12 @@ blockquote { margin: .3rem 0 .8rem 1rem; border-left: 3px solid var(--line); pad
 def page(run: Mapping[str, Any], changes: Sequence[Mapping[str, Any]] = ()) -> str:
     """The whole page."""
     sections = [*(_set(one) for one in run["sets"]), *(_change(one) for one in changes)]
-    about = f"recollect {run['version']} · {run['embedder'] or 'no model'} · seed {run['seed']}"
+    made = f"recollect {run['version']} · {run['embedder'] or 'no model'} · seed {run['seed']}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n<title>recollect eval</title>\n'
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>recollect eval</h1>\n"
-        f'<p class="soft">{escape(about)}. Bars are 95 % intervals (bootstrap).</p>\n'
+        f'<p class="soft">{escape(made)}. Bars are 95 % intervals (bootstrap).</p>\n'
         + "\n".join(sections)
         + "\n</body>\n</html>\n"
     )
@@ -48,11 +49,10 @@ def page(run: Mapping[str, Any], changes: Sequence[Mapping[str, Any]] = ()) -> s
 
 def _set(one: Mapping[str, Any]) -> str:
     part = f" ({one['part']})" if one["part"] else ""
-    left_out = f", {one['left_out']} more without a judged answer left out" if one["left_out"] else ""
     ways, chosen = one["ways"], one["chosen"]
     parts = [
         f"<h2>{escape(one['name'] + part)}</h2>",
-        f'<p class="soft">{one["documents"]} documents, {one["questions"]} questions{left_out}</p>',
+        f'<p class="soft">{about(one)}</p>',
         _table(ways, chosen),
         "<h3>nDCG@10</h3>",
         _intervals([(way["name"], way["measures"][MAIN]) for way in ways], chosen),
@@ -62,9 +62,9 @@ def _set(one: Mapping[str, Any]) -> str:
     categories = ways[0]["categories"]
     if categories:
         parts.append("<h3>nDCG@10 by category of question</h3>")
-    for name, about in categories.items():
+    for name, of_it in categories.items():
         rows = [(way["name"], way["categories"][name]["measures"][MAIN]) for way in ways]
-        parts += [f"<h4>{escape(name)}, {about['questions']} questions</h4>", _intervals(rows, chosen)]
+        parts += [f"<h4>{escape(name)}, {counted(of_it['questions'], 'question')}</h4>", _intervals(rows, chosen)]
     parts += [f"<p>{escape(note)}</p>" for note in notes(ways)]
     return "\n".join(parts)
 
@@ -136,7 +136,7 @@ def _change(one: Mapping[str, Any]) -> str:
             f"{change['low']:+.4f} … {change['high']:+.4f}", f"{change['p']:.4f}",
         )  # fmt: skip
         rows.append(f'<tr class="{kind}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    counts = f"{one['questions']} questions: {len(one['better'])} better, {len(one['worse'])} worse"
+    counts = f"{counted(one['questions'], 'question')}: {len(one['better'])} better, {len(one['worse'])} worse"
     parts = [
         f"<h2>{escape(one['name'])}: {escape(one['before'])} → {escape(one['after'])}</h2>",
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>",

@@ -10,6 +10,7 @@ from recollect.evaluate.chance import estimates
 from recollect.evaluate.dataset import Dataset
 from recollect.evaluate.metrics import MEASURES, relevant
 from recollect.evaluate.running import Answer, Outcome
+from recollect.present.render import counted
 
 FORMAT = 1  # of the data, as it is saved
 SHOWN = 120  # characters of a document
@@ -141,9 +142,8 @@ def table(run: Data, *, categories: bool = True) -> list[str]:
 def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
     width = max(len(way["name"]) for way in one["ways"]) + 2
     part = f" ({one['part']})" if one["part"] else ""
-    left_out = f", {one['left_out']} more have no judged answer and are left out" if one["left_out"] else ""
     lines = [
-        f"{one['name']}{part}: {one['documents']} documents, {one['questions']} questions{left_out}",
+        f"{one['name']}{part}: {about(one)}",
         f"{'':{width}}  {'nDCG@10':^19}{''.join(f'{name:>8}' for name in _HEADINGS[1:])}{'p50 ms':>10}{'p95 ms':>8}",
     ]
     for way in one["ways"]:
@@ -154,11 +154,17 @@ def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
         )
     for name in one["ways"][0]["categories"] if categories else ():
         count = one["ways"][0]["categories"][name]["questions"]
-        lines.append(f"  {name}: {count} questions")
+        lines.append(f"  {name}: {counted(count, 'question')}")
         for way in one["ways"]:
             mark = "* " if way["name"] in one["chosen"] else "  "
             lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['categories'][name]['measures'])}")
     return [*lines, *notes(one["ways"])]
+
+
+def about(one: Mapping[str, Any]) -> str:
+    """How big a set is."""
+    left_out = f" ({one['left_out']} more without a judged answer left out)" if one["left_out"] else ""
+    return f"{counted(one['documents'], 'document')}, {counted(one['questions'], 'question')}{left_out}"
 
 
 def notes(ways: Sequence[Mapping[str, Any]]) -> list[str]:
