@@ -37,7 +37,7 @@ SECRETS = dict(
     session="candlewick", session_summary="wintergreen", lens="foxglove", lens_tag="larkspur", query="saffronwing",
     old="marrowbone", said_by="copperpot", near="juniperus", fact_kind="elderbloom", file="sagebrush",
     file_name="wrenfield", file_title="moonwort", file_heading="bellwether", file_tag="nettlecap",
-    file_matter="hazelnook", file_link="fernhollow", feedback="sorrelwood",
+    file_matter="hazelnook", file_link="fernhollow", feedback="sorrelwood", note="goldenrod", note_name="buttercup",
 )  # fmt: skip
 
 
@@ -66,6 +66,7 @@ class Names:
     chunk: str
     file_word: str
     file_tag: str
+    note: str
 
 
 def written(folder: Path, words: dict[str, str]) -> Path:
@@ -125,6 +126,10 @@ def fill(memory: Recollect, marks: dict[str, str], prefix: str, folder: Path) ->
     lens = memory.set_lens(f"{prefix}-lens-{words['lens']}", tags=[words["lens_tag"]])
     memory.search(f"release {words['query']}", record="reinforce", record_session=session.id)
     memory.feedback(kept.id, True, query=f"what about {words['feedback']}?")
+    memory.recalls()
+    note = memory.create_file(
+        f"/{prefix}/{words['note_name']}.md", f"{words['note']} of {words['content']}", project=words["project"]
+    )
     cursor = memory.list(limit=1).cursor
     assert cursor is not None
     file = written(folder / prefix, words)
@@ -135,6 +140,7 @@ def fill(memory: Recollect, marks: dict[str, str], prefix: str, folder: Path) ->
         kept.id, other.id, forgotten.id, superseded.id, memory.get(kept.id).facts[0].id, session.id, words["project"],
         lens.name, words["tag"], words["kind"], words["source"], words["fact_kind"], words["content"], text, cursor,
         str(file.parent), str(file), found.document, found.memory.id, words["file"], words["file_tag"],
+        note.path,
     )  # fmt: skip
 
 
@@ -167,7 +173,8 @@ def open_both(path: Path) -> tuple[Recollect, Recollect]:
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Names, Names, Names]:
     """Both namespaces have the same texts and names twice over; beyond the wall there is a third life, all secret."""
     folder = tmp_path_factory.mktemp("walls")
-    path, names = folder / "memory.db", {"session": "x", "lens": "x", "project": "both", "file_name": "x"}
+    path, names = folder / "memory.db", dict.fromkeys(("session", "lens", "file_name", "note_name"), "x")
+    names["project"] = "both"
     mine, theirs = open_both(path)
     with mine, theirs:
         own = fill(mine, {}, "own", folder)
@@ -321,7 +328,7 @@ def no_word_of_theirs(block: Any, both: Both) -> bool:
 
 
 def counts_mine(stats: Any, both: Both) -> bool:
-    return (stats.memories, stats.sessions, stats.recalls) == (8, 2, 2) and (
+    return (stats.memories, stats.sessions, stats.recalls) == (10, 2, 2) and (
         stats.projects, stats.documents, stats.chunks,
     ) == (2, 2, 2)  # fmt: skip
 
@@ -364,13 +371,17 @@ CALLS: dict[str, list[Probe]] = {
     ],
     "add_fact": [Probe(lambda n, own: call(n.id, "a fact"), NotFound)],
     "check": [
-        Probe(lambda n, own: call(), lambda report, both: report.ok and report.memories == 8),
-        Probe(lambda n, own: call(repair=True), lambda report, both: report.ok and report.memories == 8),
+        Probe(lambda n, own: call(), lambda report, both: report.ok and report.memories == 10),
+        Probe(lambda n, own: call(repair=True), lambda report, both: report.ok and report.memories == 10),
     ],
     "clear_recalls": [
         Probe(lambda n, own: call(), lambda dropped, both: dropped == 2 and len(both.theirs.recalls()) > 0),
     ],
     "close": [Probe(lambda n, own: call(), lambda answer, both: len(both.theirs.list()) > 0)],
+    "create_file": [
+        Probe(lambda n, own: call(n.note, "mine", project=n.project), lambda file, both: file.text == "mine"),
+        Probe(lambda n, own: call(n.note, "mine", project=own.project), lambda file, both: file.text == "mine"),
+    ],
     "deemphasize": [Probe(lambda n, own: call(n.id), NotFound)],
     "documents": [
         Probe(lambda n, own: call(), only_my_files),
@@ -381,6 +392,7 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(), lambda groups, both: all(only_mine(group, both) for group in groups)),
         *by_each_filter(),
     ],
+    "edit_file": [Probe(lambda n, own: call(n.note, str.upper, project=n.project), NotFound)],
     "end_session": [
         Probe(lambda n, own: call(n.session), NotFound),
         Probe(lambda n, own: call(n.session[:-3], "summary"), NotFound),
@@ -400,6 +412,15 @@ CALLS: dict[str, list[Probe]] = {
     "feedbacks": [
         Probe(lambda n, own: call(), lambda said, both: {one.memory for one in said} == {both.own.id, both.shared.id}),
         Probe(lambda n, own: call(memory=n.id), NotFound),
+    ],
+    "files": [
+        Probe(lambda n, own: call(n.note, project=n.project), nothing),
+        Probe(lambda n, own: call("/", project=n.project), nothing),
+        Probe(lambda n, own: call("/", project=own.project), lambda files, both: [both.own.note] == [files[0].path]),
+    ],
+    "forget_files": [
+        Probe(lambda n, own: call(n.note, project=n.project), NotFound),
+        Probe(lambda n, own: call("/", project=n.project), NotFound),
     ],
     "forget": [
         Probe(lambda n, own: call(n.id), NotFound),
@@ -454,6 +475,10 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(own.id, [n.id]), NotFound),
         Probe(lambda n, own: call(own.id, [own.other, n.id]), NotFound),
     ],
+    "move_files": [
+        Probe(lambda n, own: call(n.note, own.note, project=n.project), NotFound),
+        Probe(lambda n, own: call(own.note, n.note, project=own.project), lambda moved, both: moved == 1),
+    ],
     "pin": [Probe(lambda n, own: call(n.other), NotFound)],
     "purge": [
         Probe(lambda n, own: call(), lambda gone, both: gone == 2 and len(both.theirs.list(deleted=True)) == 3),
@@ -467,7 +492,7 @@ CALLS: dict[str, list[Probe]] = {
     ],
     "reembed": [
         Probe(lambda n, own: call(), lambda done, both: done == 0),
-        Probe(lambda n, own: call(HashingEmbedder("another", 32), prune=True), lambda done, both: done == 10),
+        Probe(lambda n, own: call(HashingEmbedder("another", 32), prune=True), lambda done, both: done == 12),
     ],
     "reinforce": [
         Probe(lambda n, own: call(n.id), NotFound),
@@ -573,8 +598,8 @@ PROPERTIES = {"recalls_lost"}  # a number of this process
 # Parameters by which nothing of another namespace can be named.
 PLAIN = set(
     """
-    active after allow alpha amount at before boosts budget confidence core created_at decay_rate detail documents
-    embedder end exclude explain facts fields format fusion grammar grouped hard include include_documents
+    active after allow alpha amount at before boosts budget change confidence core created_at decay_rate detail
+    documents embedder end exclude explain facts fields format fusion grammar grouped hard include include_documents
     include_facts include_global include_superseded kind limit metadata min_relevance min_salience mode month
     neighbours object overwrite pinned predicate profile progress prune recalled recency record redact repair
     said_by salience sector since source start stop subject summary tags text threshold tier title tools until

@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recollect.documents import Document, DocumentHit, DocumentLink, ImportReport, IndexReport
+    from recollect.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexReport
     from recollect.engine import Recollect
     from recollect.engine import open_memory as open
     from recollect.errors import (
+        AlreadyThere,
         Ambiguous,
         ConfigError,
         EmbedderError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlreadyThere",
     "Ambiguous",
     "ConfigError",
     "Document",
@@ -48,6 +50,7 @@ __all__ = [
     "EmbedderUnavailable",
     "Fact",
     "Feedback",
+    "File",
     "Hit",
     "ImportReport",
     "IndexReport",

@@ -1,4 +1,7 @@
-"""Files: those that were indexed, the places in them, and what became of a run or an import. Frozen records."""
+"""
+Files: those that were indexed, the places in them, those that are kept in memory alone, and what became of a run or an
+import. Frozen records.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +38,18 @@ class Document:
     chunks: int
     links: tuple[DocumentLink, ...] = ()
     linked_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is kept in memory alone. `id` is that of the memory that holds it."""
+
+    path: str
+    text: str
+    id: str
+    project: str | None
+    created_at: datetime
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Everything Recollect raises on purpose, as one tree.
   + NotFound               no memory answers to that id
   + Ambiguous              several memories answer to that part of an id
   + InvalidInput           an argument cannot be used; nothing was written
+    - AlreadyThere         the name is taken
   + StoreError             the database refused an operation
     - StoreBusy            another process held the write lock for too long
     - StoreCorrupt         the file is not a sound Recollect database
@@ -31,6 +32,10 @@ class Ambiguous(RecollectError):
 
 class InvalidInput(RecollectError):
     """An argument cannot be used; nothing was written."""
+
+
+class AlreadyThere(InvalidInput):
+    """What was to be made has a name that is taken; nothing was written."""
 
 
 class StoreError(RecollectError):

@@ -27,6 +27,8 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
 MAX_SESSION_ID = 128
 _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
+# What another program may take for a step up or down: also encoded, and encoded again.
+_NO_NAME = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 MAX_FACTS = 1000
 
@@ -90,6 +92,31 @@ def paths(value: object, what: str) -> list[str]:
     if not given or not all(str(one).strip() for one in given):
         raise InvalidInput(f"{what} needs a file or a folder")
     return [str(one) for one in given]
+
+
+def file_path(value: object, *, folder: bool = False) -> str:
+    """
+    The path of a file that is kept in memory: from the root, each name in it a plain one. It is a name and leads
+    nowhere, but others may take it for more. A `folder` may be the root itself.
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"a path must be text, not {_type(value)}")
+    if folder and value == "/":
+        return value
+    if not value.startswith("/") or any(part.strip() in ("", ".", "..") for part in value[1:].split("/")):
+        raise InvalidInput(f"{value!r} is no path; write it like /notes/today.md, without . or ..")
+    if _NO_NAME.search(value) or value != value.strip() or any(map(_unseen, value)):
+        raise InvalidInput(f"{value!r} is no path: it has a backslash, an encoded slash or dot, or what cannot be seen")
+    if len(value) > MAX_NAME:
+        raise InvalidInput(f"the path has {len(value):,} characters; at most {MAX_NAME} fit")
+    return value
+
+
+def _unseen(character: str) -> bool:
+    """Control characters, marks of direction, half surrogates, and selectors in which text can be hidden."""
+    return (
+        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") or "\U000e0000" <= character <= "\U000e0fff"
+    )
 
 
 def text_or_none(value: object, what: str) -> str | None:

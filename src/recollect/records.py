@@ -20,6 +20,7 @@ RECORDING = ("off", "log", "reinforce")
 NEAR = ("off", "report", "merge")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
 TURN = "turn"  # the kind of what was said in a conversation
+FILE = "file"  # the kind of a file that an agent keeps in memory
 SUPERSEDES = "supersedes"
 OTHER_FACTS = "kv"  # facts of a kind that no table of decay rates lists decay like this one
 

@@ -11,6 +11,7 @@ from recollect.embed.base import Embedder
 from recollect.embed.reranker import Reranker
 from recollect.engine.carrying import Carrying
 from recollect.engine.living import Living
+from recollect.engine.notebook import Notebook
 from recollect.engine.recalling import Recalling
 from recollect.engine.watching import Watching
 from recollect.engine.writing import Writing
@@ -21,7 +22,7 @@ from recollect.retrieve import options
 from recollect.store.sqlite import SqliteStore
 
 
-class Recollect(Writing, Watching, Recalling, Living, Carrying):
+class Recollect(Writing, Watching, Recalling, Living, Carrying, Notebook):
     """
     A memory: text in, found again by word and by meaning.
 

@@ -1,6 +1,6 @@
 """The seam to databases: the verbs every backend speaks. One store serves one namespace and sees nothing else."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -223,6 +223,24 @@ class Documents(Protocol):
     def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]: ...
 
 
+class Notebook(Protocol):
+    """Files that are kept as memories, by path, within a project or outside of all."""
+
+    def files(self, path: str, project: str | None) -> list[Memory]:
+        """The file of a path or those of a folder, by path; where several took one path, the newest first."""
+
+    def create(self, draft: Draft) -> Kept: ...
+
+    def edit(
+        self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime
+    ) -> tuple[Memory, Unembedded | None]:
+        """Change a file as a function of it says, which is called while nobody else can write."""
+
+    def move(self, path: str, to: str, project: str | None, now: datetime) -> int: ...
+
+    def forget(self, path: str, project: str | None, now: datetime) -> int: ...
+
+
 class Loader(Protocol):
     """One import, in batches."""
 
@@ -256,6 +274,9 @@ class Store(Protocol):
 
     @property
     def lenses(self) -> Lenses: ...
+
+    @property
+    def notebook(self) -> Notebook: ...
 
     def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]: ...
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import InvalidInput
-from recollect.inputs import MAX_TAGS, UPDATABLE
+from recollect.inputs import MAX_TAGS
 from recollect.life import Reinforcement, Told
 from recollect.records import Draft, Filter, Memory, Page, Query, Report, Row, Stats, Term, Version
 from recollect.store import sqlite_check, sqlite_match, sqlite_matching
@@ -24,9 +24,10 @@ from recollect.store.sqlite_dump import dump
 from recollect.store.sqlite_erase import drop_deleted_words, erase, wipe
 from recollect.store.sqlite_filter import END_OF_TIME, conditions, from_micros, to_micros
 from recollect.store.sqlite_ids import Ids
-from recollect.store.sqlite_insert import as_json, content_hash, hash_by_id, insert
+from recollect.store.sqlite_insert import as_json, content_hash, insert
 from recollect.store.sqlite_links import Links, replace_by, revive
 from recollect.store.sqlite_load import Loader
+from recollect.store.sqlite_notebook import Notebook
 from recollect.store.sqlite_parts import nearest_part, parts
 from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
@@ -39,15 +40,14 @@ from recollect.store.sqlite_strength import (
     Strength,
     add_facts,
     index_facts,
-    keep_strength,
     set_pin,
     strengthen,
     take_facts,
 )
 from recollect.store.sqlite_suggest import Vocabulary
 from recollect.store.sqlite_turns import take
+from recollect.store.sqlite_update import update
 from recollect.store.sqlite_vectors import Vectors
-from recollect.store.words import segments
 
 
 class SqliteStore:
@@ -80,6 +80,7 @@ class SqliteStore:
         self.recalls = Recalls(self._pool, self._ids)
         self.feedback = Feedbacks(self._pool, self._ids)
         self.lenses = Lenses(self._pool, namespace)
+        self.notebook = Notebook(self._pool, namespace)
         if pool is not None:
             return
         try:
@@ -155,39 +156,7 @@ class SqliteStore:
             if session is not None:
                 sid = open_session(connection, self.namespace, session)
                 link(connection, sid, [rid], "updated", to_micros(now))
-            return self._update(connection, rid, memory, changes, to_micros(now))
-
-    def _update(
-        self, connection: apsw.Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
-    ) -> tuple[Memory, Unembedded | None]:
-        new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
-        if all(new[field] == getattr(memory, field) for field in UPDATABLE):
-            return memory, None
-        self._keep_history(connection, rid, memory, now)
-        if new["salience"] != memory.salience:
-            keep_strength(connection, [rid], now)
-        facts = [fact.text for fact in memory.facts]
-        text = new["content"]
-        hash = value(connection, "select content_hash from memories where rid = ?", (rid,))
-        is_turn = hash != content_hash(memory.content)
-        try:
-            connection.execute(
-                _UPDATE,
-                new
-                | {
-                    "rid": rid,
-                    "now": now,
-                    "same_salience": new["salience"] == memory.salience,
-                    "content_hash": (hash_by_id(memory.id, text) if is_turn else content_hash(text)),
-                    "tags": as_json(new["tags"]),
-                    "metadata": as_json(new["metadata"]),
-                    "segments": segments(new["title"], new["content"], *new["tags"], *facts),
-                },
-            )
-        except apsw.ConstraintError as exc:
-            raise InvalidInput("another memory of that project says exactly this already; nothing was changed") from exc
-        same_text = (new["content"], new["title"]) == (memory.content, memory.title)
-        return self._row(connection, rid), None if same_text else Unembedded(rid, new["title"], new["content"])
+            return update(connection, rid, memory, changes, to_micros(now))
 
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
         stamp = to_micros(now)
@@ -198,21 +167,11 @@ class SqliteStore:
                 replace_by(connection, other, kept, None, "merge", now)
                 take_facts(connection, kept[0], other[1].facts, stamp)
             tags = dict.fromkeys([*kept[1].tags, *(tag for _, memory in merged for tag in memory.tags)])
-            self._update(connection, *kept, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
+            update(connection, *kept, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
             if any(memory.pinned for _, memory in merged):
                 set_pin(connection, *kept, True, stamp)
             index_facts(connection, kept[0])
             return self._row(connection, kept[0])
-
-    def _keep_history(self, connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
-        snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
-        connection.execute(
-            """
-            insert into memory_history(rid, version, replaced_at, snapshot)
-            select :rid, coalesce(max(version), 0) + 1, :now, :snapshot from memory_history where rid = :rid
-            """,
-            {"rid": rid, "now": now, "snapshot": as_json(snapshot)},
-        )
 
     def forget(self, id: str, now: datetime) -> None:
         with self._pool.writing() as connection:
@@ -455,13 +414,6 @@ class SqliteStore:
 
 TEXTS_AT_ONCE = 1000
 
-_UPDATE = f"""
-    update memories
-    set {", ".join(f"{field} = :{field}" for field in UPDATABLE)},
-        content_hash = :content_hash, segments = :segments, updated_at = :now,
-        reinforced_at = iif(:same_salience, reinforced_at, :now)
-    where rid = :rid
-"""
 _AMONG = "m.rid in (select value from json_each(:keys))"
 
 

@@ -47,8 +47,8 @@ def content_hash(content: str) -> bytes:
 
 def hash_by_id(id: str, content: str) -> bytes:
     """
-    The same of what is known by its id, a turn or a chunk: what keeps a note from being kept twice would swallow every
-    second "yes", and what stands in two files.
+    The same of what is known by its id, a turn, a file or a chunk: what keeps a note from being kept twice would
+    swallow every second "yes", and what stands in two files.
     """
     return content_hash(f"{id}\0{content}")
 

@@ -8,7 +8,7 @@ import apsw
 import numpy as np
 
 from recollect.errors import InvalidInput, StoreError
-from recollect.records import SUPERSEDES, TURN
+from recollect.records import FILE, SUPERSEDES, TURN
 from recollect.store import carried
 from recollect.store.base import Model
 from recollect.store.carried import SHAPES, Line, Loaded, Shape
@@ -106,7 +106,7 @@ class Loader:
 
     def _memory(self, connection: apsw.Connection, fields: Fields) -> bool:
         text = fields["content"]
-        hash = hash_by_id(fields["id"], text) if fields.get("kind") == TURN else content_hash(text)
+        hash = hash_by_id(fields["id"], text) if fields.get("kind") in (TURN, FILE) else content_hash(text)
         rid = self._text(connection, fields, self._namespace, hash)
         if rid is not None:
             return True

@@ -1,0 +1,116 @@
+"""
+The files that an agent keeps: memories of their own kind, with the path as their source. Like a turn, such a memory is
+known by its id, so that two files may say the same; that a path is taken once is seen to here, within the transaction.
+"""
+
+import posixpath
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from recollect import inputs
+from recollect.errors import AlreadyThere, InvalidInput, NotFound
+from recollect.records import FILE, Draft, Memory
+from recollect.store.base import Kept, Unembedded
+from recollect.store.sqlite_filter import to_micros
+from recollect.store.sqlite_insert import hash_by_id, insert
+from recollect.store.sqlite_pool import Pool, fetch
+from recollect.store.sqlite_rows import columns, memory_of
+from recollect.store.sqlite_update import update
+
+Files = list[tuple[int, Memory]]
+
+
+class Notebook:
+    """Files by path, within a project or outside of all. A folder is what the paths of files have in common."""
+
+    def __init__(self, pool: Pool, namespace: str) -> None:
+        self._pool = pool
+        self._namespace = namespace
+
+    def files(self, path: str, project: str | None) -> list[Memory]:
+        with self._pool.reading() as connection:
+            return [memory for _, memory in self._at_or_under(connection, path, project)]
+
+    def create(self, draft: Draft) -> Kept:
+        path = draft.source or ""
+        with self._pool.writing() as connection:
+            self._require_free(connection, path, draft.project)
+            rid = insert(connection, self._namespace, draft, hash_by_id(draft.id, draft.content))
+            if rid is None:
+                raise AlreadyThere(f"the id {draft.id} belongs to another memory already")
+            ((_, memory),) = self._at_or_under(connection, path, draft.project)
+            return Kept(memory, Unembedded(rid, draft.title, draft.content))
+
+    def edit(
+        self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime
+    ) -> tuple[Memory, Unembedded | None]:
+        with self._pool.writing() as connection:
+            found = self._require(connection, path, project)
+            rid, memory = found[0]
+            if memory.source != path:
+                raise InvalidInput(f"{path} is a folder, not a file")
+            return update(connection, rid, memory, change(memory), to_micros(now))
+
+    def move(self, path: str, to: str, project: str | None, now: datetime) -> int:
+        with self._pool.writing() as connection:
+            self._require_free(connection, to, project)
+            moved = self._require(connection, path, project)
+            if to.startswith(f"{path}/"):
+                raise InvalidInput(f"{path} cannot be moved into itself")
+            for rid, memory in moved:
+                place = inputs.file_path(to + (memory.source or "")[len(path) :])
+                update(connection, rid, memory, {"source": place}, to_micros(now))
+            return len(moved)
+
+    def forget(self, path: str, project: str | None, now: datetime) -> int:
+        with self._pool.writing() as connection:
+            gone = self._require(connection, path, project)
+            connection.executemany(
+                "update memories set deleted_at = ? where rid = ?", [(to_micros(now), rid) for rid, _ in gone]
+            )
+            return len(gone)
+
+    def _require(self, connection: apsw.Connection, path: str, project: str | None) -> Files:
+        found = self._at_or_under(connection, path, project)
+        if not found:
+            raise NotFound(f"there is no file or folder {path}")
+        return found
+
+    def _require_free(self, connection: apsw.Connection, path: str, project: str | None) -> None:
+        if self._at_or_under(connection, path, project):
+            raise AlreadyThere(f"{path} is there already")
+        above = posixpath.dirname(path)
+        while above != "/":
+            found = self._at_or_under(connection, above, project)
+            if found and found[0][1].source == above:
+                raise InvalidInput(f"{above} is a file, not a folder")
+            above = posixpath.dirname(above)
+
+    def _at_or_under(self, connection: apsw.Connection, path: str, project: str | None) -> Files:
+        """
+        The file of this path, or all files of this folder, by path. Two can have taken one path, where one was
+        restored: the newer stands before the other.
+        """
+        folder = path.rstrip("/")
+        rows = fetch(
+            connection,
+            f"""
+            select m.rid, {columns()}
+            from memories m
+            where m.namespace = :namespace and m.project is :project and m.kind = :kind and m.deleted_at is null
+              and (m.source = :path or (m.source > :first and m.source < :last))
+            order by m.source, m.rid desc
+            """,
+            {
+                "namespace": self._namespace,
+                "project": project,
+                "kind": FILE,
+                "path": path,
+                "first": f"{folder}/",
+                "last": f"{folder}0",  # what comes after the slash
+            },
+        )
+        return [(row[0], memory_of(row[1:])) for row in rows]
