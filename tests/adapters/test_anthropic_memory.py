@@ -171,7 +171,7 @@ COMMANDS = st.one_of(
 
 
 @given(script=st.lists(COMMANDS, min_size=3, max_size=12))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_model_does_to_files_comes_out_as_on_disk(
     tmp_path_factory: pytest.TempPathFactory, script: list[dict[str, Any]]
 ) -> None:

@@ -165,7 +165,7 @@ class _Folder:
                 raise ToolError(
                     f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {len(lines)}]."
                 )
-            return "\n".join([*lines[:line], new.rstrip("\n"), *lines[line:]]) + "\n"
+            return "\n".join([*lines[:line], new.rstrip("\n"), *lines[line:]]).removesuffix("\n") + "\n"
 
         with _refused(missing=_no_file(path)):
             self._memory.edit_file(_file_within(path), inserted, project=self._project)

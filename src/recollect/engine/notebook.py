@@ -29,8 +29,8 @@ class Notebook(Core):
 
     def edit_file(self, path: str, change: Callable[[str], str], *, project: str | None = None) -> File:
         """
-        Make of the text of a file what `change` makes of it; what it said before is in its history. Nobody else writes
-        in between; if `change` raises something, nothing is changed.
+        Make of the text of a file what `change` makes of it; what it said before is in its history. Nobody writes in
+        between, so `change` must be quick and use no memory itself; if it raises something, nothing is changed.
         """
 
         def changes(memory: Memory) -> dict[str, Any]:

@@ -3,9 +3,9 @@ The files that an agent keeps: memories of their own kind, with the path as thei
 known by its id, so that two files may say the same; that a path is taken once is seen to here, within the transaction.
 """
 
-import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Any
 
 import apsw
@@ -15,7 +15,7 @@ from recollect.errors import AlreadyThere, InvalidInput, NotFound
 from recollect.records import FILE, Draft, Memory
 from recollect.store.base import Kept, Unembedded
 from recollect.store.sqlite_filter import to_micros
-from recollect.store.sqlite_insert import hash_by_id, insert
+from recollect.store.sqlite_insert import as_json, hash_by_id, insert
 from recollect.store.sqlite_pool import Pool, fetch
 from recollect.store.sqlite_rows import columns, memory_of
 from recollect.store.sqlite_update import update
@@ -80,19 +80,18 @@ class Notebook:
         return found
 
     def _require_free(self, connection: apsw.Connection, path: str, project: str | None) -> None:
-        if self._at_or_under(connection, path, project):
+        above = [str(folder) for folder in PurePosixPath(path).parents]
+        for _, memory in self._at_or_under(connection, path, project, above):
+            if memory.source in above:
+                raise InvalidInput(f"{memory.source} is a file, not a folder")
             raise AlreadyThere(f"{path} is there already")
-        above = posixpath.dirname(path)
-        while above != "/":
-            found = self._at_or_under(connection, above, project)
-            if found and found[0][1].source == above:
-                raise InvalidInput(f"{above} is a file, not a folder")
-            above = posixpath.dirname(above)
 
-    def _at_or_under(self, connection: apsw.Connection, path: str, project: str | None) -> Files:
+    def _at_or_under(
+        self, connection: apsw.Connection, path: str, project: str | None, also: Sequence[str] = ()
+    ) -> Files:
         """
         The file of this path, or all files of this folder, by path. Two can have taken one path, where one was
-        restored: the newer stands before the other.
+        restored: the newer stands before the other. `also` are paths to look at besides.
         """
         folder = path.rstrip("/")
         rows = fetch(
@@ -101,14 +100,14 @@ class Notebook:
             select m.rid, {columns()}
             from memories m
             where m.namespace = :namespace and m.project is :project and m.kind = :kind and m.deleted_at is null
-              and (m.source = :path or (m.source > :first and m.source < :last))
+              and (m.source in (select value from json_each(:paths)) or (m.source > :first and m.source < :last))
             order by m.source, m.rid desc
             """,
             {
                 "namespace": self._namespace,
                 "project": project,
                 "kind": FILE,
-                "path": path,
+                "paths": as_json([path, *also]),
                 "first": f"{folder}/",
                 "last": f"{folder}0",  # what comes after the slash
             },
