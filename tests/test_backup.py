@@ -14,8 +14,7 @@ import recollect
 from conftest import HashingEmbedder
 from living import now, rows, texts
 from processes import everything, expect, line, running, tell
-from recollect import InvalidInput, Recollect, RecollectError, StoreCorrupt, StoreError, inputs
-from recollect.engine.carrying import restore_backup
+from recollect import InvalidInput, Recollect, RecollectError, StoreCorrupt, StoreError, inputs, restore_backup
 from recollect.life import Reinforcement
 from recollect.store import sqlite_backup
 from recollect.store.migrations import bundled

@@ -1,10 +1,12 @@
 """What is taken in from files: whole or not at all, once however often, and refused by line where it cannot be read."""
 
+import gzip
 import io
 import json
 import os
 import random
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,7 +19,7 @@ import recollect
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, texts
 from processes import expect, line, running
-from recollect import InvalidInput, Recollect
+from recollect import ImportReport, InvalidInput, Recollect
 from test_export import exported, full_life
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -486,9 +488,12 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
 
 def test_conversations_are_handed_on(memory: Recollect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[Any, dict[str, Any]]] = []
-    monkeypatch.setattr(
-        type(memory), "import_conversations", lambda self, path, **options: given.append((path, options)), raising=False
-    )
+
+    def noted(self: Recollect, path: Path, **options: Any) -> ImportReport:
+        given.append((path, options))
+        return ImportReport("openai")
+
+    monkeypatch.setattr(type(memory), "import_conversations", noted)
     files = {
         "messages.json": '[{"role": "user", "content": "hi"}]',
         "lines.jsonl": '{"speaker": "anna", "text": "hi"}\n{"speaker": "ben", "text": "ho"}\n',
@@ -570,6 +575,40 @@ def test_what_may_not_be_read_is_refused(memory: Recollect, tmp_path: Path) -> N
         memory.import_(file)
 
 
-def test_a_stream_is_a_target_and_no_source(memory: Recollect) -> None:
-    with pytest.raises(InvalidInput, match="by its path"):
-        memory.import_(io.BytesIO(b"{}"))  # type: ignore[arg-type]
+def test_a_stream_of_bytes_is_imported_as_a_file_is(memory: Recollect, tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    memory.add("one")
+    memory.export(stream)
+
+    with recollect.open(tmp_path / "new.db", embedder="none") as new:
+        assert new.import_(io.BytesIO(stream.getvalue())).added == 1
+        assert texts(new.list()) == ["one"]
+        with pytest.raises(InvalidInput, match="open for bytes"):
+            new.import_(io.StringIO("{}"))  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="by its path"):
+            new.import_(7)  # type: ignore[arg-type]
+
+
+def test_what_a_packed_file_says_nothing_about_is_of_the_time_of_that_file(memory: Recollect, tmp_path: Path) -> None:
+    file = tmp_path / "talk.json.gz"
+    file.write_bytes(gzip.compress(b'[{"role": "user", "content": "hello"}]'))
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+
+    memory.import_(file)
+
+    assert [one.created_at.timestamp() for one in memory.list()] == [1_000_000_000]
+
+
+def test_nothing_of_a_packed_file_is_left_behind(
+    memory: Recollect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    for name, content in (("good.json", b'[{"memory": "one"}]'), ("bad.json", b"{")):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
+
+    assert memory.import_(tmp_path / "good.json.gz").added == 1
+    with pytest.raises(InvalidInput, match=r"bad\.json\.gz"):
+        memory.import_(tmp_path / "bad.json.gz")
+
+    assert list((tmp_path / "temporary").iterdir()) == []

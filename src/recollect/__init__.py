@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recollect.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexReport
-    from recollect.engine import Recollect
+    from recollect.engine import Recollect, restore_backup
     from recollect.engine import open_memory as open
     from recollect.errors import (
         AlreadyThere,
@@ -81,6 +81,7 @@ __all__ = [
     "Timeline",
     "Version",
     "open",
+    "restore_backup",
 ]
 
 

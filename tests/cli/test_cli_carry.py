@@ -1,5 +1,6 @@
 """Export, import and backup on the command line."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -38,6 +39,77 @@ def test_what_was_exported_is_imported_once_however_often(cli: CommandLine, tmp_
         ("notes", "markdown", 0, 1),
     ]
     assert cli(*other, "export", "-").out == cli("export", "-").out
+
+
+def test_what_is_packed_or_piped_is_imported_as_if_it_were_plain(cli: CommandLine, tmp_path: Path) -> None:
+    cli.add("Retries are capped at 5", "--project", "api")
+    export = cli("export", "-").out.encode()
+    talk = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "good morning"}]
+    Path("all.jsonl.gz").write_bytes(gzip.compress(export))
+    Path("talk.json.gz").write_bytes(gzip.compress(json.dumps(talk).encode()))
+    Path("note.md.gz").write_bytes(gzip.compress(b"The harbour opens at nine"))
+    other = ("--db", str(tmp_path / "other.db"))
+
+    assert cli(*other, "import", "all.jsonl.gz").out == "all.jsonl.gz (recollect): 1 added, 0 known already.\n"
+    assert cli(*other, "import", "-", stdin=export).out == "- (recollect): 0 added, 1 known already.\n"
+    assert cli(*other, "import", "-", stdin=gzip.compress(export)).out == "- (recollect): 0 added, 1 known already.\n"
+    assert cli(*other, "import", "talk.json.gz").out.startswith("talk.json.gz (openai): 2 added, 1 session,")
+    assert cli(*other, "import", "-", stdin=json.dumps(talk)).out.startswith("- (openai): 0 added, 2 known")
+    assert cli(*other, "import", "note.md.gz").code == 0
+    assert cli(*other, "import", "-", "--format", "markdown", stdin="The tide turns at noon").code == 0
+    assert {one["source"] for one in cli(*other, "list", "--json", "--kind", "turn").json["memories"]} == {"talk.json"}
+    assert "The harbour opens at nine" in cli(*other, "list").out
+    assert "The tide turns at noon" in cli(*other, "list").out
+
+
+def test_what_is_wrong_with_a_packed_or_piped_file_is_told_by_its_own_name(cli: CommandLine) -> None:
+    broken = b'{"recollect":1}\nnot json\n'
+    Path("broken.jsonl.gz").write_bytes(gzip.compress(broken))
+    Path("cut.jsonl.gz").write_bytes(gzip.compress(b'{"recollect":1}\n' * 100)[:20])
+
+    cli("import", "broken.jsonl.gz").assert_failed(1, "Error: broken.jsonl.gz, line 2: it is not JSON")
+    cli("import", "-", stdin=broken).assert_failed(1, "Error: standard input, line 2: it is not JSON")
+    cli("import", "cut.jsonl.gz").assert_failed(1, "cut.jsonl.gz is damaged: it cannot be unpacked")
+    cli("import", "-").assert_failed(1, "standard input is empty")
+
+
+def test_what_was_imported_before_another_failed_is_reported(cli: CommandLine) -> None:
+    for name in ("one", "three"):
+        Path(f"{name}.json").write_text(json.dumps([{"memory": f"number {name}"}]))
+    Path("two.json").write_text("{")
+
+    done = cli("import", "one.json", "two.json", "three.json", "--json")
+
+    assert done.code == 1
+    assert [(one["path"], one["added"]) for one in json.loads(done.out)["imports"]] == [("one.json", 1)]
+    assert done.err.count("\n") == 1
+    assert "two.json" in done.err
+    cli("import", "two.json", "--json").assert_failed(1, "two.json")
+
+
+def test_exports_and_backups_tell_what_they_did_as_json(cli: CommandLine) -> None:
+    cli.add("one")
+
+    assert cli("export", "all.jsonl", "--json").json == {"path": "all.jsonl", "format": "jsonl", "exported": 1}
+    assert cli("export", "notes", "--format", "markdown", "--json").json["exported"] == 1
+    cli("export", "-", "--json").assert_failed(2, "--json needs a file")
+    made = cli("backup", "create", "copy.db", "--json").json
+    assert made == {"path": "copy.db", "bytes": Path("copy.db").stat().st_size}
+    kept = f"{cli.database}.before-restore"
+    restored = {"path": "copy.db", "restored_to": str(cli.database), "kept": kept}
+    assert cli("backup", "restore", "copy.db", "--force", "--json").json == restored
+    new = str(cli.work / "new.db")
+    assert cli("--db", new, "backup", "restore", "copy.db", "--json").json["kept"] is None
+
+
+def test_a_damaged_backup_says_what_to_do(cli: CommandLine) -> None:
+    cli.add("one")
+    Path("text.db").write_text("dear diary\n" * 100)
+
+    cli("backup", "restore", "text.db", "--force").assert_failed(
+        1, "text.db is damaged, or no backup, and was not restored (file is not a database). Nothing was changed"
+    )
+    assert cli.contents() == ["one"]
 
 
 def test_what_was_passed_over_or_redacted_is_told_on_stderr(cli: CommandLine) -> None:

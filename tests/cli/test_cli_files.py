@@ -4,15 +4,18 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from command_line import CommandLine
 
 import recollect
 from recollect.cli import files
+from recollect.cli.options import Bar
 from recollect.ingest import sync
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
@@ -95,11 +98,12 @@ class TestIndex:
     def test_takes_out_what_is_named(self, cli: CommandLine, notes: Path) -> None:
         cli("index", "notes")
 
-        assert cli("index", "--remove", "notes/deploy.md", "nix").lines == [
-            "Took 1 file out of the index: notes/deploy.md",
-            "Not indexed: nix",
-        ]
+        done = cli("index", "--remove", "notes/deploy.md", "nix")
+        assert (done.code, done.out) == (1, "Took 1 file out of the index: notes/deploy.md\n")
+        assert done.err == "Error: not indexed: nix; `recollect docs --list` shows what is\n"
         assert cli("index", "--remove", "notes", "--json").json == {"removed": 1}
+        again = cli("index", "--remove", "notes", "--json")
+        assert (again.code, json.loads(again.out)) == (1, {"removed": 0})
         cli("index", "--remove", "notes", "--project", "api").assert_failed(2, "--remove takes paths only")
 
     def test_what_is_not_there_is_an_error_and_nothing_is_indexed(self, cli: CommandLine, notes: Path) -> None:
@@ -111,17 +115,19 @@ class TestIndex:
         (cli.work / "empty").mkdir()
 
         cli("index", "empty").assert_failed(1, "empty: nothing to index in it")
-        cli("index", "notes", "--include", "*.gif").assert_failed(1, "notes: nothing to index in it")
+        cli("index", "notes", "--include", "*.gif", "--include", "*.bmp").assert_failed(
+            1, "notes: nothing to index in it; no file matches --include '*.gif' or '*.bmp'"
+        )
         cli("index", "notes/picture.png", "--json").assert_failed(1, "1 × it is binary")
 
     def test_ctrl_c_keeps_what_is_done(self, cli: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        class Interrupted(files.Progress):
-            def __call__(self, done: int, total: int) -> None:
+        class Interrupted(Bar):
+            def __call__(self, done: int, total: int | None = None) -> None:
                 super().__call__(done, total)
                 if done:
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr(files, "Progress", Interrupted)
+        monkeypatch.setattr(files, "Bar", Interrupted)
         monkeypatch.setattr(sync, "HELD", 1)  # each file is stored by itself
         done = cli("index", "notes")
 
@@ -133,19 +139,30 @@ class TestIndex:
     def test_progress_tells_how_fast_and_how_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
         printed: list[str] = []
         times = iter([0.0, 10.0, 10.01, 20.0])
-        monkeypatch.setattr(files.sys.stderr, "isatty", lambda: True)
-        monkeypatch.setattr(files.click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setattr(click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
 
-        bar = files.Progress(clock=lambda: next(times))
-        for done in (0, 1000, 1001, 2000):
-            bar(done, 8000)
-        bar.close()
+        with Bar("Indexing", what="files", clock=lambda: next(times)) as bar:
+            for done in (0, 1000, 1001, 2000):
+                bar(done, 8000)
 
         assert printed == [
             "Indexing  1,000 of 8,000 files  100 a second, 1:10 left",
             "Indexing  2,000 of 8,000 files  100 a second, 1:00 left",
             "",
         ]
+
+    def test_progress_without_an_end_tells_how_fast(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        printed: list[str] = []
+        times = iter([0.0, 10.0])
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setattr(click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
+
+        with Bar("Exporting", clock=lambda: next(times)) as bar:
+            bar(0)
+            bar(1000)
+
+        assert printed == ["Exporting  1,000  100 a second", ""]
 
 
 class TestDocs:
@@ -189,6 +206,13 @@ class TestDocs:
         assert (hit["path"], hit["title"]) == (str(notes / "retries.md"), "Retries")
         assert {"breadcrumb", "start_line", "end_line", "snippet", "score", "relevance", "content", "match"} <= set(hit)
         assert "<mark>capped</mark>" in hit["snippet"]
+
+    def test_the_id_of_a_place_leads_to_the_file(self, cli: CommandLine, notes: Path) -> None:
+        id = cli("docs", "capped", "--json").json["results"][0]["id"]
+
+        for given in (id, id[-8:]):
+            cli("get", given).assert_failed(1, f"is no memory but a place in {notes}/retries.md; `recollect docs`")
+        cli("get", "00000000").assert_failed(1, "no memory has the id")
 
     def test_with_neighbours_shows_the_text_as_it_stands(self, cli: CommandLine) -> None:
         assert cli("docs", "release", "--neighbours", "1").lines[-1] == "    From the release branch."
@@ -260,7 +284,7 @@ class TestWatch:
         with cli.start("watch", "notes", "--project", "api") as process:
             watchdog = threading.Timer(60, process.kill)
             watchdog.start()
-            first = process.stdout.readline().decode() if process.stdout else ""
+            first, *skipped = [process.stdout.readline().decode() if process.stdout else "" for _ in range(3)]
             (notes / "third.md").write_text("three")
             second = process.stdout.readline().decode() if process.stdout else ""
             process.send_signal(ending)
@@ -268,6 +292,7 @@ class TestWatch:
             watchdog.cancel()
 
         assert re.fullmatch(r"\d\d:\d\d:\d\d  2 added, 2 chunks \(0 embedded\), 1 skipped\n", first)
+        assert skipped == ["Skipped:\n", "       1  no reader for .png files\n"]
         assert re.fullmatch(r"\d\d:\d\d:\d\d  1 added, 2 unchanged, 1 chunk \(0 embedded\), 1 skipped\n", second)
         assert (process.returncode, out, err) == (0, b"", b"")
         with recollect.open(cli.database, embedder="none") as memory:

@@ -19,8 +19,9 @@ SHOWN = 20  # of what was passed over
 @click.argument("file", metavar="FILE")
 @click.option("--format", "form", help="jsonl (all there is, to be imported again; default) or markdown (a folder).")
 @click.option("--vectors", is_flag=True, help="With the vectors, which can be made again from the texts.")
+@json_option
 @click.pass_obj
-def export_command(session: Session, /, file: str, form: str | None, vectors: bool) -> None:
+def export_command(session: Session, /, file: str, form: str | None, vectors: bool, as_json: bool) -> None:
     """
     Write everything to FILE, or as markdown to a folder. - is standard output.
 
@@ -33,9 +34,14 @@ def export_command(session: Session, /, file: str, form: str | None, vectors: bo
     wanted = form or "jsonl"
     if file == "-" and wanted != "jsonl":
         raise click.UsageError("markdown is a folder of files; name one")
+    if file == "-" and as_json:
+        raise click.UsageError("standard output is where the export goes; --json needs a file for it")
     with session.open(embedder="none") as memory, Bar("Exporting") as bar:
         target: Any = sys.stdout.buffer if file == "-" else file
         done = memory.export(target, format=wanted, vectors=vectors, progress=bar)
+    if as_json:
+        print_json({"path": file, "format": wanted, "exported": done})
+        return
     what = counted(done, "record") if wanted == "jsonl" else counted(done, "memory", "memories")
     click.echo(f"Exported {what} to {printable(file)}.", err=True)
 
@@ -51,24 +57,29 @@ def export_command(session: Session, /, file: str, form: str | None, vectors: bo
 def import_command(session: Session, /, paths: tuple[str, ...], form: str | None, as_json: bool, **wanted: Any) -> None:
     """
     Take in an export, a folder of markdown notes (as of basic-memory), a JSON list of memories (as of mem0), or
-    conversations. What is there stays as it is; doing it again changes nothing.
+    conversations; files may be packed with gzip, and - is standard input. What is there stays as it is; doing it again
+    changes nothing.
 
     \b
     Example:
         recollect import memories.jsonl
         recollect import ~/notes --project home
         recollect import conversations.json --tools
+        gunzip -c memories.jsonl.gz | recollect import -
     """
-    reports = []
-    with session.open(create=True) as memory:
-        for path in paths:
-            with Bar("Importing") as bar:
-                report = memory.import_(path, format=form, progress=bar, **given(wanted))
-            reports.append({"path": path} | record_json(report))
-            if not as_json:
-                _tell(path, report)
-    if as_json:
-        print_json({"imports": reports})
+    reports: list[dict[str, Any]] = []
+    try:
+        with session.open(create=True) as memory:
+            for path in paths:
+                source: Any = sys.stdin.buffer if path == "-" else path
+                with Bar("Importing") as bar:
+                    report = memory.import_(source, format=form, progress=bar, **given(wanted))
+                reports.append({"path": path} | record_json(report))
+                if not as_json:
+                    _tell(path, report)
+    finally:  # where a later one fails, too: the earlier ones are in
+        if as_json and reports:
+            print_json({"imports": reports})
 
 
 def _tell(path: str, report: ImportReport) -> None:
@@ -99,8 +110,9 @@ def backup_command() -> None:
 @backup_command.command("create")
 @click.argument("file", metavar="FILE")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
+@json_option
 @click.pass_obj
-def create_command(session: Session, /, file: str, force: bool) -> None:
+def create_command(session: Session, /, file: str, force: bool, as_json: bool) -> None:
     """
     Copy the database to FILE, as it is at this moment, and check the copy.
 
@@ -114,14 +126,19 @@ def create_command(session: Session, /, file: str, force: bool) -> None:
         raise InvalidInput(f"there is no database at {session.target} yet: nothing to back up")
     with session.open(embedder="none") as memory:
         memory.backup(file, overwrite=force)
-    click.echo(f"Backed up to {printable(file)}: checked, {Path(file).stat().st_size:,} bytes.")
+    size = Path(file).stat().st_size
+    if as_json:
+        print_json({"path": file, "bytes": size})
+    else:
+        click.echo(f"Backed up to {printable(file)}: checked, {size:,} bytes.")
 
 
 @backup_command.command("restore")
 @click.argument("file", metavar="FILE")
 @click.option("--force", is_flag=True, help="Put it in the place of a database that is there, which is kept beside it.")
+@json_option
 @click.pass_obj
-def restore_command(session: Session, /, file: str, force: bool) -> None:
+def restore_command(session: Session, /, file: str, force: bool, as_json: bool) -> None:
     """
     Make the database what the backup FILE holds, all namespaces of it. What was there is kept beside it, as
     memory.db.before-restore, each time in a file of its own.
@@ -130,13 +147,16 @@ def restore_command(session: Session, /, file: str, force: bool) -> None:
     Example:
         recollect backup restore memory-monday.db --force
     """
-    from recollect.engine.carrying import restore_backup
+    from recollect.engine import restore_backup
 
     target = session.target
     if target == ":memory:" or "://" in target:
         raise InvalidInput(f"a backup is restored to a file, not to {target}")
     timeout = session.loaded.settings.busy_timeout
     kept = restore_backup(file, target, overwrite=force, busy_timeout=timeout)
+    if as_json:
+        print_json({"path": file, "restored_to": target, "kept": None if kept is None else str(kept)})
+        return
     click.echo(f"Restored {printable(file)} to {printable(target)}.")
     if kept is not None:
         click.echo(f"What was there is kept as {printable(str(kept))}.")

@@ -2,19 +2,17 @@
 
 import json
 import signal
-import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import given, json_option, print_json, secrets, style, together
+from recollect.cli.options import Bar, given, json_option, print_json, secrets, style, together
 from recollect.documents import IndexReport
 from recollect.errors import InvalidInput
 from recollect.present.documents import (
@@ -28,7 +26,6 @@ from recollect.present.documents import (
 from recollect.present.render import counted, printable, record_json, results_json
 
 NO_FILES = "No files are indexed; `recollect index PATH` takes them in."
-REDRAWN = 0.1  # seconds between two states of the progress line
 
 choice = together(
     click.option("--project", help="The project the files belong to."),
@@ -63,16 +60,17 @@ def index_command(
             raise click.UsageError("--remove takes paths only")
         return _remove(session, paths, as_json)
     options = {"project": session.loaded.settings.project} | given(wanted)
-    bar = Progress()
+    bar = Bar("Indexing", what="files")
     with session.open(create=True) as memory:
         try:
-            with closing(bar):
+            with bar:
                 report: IndexReport = memory.index(list(paths), progress=bar, **options)
         except KeyboardInterrupt:
-            click.echo(f"Stopped. {bar.said}What is done stays; run it again to go on from there.", err=True)
+            done = f"{bar.done:,} of {bar.total:,} files were done. " if bar.total else ""
+            click.echo(f"Stopped. {done}What is done stays; run it again to go on from there.", err=True)
             return 130
     if report.quiet and not report.unchanged:
-        raise InvalidInput(_nothing(report))
+        raise InvalidInput(_nothing(report, options.get("include", ())))
     if as_json:
         print_json(record_json(report))
         return 0
@@ -82,11 +80,13 @@ def index_command(
     return 0
 
 
-def _nothing(report: IndexReport) -> str:
+def _nothing(report: IndexReport, include: Sequence[str]) -> str:
     """That there was nothing to index, and the commonest reasons of what there was instead."""
     empty = [f"{near(path)}: {reason}" for path, reason in report.skipped if reason.startswith("nothing to index")]
     others = Counter(reason for _, reason in report.skipped if not reason.startswith("nothing to index"))
     reasons = [f"{count} × {reason}" for reason, count in others.most_common(3)]
+    if include and not reasons:
+        reasons = [f"no file matches --include {' or '.join(map(repr, include))}"]
     return "; ".join([*(empty[:3] or ["nothing to index"]), *reasons])
 
 
@@ -95,11 +95,12 @@ def _remove(session: Session, paths: tuple[str, ...], as_json: bool) -> int:
         removed = {path: memory.unindex(path) for path in paths}
     if as_json:
         print_json({"removed": sum(removed.values())})
-        return 0
     for path, count in removed.items():
-        taken = f"Took {counted(count, 'file')} out of the index" if count else "Not indexed"
-        click.echo(f"{taken}: {printable(path)}")
-    return 0
+        if count and not as_json:
+            click.echo(f"Took {counted(count, 'file')} out of the index: {printable(path)}")
+        elif not count:
+            click.echo(f"Error: not indexed: {printable(path)}; `recollect docs --list` shows what is", err=True)
+    return 0 if all(removed.values()) else 1
 
 
 @click.command("watch")
@@ -125,8 +126,12 @@ def watch_command(session: Session, /, paths: tuple[str, ...], as_json: bool, **
                 click.echo(json.dumps(record_json(report), ensure_ascii=False))
                 continue
             click.echo(f"{datetime.now():%H:%M:%S}  {report_line(report)}")
-            for path, reason in [] if known is None else [each for each in report.skipped if each not in known]:
-                click.echo(f"          {near(path)}: {printable(reason)}")
+            if known is None:  # of the first time, as `index` tells: by reason
+                for line in report_lines(report, verbose=False):
+                    click.echo(line)
+            else:
+                for path, reason in (each for each in report.skipped if each not in known):
+                    click.echo(f"          {near(path)}: {printable(reason)}")
             known = frozenset(report.skipped)
 
 
@@ -231,35 +236,3 @@ def _links(session: Session, path: str, as_json: bool) -> None:
         click.echo(f"  {link.line:>5}  {near(link.path) if link.path else f'{printable(link.target)} (not indexed)'}")
     for source in document.linked_from:
         click.echo(f"  from   {near(source)}")
-
-
-class Progress:
-    """Files done, how fast and how long to go, in a line on a terminal's stderr; silent elsewhere."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._shown = clock, sys.stderr.isatty()
-        self._first: tuple[float, int] | None = None
-        self._drawn = 0.0
-        self.said = ""
-
-    def __call__(self, done: int, total: int) -> None:
-        now = self._clock()
-        started, before = self._first = self._first or (now, done)
-        self.said = f"{done:,} of {total:,} files were done. "
-        if not self._shown or (now - self._drawn < REDRAWN and done < total):
-            return
-        self._drawn = now
-        rate = (done - before) / (now - started) if now > started else 0.0
-        left = f"  {rate:,.0f} a second, {_span((total - done) / rate)} left" if rate else ""
-        click.echo(f"\r\x1b[KIndexing  {done:,} of {total:,} files{left}", err=True, nl=False)
-
-    def close(self) -> None:
-        """Leave no line behind."""
-        if self._shown and self._drawn:
-            click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +10,8 @@ import click
 
 from recollect.present.render import memory_line, printable
 from recollect.records import DETAILS, Memory
+
+REDRAWN = 0.1  # seconds between two states of a progress line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,25 +107,44 @@ def style() -> Callable[..., str]:
 
 
 class Bar:
-    """A progress bar on a terminal's stderr; silent elsewhere. `length` may be unknown."""
+    """
+    How much is done, how fast and, where the end is known, how long to go: a line on a terminal's stderr, silent
+    elsewhere.
+    """
 
-    def __init__(self, label: str, length: int | None = None) -> None:
-        self._bar: Any = click.progressbar(
-            None if length is not None else iter(()),
-            length=length,
-            label=label,
-            file=sys.stderr,
-            hidden=not sys.stderr.isatty(),
-        )
-        self._done = 0
+    def __init__(
+        self, label: str, total: int | None = None, *, what: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._label, self._what, self._clock = label, what, clock
+        self._shown = sys.stderr.isatty()
+        self._first: tuple[float, int] | None = None
+        self._drawn = 0.0
+        self.done, self.total = 0, total
 
     def __enter__(self) -> "Bar":
-        self._bar.__enter__()
         return self
 
     def __exit__(self, *details: Any) -> None:
-        self._bar.__exit__(*details)
+        """Leave no line behind."""
+        if self._shown and self._drawn:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
-    def __call__(self, done: int) -> None:
-        self._bar.update(done - self._done)
-        self._done = done
+    def __call__(self, done: int, total: int | None = None) -> None:
+        now = self._clock()
+        started, before = self._first = self._first or (now, done)
+        self.done, self.total = done, self.total if total is None else total
+        if not self._shown or (now - self._drawn < REDRAWN and done != self.total):
+            return
+        self._drawn = now
+        rate = (done - before) / (now - started) if now > started else 0.0
+        line = f"{self._label}  {done:,}{'' if self.total is None else f' of {self.total:,}'} {self._what}".rstrip()
+        if rate:
+            line += f"  {rate:,.0f} a second"
+            line += "" if self.total is None else f", {_span(max(self.total - done, 0) / rate)} left"
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -67,7 +67,7 @@ class Carrying(Conversing):
 
     def import_(
         self,
-        path: str | Path,
+        path: str | Path | BinaryIO,
         *,
         format: str | None = None,
         project: str | None = None,
@@ -81,23 +81,29 @@ class Carrying(Conversing):
 
         Without a `format` it is found out: "recollect" (an export), "markdown" (a folder of notes), "mem0" (a JSON list
         of memories), else a conversation. What is there already stays as it is. Secrets are replaced by a mark, unless
-        `redact` is False or it is our own export; `allow` names what is none. `tools` is for conversations.
+        `redact` is False or it is our own export; `allow` names what is none. `tools` is for conversations. `path` may
+        be a file that is open for bytes, too, and the file may be packed with gzip.
         """
-        file, belongs_to = inputs.path(path), inputs.name(project, "project")
+        from recollect.ingest.unpacked import unpacked
+
+        belongs_to, allowed = inputs.name(project, "project"), inputs.allowances(allow, "allow")
         inputs.flag(tools, "tools")
-        allowed = inputs.allowances(allow, "allow")
-        try:
-            found = _format(file, format)
-            if found == OWN and belongs_to is not None:
-                raise InvalidInput("an export of Recollect keeps its projects; leave project out")
-            if found in (OWN, MARKDOWN, MEM0):
-                clean = (*self._redaction.allow, *allowed) if inputs.flag(redact, "redact") else None
-                return self._import(file, found, belongs_to, clean, progress)
-            return self.import_conversations(
-                file, format=format, project=belongs_to, tools=tools, redact=redact, allow=allowed, progress=progress
-            )
-        except OSError as exc:
-            raise InvalidInput(f"cannot read {exc.filename or file}: {exc.strerror or exc}") from exc
+        with unpacked(path) as source:
+            try:
+                found = _format(source.file, format)
+                if found == OWN and belongs_to is not None:
+                    raise InvalidInput("an export of Recollect keeps its projects; leave project out")
+                if found in (OWN, MARKDOWN, MEM0):
+                    clean = (*self._redaction.allow, *allowed) if inputs.flag(redact, "redact") else None
+                    report = self._import(source.file, found, belongs_to, clean, progress)
+                else:
+                    report = self.import_conversations(
+                        source.file, format=format, project=belongs_to, tools=tools, redact=redact, allow=allowed,
+                        progress=progress,
+                    )  # fmt: skip
+            except OSError as exc:
+                raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
+            return source.named(report)
 
     def _import(
         self, file: Path, found: str, project: str | None, allowed: tuple[str, ...] | None, progress: Progress | None

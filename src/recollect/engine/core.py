@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import Any, Self
 from recollect import inputs
 from recollect.embed.base import Embedder
 from recollect.embed.reranker import Reranker
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import Ambiguous, InvalidInput, NotFound
 from recollect.ingest.recorder import Recorder
 from recollect.ingest.redaction import Redaction
 from recollect.ingest.vectorize import Vectorizer
@@ -104,13 +105,25 @@ class Core:
 
     def _one(self, id: str, as_of: datetime | None) -> Memory:
         """A memory, now or as it was; NotFound where there was none."""
-        memory = self._store.require(id)
+        memory = self._required(id)
         if as_of is not None:
             (then,) = self._store.find([memory.id], as_of=as_of)
             if then is None:
                 raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
             memory = then
         return self._shown(memory, as_of=as_of)
+
+    def _required(self, id: str) -> Memory:
+        """The memory of an id; of one that a search in files gave, NotFound tells where that place is."""
+        try:
+            return self._store.require(id)
+        except NotFound as exc:
+            with suppress(Ambiguous):
+                (chunk,) = self._store.documents.chunks.find([id])
+                if chunk is not None:
+                    place = f"{id} is no memory but a place in {chunk.source}"
+                    raise NotFound(f"{place}; `recollect docs` shows its text and lines") from exc
+            raise
 
     def _shown(self, memory: Memory, detail: str = "full", as_of: datetime | None = None) -> Memory:
         """A memory as it is shown: with the confidence its facts have left, from as far away as asked for."""

@@ -70,10 +70,18 @@ def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) ->
     if there and not overwrite:
         raise InvalidInput(f"{target} exists; --force puts the backup in its place, and keeps what is there beside it")
     backup = Pool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
+    sound = False
     try:
         with backup.snapshot() as connection:
             _is_ours(connection, path)
+            sound = True
             return _restore(backup, connection, place, _aside(place) if there else None)
+    except StoreCorrupt as exc:
+        if sound:
+            raise
+        reason = exc.__cause__ or exc  # what SQLite says; ours speaks of a database in use
+        what = f"{path} is damaged, or no backup, and was not restored ({reason})"
+        raise StoreCorrupt(f"{what}. Nothing was changed; take another backup") from exc
     finally:
         backup.close()
 
@@ -244,7 +252,7 @@ def _is_ours(connection: apsw.Connection, path: str) -> None:
     pending(_applied(connection), bundled("sqlite"))
     problems = list(file_problems(connection))
     if problems:
-        raise StoreCorrupt(f"{path} is damaged and was not restored: {problems[0]}")
+        raise StoreCorrupt(problems[0])
 
 
 def _sync(path: Path) -> None:
