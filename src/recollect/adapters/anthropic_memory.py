@@ -8,7 +8,7 @@ letter.
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from recollect.engine import Recollect
 from recollect.errors import AlreadyThere, MissingExtra, NotFound, RecollectError
@@ -125,7 +125,8 @@ class _Folder:
             return f"Here's the content of {path} with line numbers:\n{_numbered(path, files[0].text, view_range)}"
         sizes = {file.path: len(file.text.encode()) for file in files}
         listed = "\n".join(f"{_size(size)}\t{name}" for name, size in _listing(place, sizes))
-        return f"Here're the files and directories up to 2 levels deep in {place}, excluding hidden items:\n{listed}"
+        depth = f"up to {LEVELS} levels deep in {place}, excluding hidden items"
+        return f"Here're the files and directories {depth}:\n{listed}"
 
     def create(self, path: str, text: str) -> str:
         place = _within(path)
@@ -191,9 +192,8 @@ class _Folder:
         return f"Successfully renamed {path} to {to}"
 
     def clear(self) -> str:
-        with _refused():
-            if self._memory.files(ROOT, project=self._project):
-                self._memory.forget_files(ROOT, project=self._project)
+        with _refused(), suppress(NotFound):  # where there is nothing, it is clear
+            self._memory.forget_files(ROOT, project=self._project)
         return "All memory cleared"
 
 

@@ -1,6 +1,6 @@
 """Files that an agent writes for itself: kept as memories, found like all others, each under its path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -67,7 +67,7 @@ class Notebook(Core):
         return place
 
 
-def _content(text: object, metadata: Any) -> dict[str, Any]:
+def _content(text: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that hold a text, beside what else the metadata says."""
     others = {key: value for key, value in metadata.items() if key != BLANK}
     if isinstance(text, str) and not text.strip():

@@ -39,8 +39,7 @@ class Notebook:
         with self._pool.writing() as connection:
             self._require_free(connection, path, draft.project)
             rid = insert(connection, self._namespace, draft, hash_by_id(draft.id, draft.content))
-            if rid is None:
-                raise AlreadyThere(f"the id {draft.id} belongs to another memory already")
+            assert rid is not None, "its id is new"
             ((_, memory),) = self._at_or_under(connection, path, draft.project)
             return Kept(memory, Unembedded(rid, draft.title, draft.content))
 
