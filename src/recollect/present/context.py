@@ -32,12 +32,13 @@ class Block:
     def __init__(self, budget: int, count: Count) -> None:
         self._count = count
         self._parts: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self._known: set[str] = set()  # ids that stand in it, alone or beside another
         self._budget = budget
-        self.left = budget - count(_framed([]))
+        self.left = budget - count(_block([]))
 
     def __str__(self) -> str:
-        return _framed(self._parts.values()) if self._parts else ""
+        return _block(self._parts.values()) if self._parts else ""
 
     def cost(self, text: str) -> int:
         return self._count(text) + 1  # the end of its line
@@ -57,14 +58,14 @@ class Block:
         """What is always loaded, whole or not at all."""
         room = int(self._budget * CORE_SHARE)
         for memory in memories:
-            text = element("core-memory", _labels(memory), memory.content)
+            text = element("core-memory", self._labels(memory), memory.content)
             if self.put(memory.id, text, at_most=room):
                 room -= self.cost(text)
 
     def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], Around]) -> None:
         """The best of each source first, whole ones before cut ones, and what stands around them where it fits."""
         found = [hit for hit in best_of_each_first(hits) if hit.memory.id not in self._known]
-        whole = [hit for hit in found if self.put(hit.memory.id, _whole(hit))]
+        whole = [hit for hit in found if self.put(hit.memory.id, self._whole(hit))]
         for hit in found:
             if hit not in whole and (cut := self._cut(hit)):
                 self.put(hit.memory.id, cut)
@@ -84,24 +85,46 @@ class Block:
     def _cut(self, hit: Hit) -> str | None:
         """A hit by its passage, as much of it as fits."""
         passage = without_marks(hit.snippet)
-        room = self.left - self.cost(_framed_hit(hit, ELLIPSIS, cut=True))
+        room = self.left - self.cost(self._framed(hit, ELLIPSIS, cut=True))
         if room < LEAST_CUT:
             return None
         shown = fitted(passage, room, self._count)
-        text = _framed_hit(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
+        text = self._framed(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
         return text if self.cost(text) <= self.left else None
 
     def _widen(self, hit: Hit, around: Around) -> None:
         if around.widened:
-            self.put(hit.memory.id, _whole(around.widened))
+            self.put(hit.memory.id, self._whole(around.widened))
             return
         before = [memory for memory in around.before if memory.id not in self._known]
         after = [memory for memory in around.after if memory.id not in self._known]
         for earlier, later in ((before, after), (before, []), ([], after)):
-            beside = [element("memory", _labels(memory), memory.content) for memory in (*earlier, *later)]
-            text = "\n".join([*beside[: len(earlier)], _whole(hit), *beside[len(earlier) :]])
+            beside = [element("memory", self._labels(memory), memory.content) for memory in (*earlier, *later)]
+            text = "\n".join([*beside[: len(earlier)], self._whole(hit), *beside[len(earlier) :]])
             if beside and self.put(hit.memory.id, text, [memory.id for memory in (*earlier, *later)]):
                 return
+
+    def _whole(self, hit: Hit) -> str:
+        return self._framed(hit, hit.memory.content)
+
+    def _framed(self, hit: Hit, text: str, *, cut: bool = False) -> str:
+        labels = _place(hit) if isinstance(hit, DocumentHit) else self._labels(hit.memory)
+        return element("memory", {**labels, "part": "cut"} if cut else labels, text)
+
+    def _labels(self, memory: Memory) -> Mapping[str, str | None]:
+        return {
+            "id": self._name(memory),
+            "date": f"{memory.created_at:%Y-%m-%d}",
+            "kind": memory.kind,
+            "project": memory.project,
+            "title": memory.title,
+            "source": memory.source,
+        }
+
+    def _name(self, memory: Memory) -> str:
+        """The short form of an id, unless another memory of the block has it: ids can be chosen, also to mislead."""
+        first = self._names.setdefault(memory.short_id, memory.id)
+        return memory.short_id if first == memory.id else memory.id
 
 
 def best_of_each_first(hits: Sequence[Hit]) -> list[Hit]:
@@ -132,15 +155,6 @@ def _source(hit: Hit) -> str:
     return f"session {origin.id}" if origin else f"source {hit.memory.source or hit.memory.id}"
 
 
-def _whole(hit: Hit) -> str:
-    return _framed_hit(hit, hit.memory.content)
-
-
-def _framed_hit(hit: Hit, text: str, *, cut: bool = False) -> str:
-    labels = _place(hit) if isinstance(hit, DocumentHit) else _labels(hit.memory)
-    return element("memory", {**labels, "part": "cut"} if cut else labels, text)
-
-
 def _place(hit: DocumentHit) -> Mapping[str, str | None]:
     titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
     return {
@@ -151,16 +165,5 @@ def _place(hit: DocumentHit) -> Mapping[str, str | None]:
     }
 
 
-def _labels(memory: Memory) -> Mapping[str, str | None]:
-    return {
-        "id": memory.short_id,
-        "date": f"{memory.created_at:%Y-%m-%d}",
-        "kind": memory.kind,
-        "project": memory.project,
-        "title": memory.title,
-        "source": memory.source,
-    }
-
-
-def _framed(parts: Iterable[str]) -> str:
+def _block(parts: Iterable[str]) -> str:
     return "\n".join([f"<{NAME}>", CAUTION, *parts, f"</{NAME}>"])
