@@ -10,6 +10,8 @@ from recollect.rank.signals import confidence_factor, decayed, recency_bonus, re
 
 # What a memory with all words of the query has ahead of those with some; half puts them first. Measured with alpha.
 WHOLE_SHARE = 0.5
+# How much a missing word costs. With 1, a question that shares no word with its answer is answered by chance matches.
+STRICTNESS = 1.5
 ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
 
@@ -92,7 +94,7 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: 
 
 def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
     """
-    (1 - alpha) * scaled BM25 * coverage + alpha * cosine.
+    (1 - alpha) * scaled BM25 * coverage ** STRICTNESS + alpha * cosine.
 
     Scaled by the best alone, a chance match of one word would count as much as a perfect match when there is no other;
     coverage tells the two apart, whatever the size of the store.
@@ -102,7 +104,7 @@ def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
     tallies = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
-            keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage
+            keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**STRICTNESS
             trace = {"keyword": keyword, "vector": alpha * _cosine(candidate)}
             tallies.append(_Tally(candidate, trace, _raw(candidate)))
     return tallies
