@@ -5,8 +5,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "recollect"
 LAYERS = (
-    "errors forks records life documents profiles times redact inputs config store embed rank ingest retrieve present "
-    "engine evaluate hooks install mcp_server chat adapters cli"
+    "errors forks records life documents profiles times redact inputs config servers store embed rank ingest retrieve "
+    "present engine evaluate hooks install mcp_server chat adapters cli"
 ).split()  # low to high
 SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters"}  # the command line starts them; none knows another
 MODULE_LIMIT, FUNCTION_LIMIT = 500, 60

@@ -2,13 +2,10 @@
 Embedding models behind HTTP: any OpenAI-compatible server, and Ollama.
 
 Nothing is sent before the first text is embedded, so a missing key or server is reported where the caller can
-still fall back to keyword search. A secret leaves this module in a request header and nowhere else: failures are
-raised outside `except` blocks, so that not even their context refers to the driver's exception.
+still fall back to keyword search. Failures are raised outside `except` blocks, so that not even their context refers
+to the driver's exception, which may quote a request with its key.
 """
 
-import base64
-import contextlib
-import email.utils
 import functools
 import http.client
 import json
@@ -21,15 +18,14 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, ClassVar
-from urllib.parse import SplitResult, unquote, urlsplit
 
 import numpy as np
 
 from recollect.embed.base import Vectors
 from recollect.errors import ConfigError, EmbedderError, EmbedderUnavailable
 from recollect.forks import renew_after_fork
+from recollect.servers import OPENAI_URL, Address, ollama_url, refusal, retry_after
 
 Sleep = Callable[[float], None]
 
@@ -87,28 +83,15 @@ class _Answer:
 
     @property
     def text(self) -> str:
-        """The message of an error response, in OpenAI's or Ollama's form or as plain text."""
-        text = self.body.decode("utf-8", "replace")
-        with contextlib.suppress(LookupError, TypeError, ValueError, RecursionError):
-            error = json.loads(text)["error"]
-            text = str(error["message"] if isinstance(error, dict) else error)
-        return " ".join(text.split())
+        return refusal(self.body)
 
 
 class _Server:
     """One base URL: connections kept alive, time-outs, retries."""
 
-    def __init__(self, url: SplitResult, key: str, timeout: float, retries: int, sleep: Sleep) -> None:
-        self.host = url.hostname or ""
-        self.shown = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}".rstrip("/")
-        self._url, self._timeout, self._retries, self._sleep = url, timeout, max(0, retries), sleep
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "recollect"}
-        user, password = unquote(url.username or ""), unquote(url.password or "")
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
-        elif user:
-            self._headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-        self._secrets = [secret for secret in (key, password or user) if secret]
+    def __init__(self, address: Address, timeout: float, retries: int, sleep: Sleep) -> None:
+        self.address = address
+        self._timeout, self._retries, self._sleep = timeout, max(0, retries), sleep
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
         renew_after_fork(self)
@@ -135,27 +118,18 @@ class _Server:
             self._sleep(delay)
         return answer
 
-    def quote(self, answer: _Answer) -> str:
-        """The server's own words, short and with our secrets masked before the cut can halve one."""
-        text = answer.text
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text[:200]
-
     def close(self) -> None:
         with self._lock:
             _close_all(self._idle)
 
     def _attempt(self, path: str, body: bytes) -> _Answer:
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
         with self._lock:
-            connection = self._idle.pop() if self._idle else kind(self.host, self._url.port, timeout=self._timeout)
-        target = f"{self._url.path.rstrip('/')}{path}" + (f"?{self._url.query}" if self._url.query else "")
+            connection = self._idle.pop() if self._idle else self.address.connection(self._timeout)
         reused, failure, answer = connection.sock is not None, "", None
         try:
-            connection.request("POST", target, body, self._headers)
+            connection.request("POST", self.address.target(path), body, self.address.headers)
             with connection.getresponse() as response:
-                delay = _retry_after(response.getheader("Retry-After"))
+                delay = retry_after(response.getheader("Retry-After"))
                 answer = _Answer(response.status, response.read(), delay)
         except TimeoutError:
             failure = f"no answer within {self._timeout:g} s"
@@ -208,12 +182,13 @@ class _RemoteEmbedder(ABC):
     ) -> None:
         if not model:
             raise ConfigError(f"no model is named: write {self._provider}:MODEL")
-        self._key = (api_key or environ.get(self._key_setting, "")).strip()
-        if not (self._key.isascii() and self._key.isprintable()):
-            raise ConfigError(f"the key in {self._key_setting} has characters that no key has: copy it again")
-        given = (base_url or environ.get(self._url_setting, "")).strip()
-        url = _parsed(self._address(given), self._url_setting)
-        self._server = _Server(url, self._key, timeout or self._timeout, retries, sleep)
+        address = Address(
+            self._url((base_url or environ.get(self._url_setting, "")).strip()),
+            api_key or environ.get(self._key_setting, ""),
+            url_setting=self._url_setting,
+            key_setting=self._key_setting,
+        )
+        self._server = _Server(address, timeout or self._timeout, retries, sleep)
         self._model, self._asked, self._texts = model, dimensions, batch or self._batch
         family = model.lower().rpartition("/")[2].removesuffix(":latest").replace(":", "-")
         self._dimensions = dimensions or _DIMENSIONS.get(family)
@@ -282,7 +257,9 @@ class _RemoteEmbedder(ABC):
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
             rows = None  # raised below, with nothing to chain that may quote the answer
         if rows is None:
-            raise EmbedderError(f"{self._server.shown} did not answer with embeddings; is {self._url_setting} right?")
+            raise EmbedderError(
+                f"{self._server.address.shown} did not answer with embeddings; is {self._url_setting} right?"
+            )
         if len(rows) != count:
             raise EmbedderError(f"{self.model_id} returned {len(rows)} vectors for {count} texts")
         expected = self._dimensions or max(sizes)
@@ -292,7 +269,7 @@ class _RemoteEmbedder(ABC):
         return vectors
 
     def _failure(self, answer: _Answer) -> EmbedderError:
-        where, status, said = self._server.shown, answer.status, self._server.quote(answer)
+        where, status, said = self._server.address.shown, answer.status, self._server.address.quote(answer.text)
         if status == 0:
             return EmbedderUnavailable(f"cannot reach {self.model_id} at {where} ({said}): {self._unreachable_hint}")
         if status in (401, 403):  # the answer is not quoted: servers repeat parts of a key they refuse
@@ -305,7 +282,7 @@ class _RemoteEmbedder(ABC):
         return EmbedderError(f"{where} answered {status} for the model {self._model}: {said}")
 
     @abstractmethod
-    def _address(self, given: str) -> str:
+    def _url(self, given: str) -> str:
         """The base URL that a setting means, which may be empty."""
 
     @abstractmethod
@@ -324,11 +301,12 @@ class OpenAIEmbedder(_RemoteEmbedder):
     # token, other scripts down to 1 and less; what is still too much is halved when the server says so.
     _timeout, _batch, _batch_chars, _max_chars = 30.0, 256, 150_000, 24_000
 
-    def _address(self, given: str) -> str:
-        return given or "https://api.openai.com/v1"
+    def _url(self, given: str) -> str:
+        return given or OPENAI_URL
 
     def _send(self, texts: list[str], patience: float) -> Vectors:
-        if not self._key and f".{self._server.host}".endswith(".api.openai.com"):
+        address = self._server.address
+        if not address.key and f".{address.host}".endswith(".api.openai.com"):
             raise EmbedderUnavailable(f"{self.model_id} needs a key: set OPENAI_API_KEY")
         return super()._send(texts, patience)
 
@@ -347,33 +325,11 @@ class OllamaEmbedder(_RemoteEmbedder):
     # A batch is small because a large model on a CPU takes seconds a text, and all of it must fit the time-out.
     _timeout, _batch, _batch_chars, _max_chars = 60.0, 16, 32_000, 8_000
 
-    def _address(self, given: str) -> str:
-        """OLLAMA_HOST as Ollama reads it; where that server listens on every address, we ask the loopback one."""
-        scheme, found, rest = given.rpartition("://")
-        authority, slash, path = rest.partition("/")
-        user, at, authority = authority.rpartition("@")
-        if authority.count(":") > 1 and "[" not in authority:
-            authority = f"[{authority}]"
-        name, colon, port = authority.rpartition(":")
-        if not colon or port.endswith("]"):
-            name, port = authority, ""
-        name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(name, name)
-        port = port or ("" if found else "11434")
-        return f"{scheme or 'http'}://{user}{at}{name}{':' if port else ''}{port}{slash}{path}"
+    def _url(self, given: str) -> str:
+        return ollama_url(given)
 
     def _rows(self, answer: Any) -> list[Any]:
         return list(answer["embeddings"])
-
-
-def _parsed(url: str, setting: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or re.search(r"[\s\x00-\x1f]", url):  # the value is not shown: it may hold a password
-        raise ConfigError(f"the base URL is not of the form https://host:port/path: check {setting}")
-    return parts
 
 
 def _batches(texts: Sequence[str], count: int, chars: int) -> Iterator[list[str]]:
@@ -387,18 +343,6 @@ def _batches(texts: Sequence[str], count: int, chars: int) -> Iterator[list[str]
         size += len(text)
     if batch:
         yield batch
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from a header that holds seconds or a date."""
-    value = (value or "").strip()
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
-        return float(value)
-    try:
-        until = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _close_all(connections: list[http.client.HTTPConnection]) -> None:
