@@ -648,3 +648,52 @@ class TestWhatCannotBeRead:
 
     def test_the_report_is_one(self, memory: Recollect) -> None:
         assert memory.import_conversations(DATA / "claude.json") == ImportReport("claude", added=5, sessions=2)
+
+
+class TestWhileItGoesOn:
+    def test_a_session_begins_with_the_first_turn_and_reaches_to_the_last(self, memory: Recollect) -> None:
+        first = memory.add_turn("user", "Why two tries?\nReally?", conversation="retries", project="api")
+        last = memory.add_turn("assistant", "MAX_TRIES is 2.", conversation="retries", project="api")
+
+        session = memory.session("chat:retries")
+        assert (session.project, session.summary, session.memories) == ("api", "Why two tries? Really?", 2)
+        assert (session.started_at, session.ended_at) == (first.created_at, last.created_at)
+        assert said(memory, "chat:retries") == ["Why two tries?\nReally?", "MAX_TRIES is 2."]
+        assert (first.kind, first.sector, first.tier, first.source) == ("turn", "episodic", "session", "chat")
+        assert first.metadata == {"role": "user", "format": "chat"}
+        assert first.session is not None
+        assert first.session.id == "chat:retries"
+
+    def test_the_same_words_are_another_turn_and_the_same_id_is_not(self, memory: Recollect) -> None:
+        for _ in range(2):
+            memory.add_turn("user", "yes", conversation="c")
+        once = [memory.add_turn("user", "no", conversation="c", id="turn-0001") for _ in range(2)]
+
+        assert said(memory, "chat:c") == ["yes", "yes", "no"]
+        assert once[0].id == once[1].id
+
+    def test_secrets_are_replaced_unless_told(self, memory: Recollect) -> None:
+        guarded = memory.add_turn("user", f"use {TOKEN}", conversation="c")
+        free = memory.add_turn("user", f"use {TOKEN}", conversation="c", redact=False)
+        allowed = memory.add_turn("user", f"use {TOKEN}", conversation="c", allow=["ghp_"])
+
+        assert TOKEN not in guarded.content
+        assert guarded.metadata["redacted"][0]["kind"]
+        assert "redacted" not in free.metadata
+        assert free.content == allowed.content == f"use {TOKEN}"
+        assert TOKEN not in (memory.session("chat:c").summary or "")
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"text": " "}, {"text": 7}, {"role": ""}, {"conversation": ""}, {"id": "x"}, {"text": "x" * 1_000_001}],
+    )
+    def test_what_cannot_be_a_turn(self, memory: Recollect, wrong: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInput):
+            memory.add_turn(**{"role": "user", "text": "hello", "conversation": "c"} | wrong)
+        assert memory.sessions() == []
+
+    def test_it_is_found_by_its_meaning_at_once(self, hashed: Recollect) -> None:
+        turn = hashed.add_turn("user", "the badger digs", conversation="c")
+
+        (hit,) = hashed.search("badger digs")
+        assert (hit.memory.id, hit.match) == (turn.id, ("keyword", "vector"))

@@ -370,6 +370,9 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.text, session=n.session), no_word_of_theirs),
     ],
     "add_fact": [Probe(lambda n, own: call(n.id, "a fact"), NotFound)],
+    "add_turn": [
+        Probe(lambda n, own: call("user", n.text, conversation=n.session, project=n.project, id=n.id), is_mine),
+    ],
     "check": [
         Probe(lambda n, own: call(), lambda report, both: report.ok and report.memories == 10),
         Probe(lambda n, own: call(repair=True), lambda report, both: report.ok and report.memories == 10),

@@ -1,16 +1,24 @@
-"""Conversations with other programs: each one a session, each turn a memory."""
+"""Conversations: each one a session, each turn a memory."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from recollect import inputs
 from recollect.documents import ImportReport
 from recollect.engine.core import Core
+from recollect.errors import InvalidInput
 from recollect.ingest.redaction import Redaction
+from recollect.life import Told
+from recollect.present.render import LINE
+from recollect.present.snippet import preview
+from recollect.records import Memory, new_id
+
+CHAT = "chat"  # the format of conversations that are remembered while they go on
 
 
 class Conversing(Core):
-    """Takes in what was said elsewhere."""
+    """Takes in what was said."""
 
     def import_conversations(
         self,
@@ -33,12 +41,8 @@ class Conversing(Core):
         """
         from recollect.ingest.conversations import Tally, Way, batches
 
-        allowed = (*self._redaction.allow, *inputs.allowances(allow, "allow"))
         way = Way(
-            format,
-            inputs.name(project, "project"),
-            inputs.flag(tools, "tools"),
-            Redaction(inputs.flag(redact, "redact"), allowed),
+            format, inputs.name(project, "project"), inputs.flag(tools, "tools"), self._of_conversations(redact, allow)
         )
         tally = Tally()
         for batch in batches(inputs.path(path), way, tally):
@@ -48,3 +52,39 @@ class Conversing(Core):
             if progress:
                 progress(tally.added + tally.known)
         return tally.report(format)
+
+    def add_turn(
+        self,
+        role: str,
+        text: str,
+        *,
+        conversation: str,
+        project: str | None = None,
+        id: str | None = None,
+        redact: bool = True,
+        allow: Sequence[str] = (),
+    ) -> Memory:
+        """
+        Remember a turn of a conversation while it goes on, as an imported one: the session `chat:CONVERSATION` begins
+        with its first turn, is named after it, and reaches to its last. A turn with an `id` is taken once.
+
+        Secrets are replaced by a mark before anything is stored, unless `redact` is False; `allow` names what is none.
+        """
+        from recollect.ingest.transcripts import Conversation, Problem, Turn
+        from recollect.ingest.turns import drafts, session_of
+
+        redaction, now = self._of_conversations(redact, allow), datetime.now(UTC)
+        own_id, role = new_id() if id is None else inputs.memory_id(id), inputs.required_name(role, "role")
+        turns = (Turn(own_id, role, inputs.content(text, "text"), now),)
+        name, project = inputs.session_id(conversation), inputs.name(project, "project")
+        said = Conversation(name, CHAT, None, project, now, now, turns)
+        (draft,) = drafts(said, project=project, source=CHAT, otherwise=now, redaction=redaction)
+        if isinstance(draft, Problem):
+            raise InvalidInput(draft.reason)
+        told = Told(session_of(said), project, preview(draft.content, LINE), (draft,))
+        self._give_vectors(self._store.take([told]).pending)
+        return self._shown(self._store.require(draft.id))
+
+    def _of_conversations(self, redact: object, allow: object) -> Redaction:
+        """What is done about secrets in what was said: they are taken out unless told otherwise."""
+        return Redaction(inputs.flag(redact, "redact"), (*self._redaction.allow, *inputs.allowances(allow, "allow")))
