@@ -1,12 +1,11 @@
 """What an agent should know before it answers."""
 
-import sys
 from typing import Any
 
 import click
 
 from recollect.cli.app import Session
-from recollect.cli.options import given, json_option, print_json, switch
+from recollect.cli.options import given, json_option, print_json, switch, text_from
 
 
 @click.command("context")
@@ -39,7 +38,7 @@ def context_command(session: Session, /, message: str | None, as_json: bool, **o
             flag = "--no-documents" if name == "documents" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{flag} has no meaning {'with' if message is not None else 'without'} a message")
     if message == "-":
-        message = sys.stdin.read()
+        message = text_from("-")
     with session.open() as memory:
         block = memory.briefing(**asked) if message is None else memory.context(message, **asked)
     if as_json:

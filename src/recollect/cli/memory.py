@@ -1,10 +1,8 @@
 """Memories in, one by one or many; shown, changed, forgotten and brought back."""
 
-import codecs
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -16,17 +14,20 @@ from recollect.cli.app import Session
 from recollect.cli.options import (
     Bar,
     as_of_option,
+    decoded,
     detail_option,
     filters,
     given,
     json_option,
     must_ask,
+    opened,
     print_json,
     redact_option,
     say_redacted,
     session_option,
     style,
     switch,
+    text_from,
     together,
 )
 from recollect.engine import Recollect
@@ -124,7 +125,7 @@ def _add_many(session: Session, source: str, defaults: dict[str, Any], redact: b
             yield fields
 
     with (
-        _opened(source) as stream,
+        opened(source) as stream,
         session.open(create=True, redact=redact) as memory,
         Bar("Adding", _lines(source)) as bar,
     ):
@@ -325,28 +326,7 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 def _content(text: str | None, file: str | None) -> str:
     if text is not None and text != "-":
         return text
-    source = file if file is not None else "-"
-    with _opened(source) as stream:
-        raw = stream.read()
-    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    where = "standard input" if source == "-" else source
-    return _decoded(raw, "utf-16" if wide else "utf-8-sig", where).strip("\n")
-
-
-def _opened(source: str) -> AbstractContextManager[IO[bytes]]:
-    try:
-        return click.open_file(source, "rb")
-    except OSError as exc:
-        raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc
-
-
-def _decoded(raw: bytes, encoding: str, where: str) -> str:
-    """The text, with what is none replaced by U+FFFD, and a word about that."""
-    try:
-        return raw.decode(encoding)
-    except UnicodeError as exc:
-        click.echo(f"Note: not all of {where} is UTF-8 text; what is not was replaced ({exc})", err=True)
-        return raw.decode(encoding, "replace")
+    return text_from(file if file is not None else "-")
 
 
 def _lines(source: str) -> int | None:
@@ -360,7 +340,7 @@ def _lines(source: str) -> int | None:
 def _items(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One memory a line: a JSON object with the fields of `add`, or a JSON text. What is wrong is named by its line."""
     for number, raw in enumerate(stream, 1):
-        line = _decoded(raw, "utf-8-sig", f"line {number} of {source}")
+        line = decoded(raw, "utf-8-sig", f"line {number} of {source}")
         if not line.strip():
             continue
         try:

@@ -1,13 +1,16 @@
 """Options that several commands take, and how they answer."""
 
+import codecs
 import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import IO, Any, TypeVar
 
 import click
 
+from recollect.errors import InvalidInput
 from recollect.present.render import memory_line, printable
 from recollect.records import DETAILS, Memory
 
@@ -76,6 +79,31 @@ def must_ask(yes: bool, reason: str) -> bool:
     if not yes and not sys.stdin.isatty():
         raise click.UsageError(f"{reason}; without a terminal to ask at, say --yes")
     return not yes
+
+
+def text_from(source: str) -> str:
+    """What a file says, or with - standard input: UTF-8, or UTF-16 that says so."""
+    with opened(source) as stream:
+        raw = stream.read()
+    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    where = "standard input" if source == "-" else source
+    return decoded(raw, "utf-16" if wide else "utf-8-sig", where).strip("\n")
+
+
+def opened(source: str) -> AbstractContextManager[IO[bytes]]:
+    try:
+        return click.open_file(source, "rb")
+    except OSError as exc:
+        raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc
+
+
+def decoded(raw: bytes, encoding: str, where: str) -> str:
+    """The text, with what is none replaced by U+FFFD, and a word about that."""
+    try:
+        return raw.decode(encoding)
+    except UnicodeError as exc:
+        click.echo(f"Note: not all of {where} is UTF-8 text; what is not was replaced ({exc})", err=True)
+        return raw.decode(encoding, "replace")
 
 
 def print_json(value: Any) -> None:
