@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from recollect.errors import (
         AlreadyThere,
         Ambiguous,
+        ChatError,
         ConfigError,
         EmbedderError,
         EmbedderUnavailable,
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyThere",
     "Ambiguous",
+    "ChatError",
     "ConfigError",
     "Document",
     "DocumentHit",

@@ -22,6 +22,7 @@ PROJECT_FILE = "recollect.toml"
 USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
 PROJECT_EMBEDDERS = ("local", "none")
+USERS_OWN = ("chat", "chat_add")  # nor may it choose whom they are told, or let a model write them
 SYNCHRONOUS = ("full", "normal")
 
 
@@ -41,6 +42,9 @@ class Settings:
     redact: bool = False
     redact_allow: tuple[str, ...] = ()
     models: str | None = None
+    chat: str | None = None
+    chat_add: bool = False
+    chat_timeout: float = 120.0
 
 
 TYPES: Mapping[str, type] = {
@@ -56,6 +60,9 @@ TYPES: Mapping[str, type] = {
     "redact": bool,
     "redact_allow": list,
     "models": str,
+    "chat": str,
+    "chat_add": bool,
+    "chat_timeout": float,
 }
 _WORDS = {bool: "true or false", list: "a list of texts", str: "text"}  # what a value must be, if not a number
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -145,6 +152,11 @@ def _safe_for_a_project(file: Path, values: Mapping[str, Any]) -> None:
             f"{file} sets embedder = {values['embedder']!r}; a project's file can choose only "
             f"{' or '.join(PROJECT_EMBEDDERS)}: set it in your own config (`recollect config set embedder ...`)"
         )
+    if own := next((name for name in USERS_OWN if name in values), None):
+        raise ConfigError(
+            f"{file} sets {own}, which is not for a project's file to choose: set it in your own config "
+            f"(`recollect config set {own} ...`)"
+        )
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -190,6 +202,8 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "near": lambda value: inputs.choice(value, NEAR, "near"),
     "redact_allow": lambda value: inputs.allowances(value, "redact_allow"),
     "models": lambda value: inputs.required_name(value, "models"),
+    "chat": inputs.chat_model,
+    "chat_timeout": lambda value: inputs.number(value, "chat_timeout", 0.1, 86_400),
 }
 
 

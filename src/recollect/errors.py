@@ -11,6 +11,7 @@ Everything Recollect raises on purpose, as one tree.
     - StoreCorrupt         the file is not a sound Recollect database
   + EmbedderError          a model failed to turn text into vectors
     - EmbedderUnavailable  the model is not there, or cannot be reached
+  + ChatError              a language model gave no answer
   + MissingExtra           an optional dependency is not installed
   + ConfigError            a setting cannot be used
 
@@ -56,6 +57,10 @@ class EmbedderError(RecollectError):
 
 class EmbedderUnavailable(EmbedderError):
     """The model is not there, or cannot be reached."""
+
+
+class ChatError(RecollectError):
+    """A language model gave no answer: it could not be reached, refused, or broke off."""
 
 
 class MissingExtra(RecollectError):

@@ -22,6 +22,7 @@ EMBEDDER_FORMS = (
     "'local', 'none', 'openai:MODEL', 'ollama:MODEL', or an object with model_id, dimensions and embed(texts)"
 )
 PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
+CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
@@ -405,6 +406,15 @@ def embedder_name(value: str) -> tuple[str, str]:
     if not model.strip():
         raise InvalidInput(f"{value!r} names no model: write {provider}:MODEL, as in {PROVIDERS[provider]!r}")
     return provider, model.strip()
+
+
+def chat_model(value: str) -> tuple[str, str]:
+    """What a setting names as the model to talk to: its provider, and its name there."""
+    provider, _, model = (part.strip() for part in value.partition(":"))
+    if provider not in CHAT_PROVIDERS or not model:
+        forms = ", ".join(f"{one}:MODEL" for one in CHAT_PROVIDERS)
+        raise InvalidInput(f"{value!r} is no model to talk to: write one of {forms}")
+    return provider, model
 
 
 def query_text(value: object) -> str:

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 PAGE = (ROOT / "docs" / "requirements.md").read_text("utf-8")
 
-LATER = ("with files", "with agents' surfaces")
+LATER = ("with agents' surfaces",)
 NAMED = re.compile(r"`([\w/]+\.py)((?:::\w+)+)`")
 
 Cells = list[list[str]]

@@ -1,0 +1,98 @@
+"""Anthropic's Messages API."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from recollect.chat.base import Call, Message, Tool, Usage
+from recollect.chat.remote import Reader, Remote, arguments
+
+MAX_TOKENS = 4096  # of an answer: every model of theirs can give as many
+
+
+class _Reader(Reader):
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[int, tuple[str, str, list[str]]] = {}  # id, name, and the pieces of the arguments
+
+    def take(self, event: dict[str, Any]) -> str:
+        match event["type"]:
+            case "message_start":
+                self.usage = Usage(_input(event["message"].get("usage") or {}))
+            case "content_block_start" if event["content_block"]["type"] == "tool_use":
+                block = event["content_block"]
+                self._calls[event["index"]] = (block["id"], block["name"], [])
+            case "content_block_delta" if event["delta"]["type"] == "input_json_delta":
+                self._calls[event["index"]][2].append(event["delta"]["partial_json"])
+            case "content_block_delta" if event["delta"]["type"] == "text_delta":
+                return str(event["delta"]["text"])
+            case "message_delta":
+                self.usage = Usage(self.usage.input, (event.get("usage") or {}).get("output_tokens") or 0)
+                self.cut = _CUTS.get(event["delta"].get("stop_reason"))
+            case "message_stop":
+                self.complete = True
+        return ""
+
+    def calls(self) -> list[Call]:
+        return [Call(id, name, arguments("".join(parts))) for id, name, parts in self._calls.values()]
+
+
+_CUTS: Mapping[str | None, str] = {
+    "max_tokens": f"it reached {MAX_TOKENS:,} tokens",
+    "model_context_window_exceeded": "the conversation is as long as the model can read",
+    "refusal": "the model declines to go on",
+}
+
+
+def _input(usage: Mapping[str, Any]) -> int:
+    """All tokens that were read, also those that were kept from a request before."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(usage.get(name) or 0 for name in names)
+
+
+class Anthropic(Remote):
+    """Claude, with a key in ANTHROPIC_API_KEY; ANTHROPIC_BASE_URL is for gateways that speak the same API."""
+
+    _provider, _path = "anthropic", "/v1/messages"
+    _url_setting, _key_setting, _key_header = "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "x-api-key"
+    _needs_key = "api.anthropic.com"
+    _hints: ClassVar[Mapping[str, str]] = {
+        "key": "set ANTHROPIC_API_KEY to one it accepts",
+        "model": "check the name of the model, and ANTHROPIC_BASE_URL if you set it",
+        "server": "check the network, and ANTHROPIC_BASE_URL if you set it",
+    }
+    _reader = _Reader
+
+    def _url(self, given: str) -> str:
+        return given or "https://api.anthropic.com"
+
+    def _headers(self) -> Mapping[str, str]:
+        return {"anthropic-version": "2023-06-01"}
+
+    def _payload(
+        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], call: bool
+    ) -> dict[str, object]:
+        payload: dict[str, object] = {
+            "model": self._model,
+            "max_tokens": MAX_TOKENS,
+            "system": system,
+            "messages": [_message(one) for one in messages],
+            "stream": True,
+        }
+        if tools:  # which have to be named where the conversation has calls in it, called or not
+            payload["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools
+            ]
+            payload["tool_choice"] = {"type": "auto" if call else "none"}
+        return payload
+
+
+def _message(message: Message) -> dict[str, object]:
+    blocks: list[dict[str, object]] = [
+        {"type": "tool_result", "tool_use_id": result.call.id, "content": result.text} for result in message.results
+    ]
+    if message.text:
+        blocks.append({"type": "text", "text": message.text})
+    blocks += [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments or {}} for call in message.calls
+    ]
+    return {"role": message.role, "content": blocks}

@@ -1,0 +1,81 @@
+"""A command at a terminal of its own: what it shows, what is typed, and keys such as Ctrl-C."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+LONGEST = 60.0  # seconds until something has to show
+CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
+_COLOUR = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]")  # what readline and colours write
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], side: int) -> None:
+        self._process, self._side = process, side
+        self._shown = b""
+        self._read = 0  # how far what was shown has been looked at
+
+    @property
+    def raw(self) -> bytes:
+        """All that was shown, byte by byte."""
+        return self._shown
+
+    def type(self, text: str) -> None:
+        os.write(self._side, text.encode())
+
+    def enter(self, text: str) -> None:
+        """Type a line at the next prompt."""
+        self.expect("> ")
+        self.type(text + "\r")
+
+    def expect(self, text: str) -> str:
+        """Wait until this shows; what showed since the last time, up to and with it."""
+        deadline = time.monotonic() + LONGEST
+        while (place := self._shown.find(text.encode(), self._read)) < 0:
+            if not self._more(deadline):
+                raise AssertionError(f"{text!r} never showed; instead: {self._shown[self._read :].decode()!r}")
+        new = self._shown[self._read : place + len(text.encode())]
+        self._read = place + len(text.encode())
+        return _COLOUR.sub(b"", new).decode().replace("\r\n", "\n")
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the command to end by itself: its exit code, and what showed since the last time."""
+        deadline = time.monotonic() + LONGEST
+        while self._more(deadline):
+            pass
+        rest = self._shown[self._read :]
+        return self._process.wait(LONGEST), _COLOUR.sub(b"", rest).decode().replace("\r\n", "\n")
+
+    def _more(self, deadline: float) -> bool:
+        """Read on; False at the end, or when it takes too long."""
+        ready, _, _ = select.select([self._side], [], [], max(0.0, deadline - time.monotonic()))
+        try:
+            piece = os.read(self._side, 65536) if ready else b""
+        except OSError:  # the other side is closed
+            piece = b""
+        self._shown += piece
+        return bool(piece)
+
+
+@contextmanager
+def terminal(*arguments: str, environment: Mapping[str, str]) -> Iterator[Terminal]:
+    """`recollect` at a terminal; it does not outlive the block."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recollect", *arguments],
+        env={**environment, "TERM": "xterm"},
+        preexec_fn=lambda: os.login_tty(theirs),
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
