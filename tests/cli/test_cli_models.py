@@ -37,7 +37,7 @@ def test_a_model_is_added_used_and_removed(cli: CommandLine) -> None:
     assert cli("models", "add", str(WEIGHTS)).out == "Added reranker.\n"
     assert installed(cli) == {"local": True, "reranker": True}
     found = json.loads(cli("search", "how long are backups kept?", "--profile", "precise", "--explain", "--json").out)
-    assert found["degraded"] is None
+    assert "not reranked" not in found["degraded"]  # there is no model for vectors here
     assert "rerank" in found["results"][0]["trace"]
     assert cli("models", "remove", "reranker").out == "Removed reranker.\n"
     assert installed(cli) == {"local": True, "reranker": False}
