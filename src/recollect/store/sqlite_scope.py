@@ -37,10 +37,12 @@ class Scopes:
         where, values, asked = "", dict[str, Any](), "null"
         if replace(filter, superseded=True, as_of=None) != EVERYTHING and not self._known_broad(filter):
             where, values = conditions(filter)
+            # A project and what belongs to all: left to itself, SQLite walks some index that knows nothing of either.
+            hint = "indexed by memories_scope" if filter.project and filter.include_global else ""
             # One row of all keys: there are other threads, and at every row the interpreter's lock changes hands.
             asked = f"""(
                 select iif(count(*) <= {FEW}, json_group_array(rid)) from (
-                    select m.rid from memories m
+                    select m.rid from memories m {hint}
                     where m.namespace = :namespace and m.deleted_at is null {where} limit {FEW + 1}))"""
         ((superseded, keys),) = fetch(
             connection, f"select {_SUPERSEDED}, {asked}", values | {"namespace": self._namespace}
