@@ -102,6 +102,18 @@ def user_file(environ: Mapping[str, str]) -> Path:
     return user_config_path("recollect", appauthor=False) / USER_FILE
 
 
+def default_path() -> Path:
+    """The user's own database, where their system keeps such things."""
+    from platformdirs import user_data_path
+
+    return user_data_path("recollect", appauthor=False) / "memory.db"
+
+
+def nothing_at(path: Path) -> bool:
+    """Whether there is no database to read yet: no file, or an empty one."""
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+
+
 def project_file(folder: Path) -> Path | None:
     """The nearest recollect.toml in this folder or one above it."""
     return next((file for place in (folder, *folder.parents) if (file := place / PROJECT_FILE).is_file()), None)

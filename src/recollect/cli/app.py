@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recollect import __version__
-from recollect.config import Loaded, load
+from recollect.config import Loaded, default_path, load, nothing_at
 from recollect.errors import ConfigError, RecollectError
 from recollect.ingest.redaction import Redaction
 
@@ -53,6 +53,8 @@ COMMANDS = {
     "reembed": "admin",
     "models": "models",
     "config": "admin",
+    "hook": "hooks",
+    "install": "install",
     "demo": "demo",
 }
 HELP = {
@@ -90,6 +92,8 @@ HELP = {
     "reembed": "Make missing vectors, or all of them with another model.",
     "models": "Show the models that are there, and add further ones.",
     "config": "Show or change settings.",
+    "hook": "Answer an event of an agent's client.",
+    "install": "Set up the clients of agents, and list them.",
     "demo": "Show what Recollect does, in a temporary database.",
 }
 
@@ -115,18 +119,21 @@ class LazyGroup(click.Group):
 class Session:
     """What a command needs: the settings, and a memory opened by them."""
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
-        self._arguments = arguments
+    def __init__(self, arguments: Mapping[str, Any], folder: Path | None = None) -> None:
+        self.arguments = arguments
+        self._folder = folder
+
+    def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> "Session":
+        """The same in another folder, whose project may have settings of its own."""
+        return Session({**self.arguments, **(arguments or {})}, folder)
 
     @cached_property
     def loaded(self) -> Loaded:
-        return load(os.environ, Path.cwd(), self._arguments)
+        return load(os.environ, self._folder or Path.cwd(), self.arguments)
 
     @property
     def target(self) -> str:
         """Which database it is about, whether it exists or not."""
-        from recollect.engine import default_path
-
         database = self.loaded.settings.database
         if database is not None and not database.strip():
             raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
@@ -154,7 +161,7 @@ class Session:
         read_only: bool = False,
     ) -> Any:
         """The memory. Only commands that `create` make a file where there is none; to read needs no right to write."""
-        from recollect.engine import nothing_at, open_memory
+        from recollect.engine import open_memory
 
         settings, target, redaction = self.loaded.settings, self.target, self.redaction(redact)
         writable = create if nothing_at(Path(target)) else os.access(target, os.W_OK)

@@ -8,6 +8,7 @@ import click
 
 from recollect.cli.app import Session
 from recollect.cli.options import Bar, given, json_option, print_json, secrets
+from recollect.config import nothing_at
 from recollect.documents import ImportReport
 from recollect.errors import InvalidInput
 from recollect.present.render import counted, printable, record_json
@@ -120,8 +121,6 @@ def create_command(session: Session, /, file: str, force: bool, as_json: bool) -
     Example:
         recollect backup create memory-monday.db
     """
-    from recollect.engine import nothing_at
-
     if session.target == ":memory:" or nothing_at(Path(session.target)):
         raise InvalidInput(f"there is no database at {session.target} yet: nothing to back up")
     with session.open(embedder="none") as memory:

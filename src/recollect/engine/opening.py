@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect import inputs
-from recollect.config import SYNCHRONOUS
+from recollect.config import SYNCHRONOUS, default_path, nothing_at
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.embed.reranker import Reranker
@@ -79,13 +79,6 @@ def open_memory(
     return Recollect(store, model, profile=profile, own_embedder=own, near=near, redaction=redaction, reranker=reranker)
 
 
-def default_path() -> Path:
-    """The user's own database, where their system keeps such things."""
-    from platformdirs import user_data_path
-
-    return user_data_path("recollect", appauthor=False) / "memory.db"
-
-
 def _path(target: object) -> str:
     if target is None:
         return str(default_path())
@@ -97,8 +90,3 @@ def _path(target: object) -> str:
     if "://" in path:
         raise InvalidInput(f"{path.partition('://')[0]}:// databases are not supported; name a file")
     return path
-
-
-def nothing_at(path: Path) -> bool:
-    """Whether there is no database to read yet: no file, or an empty one."""
-    return not path.exists() or (path.is_file() and path.stat().st_size == 0)

@@ -4,7 +4,6 @@ import re
 
 from recollect.embed.base import Embedder
 from recollect.ingest.chunk import Count
-from recollect.ingest.markdown import read_markdown
 from recollect.store.base import Part, Unembedded
 
 UNTOLD_TOKENS = 512  # what a model reads at least, if it does not say
@@ -37,6 +36,8 @@ def parts_of(text: Unembedded, embedder: Embedder) -> list[Part]:
     most, count = longest(embedder), counter(embedder)
     if len(text.text) <= most or count(text.text) <= most:  # a token has a character at least
         return []
+    from recollect.ingest.markdown import read_markdown  # not before there is anything to cut: most processes only read
+
     title = text.title and fitted(text.title, ROOM, count)
     starts = [0, *(ending.end() for ending in _LINE_END.finditer(text.content)), len(text.content) + 1]
     parts: list[Part] = []

@@ -149,11 +149,16 @@ def claude_code_line(
 
 def _claude_code_details(draft: Draft, line: Mapping[str, Any], summary: str | None) -> None:
     if draft.project is None and isinstance(folder := line.get("cwd"), str):
-        draft.project = label(re.split(r"[\\/]", folder.rstrip("\\/"))[-1])
+        draft.project = project_in(folder)
     rank, key = _TITLES.get(str(line.get("type")), (1, ""))
     title = summary if rank == 1 else label(line.get(key))
     if title and rank >= draft.title_rank:
         draft.title, draft.title_rank = title, rank
+
+
+def project_in(folder: str) -> str | None:
+    """What the project is called whose sessions take place in a folder: as the folder is."""
+    return label(re.split(r"[\\/]", folder.rstrip("\\/"))[-1])
 
 
 def _typed(text: str) -> str:
