@@ -1,0 +1,89 @@
+"""TOML gets one table, and stays as it was everywhere else."""
+
+from typing import Any
+
+import pytest
+
+from recollect import ConfigError
+from recollect.install.toml import patched, read
+
+TABLE = ("mcp_servers", "recollect")
+OURS = {"command": "/usr/bin/recollect", "args": ["mcp"]}
+WRITTEN = """\
+model = "gpt-5"   # the big one
+
+[mcp_servers.files]
+command = "files"  # [mcp_servers.recollect] is not here yet
+
+# for the evenings
+[profiles.late]
+model = "small"
+"""
+ADDED = '\n[mcp_servers.recollect]\ncommand = "/usr/bin/recollect"\nargs = ["mcp"]\n'
+
+
+def holding(text: str, entry: dict[str, Any] | None) -> dict[str, Any]:
+    """The values of a text, with this entry."""
+    values = read(text)
+    others = {name: value for name, value in values.get("mcp_servers", {}).items() if name != "recollect"}
+    return values | {"mcp_servers": others | ({} if entry is None else {"recollect": entry})}
+
+
+def with_ours(text: str, **more: Any) -> str:
+    return patched(text, holding(text, OURS | more), TABLE)
+
+
+def without(text: str) -> str:
+    return patched(text, holding(text, None), TABLE)
+
+
+@pytest.mark.parametrize("text", [WRITTEN, "", WRITTEN.rstrip("\n") + "\n"])
+def test_a_table_is_added_at_the_end_and_taken_out_without_a_trace(text: str) -> None:
+    assert with_ours(text) == text + (ADDED if text else ADDED.lstrip("\n"))
+    assert without(with_ours(text)) == text
+
+
+def test_a_table_that_is_there_is_replaced_in_its_place_and_those_below_it_stay() -> None:
+    text = WRITTEN.replace(
+        "# for the evenings",
+        '[mcp_servers.recollect]\ncommand = "old"\n\n[mcp_servers.recollect.env]\nA = "1"\n\n# for the evenings',
+    )
+
+    new = with_ours(text, env={"A": "1"})
+
+    assert new == text.replace('command = "old"', 'command = "/usr/bin/recollect"\nargs = ["mcp"]')
+    assert without(new) == WRITTEN
+
+
+def test_a_table_with_a_name_that_only_begins_alike_is_left_alone() -> None:
+    text = '[mcp_servers.recollect_too]\ncommand = "x"\n'
+
+    assert without(text) == text
+    assert with_ours(text).startswith(text)
+
+
+def test_line_ends_stay_as_they_are() -> None:
+    text = WRITTEN.replace("\n", "\r\n")
+
+    assert with_ours(text) == text + ADDED.replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'mcp_servers = { recollect = { command = "old" } }\n',
+        'mcp_servers.recollect.command = "old"\n',
+        '[mcp_servers]\nrecollect = { command = "old" }\n',
+        '[mcp_servers.recollect]\ncommand = "old"\nenv = { A = "1" }\n',
+    ],
+)
+def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
+    entry = read(text)["mcp_servers"]["recollect"] | OURS
+
+    with pytest.raises(ConfigError, match="by hand"):
+        patched(text, holding(text, entry), TABLE)
+
+
+def test_what_is_no_toml_is_refused() -> None:
+    with pytest.raises(ConfigError, match="TOML"):
+        read("[mcp_servers\n")
