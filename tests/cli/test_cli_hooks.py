@@ -219,6 +219,11 @@ class TestProjects:
 
         assert "heron" in agent.context("SessionStart", cwd=str(agent.folder / "src"))
 
+    def test_it_is_that_of_the_folder_one_is_in_where_a_person_tries_a_hook(self, agent: Agent) -> None:
+        agent.cli.add("The staging server is called heron", "--project", "work")
+
+        assert "heron" in agent.context("SessionStart", cwd=".")
+
     def test_a_project_may_be_called_otherwise_in_its_settings(self, agent: Agent) -> None:
         (agent.folder / "recollect.toml").write_text('project = "payments"\n')
         agent.cli.add("The staging server is called heron", "--project", "payments")

@@ -69,10 +69,10 @@ def read(name: str, given: bytes, root: str | None = None) -> Event:
         prompt = None
     return Event(
         name,
-        folder=Path(folder).expanduser() if folder else None,
+        folder=Path(folder).expanduser().absolute() if folder else None,
         prompt=prompt if prompt and _is_question(prompt) else None,
         session=_text(fields, "session_id"),
-        transcript=Path(transcript).expanduser() if transcript else None,
+        transcript=Path(transcript).expanduser().absolute() if transcript else None,
     )
 
 
