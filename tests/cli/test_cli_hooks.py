@@ -274,6 +274,14 @@ class TestSaving:
 
         assert sum(agent.cli("stats", "--json").json["models"].values()) == 2
 
+    def test_a_model_that_cannot_be_reached_costs_no_turn(self, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+        agent.say("How is the retry limit set?", "It is 5, in client.py.")
+
+        agent.save("SessionEnd", embedder="ollama:nothing")
+
+        assert len(agent.cli.contents()) == 2
+
     def test_a_session_in_which_nothing_was_said_makes_no_database(self, agent: Agent) -> None:
         assert_passed_over(agent.hook("SessionEnd"))
 

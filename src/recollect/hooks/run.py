@@ -120,9 +120,11 @@ class Hook:
         if hasattr(os, "nice"):
             os.nice(10)  # somebody is at work on this machine
         for note in notes.all():
-            arguments = note.unsaved.arguments
+            place = self.here.within(Path(note.unsaved.folder or "."), note.unsaved.arguments)
             try:
-                _take(self.here.within(Path(note.unsaved.folder or "."), arguments), note)
+                _take(place, note, embedder="none")  # all of the text before the first vector
+                if place.loaded.settings.embedder != "none":
+                    _take(place, note)
             except Exception as exc:
                 log.error(LATER, exc)
                 if not isinstance(exc, InvalidInput):
