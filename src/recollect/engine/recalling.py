@@ -1,6 +1,7 @@
 """What a conversation should know: memories as a block for a language model."""
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 
 from recollect import inputs
@@ -15,7 +16,7 @@ from recollect.records import GLOBAL, TURN, Filter, Hit, Memory
 WORTH_TELLING = 0.25
 LEAST_BUDGET, MOST_BUDGET = 64, 1_000_000  # tokens; in less, nothing could be told
 MOST_CORE = 200  # pinned memories that are looked at
-MOST_RECENT = 500  # memories that are looked at for the latest that are no turns
+RECENT_PAGE, RECENT_PAGES = 40, 12  # memories that are looked at for the latest that are no turns, so many at a time
 RECENT_SESSIONS, MOST_SESSIONS = 3, 30  # told of, and looked at
 SHORT = 1000  # characters of a message that is looked for as a whole
 PARAGRAPH = 500  # characters of the first and of the last paragraph of a longer one
@@ -80,9 +81,7 @@ class Recalling(Filing):
         block = self._block(budget, core, project, include_global)
         count = inputs.whole_number(recent, "recent", 0, 1000)
         filter = self._filter({"project": project, "include_global": include_global}, include_superseded=False)
-        memories = self._store.page(filter, limit=MOST_RECENT, cursor=None, deleted=False)
-        lately = islice((memory for memory in memories if memory.kind != TURN and not memory.pinned), count)
-        block.put_lines("recent-memories", map(index_line, lately))
+        block.put_lines("recent-memories", map(index_line, islice(self._lately(filter), count)))
         sessions = self._store.sessions.page(inputs.name(project, "project"), None, MOST_SESSIONS)
         told = islice((session for session in sessions if session.summary), RECENT_SESSIONS)
         block.put_lines("recent-conversations", map(session_line, told))
@@ -104,6 +103,15 @@ class Recalling(Filing):
             if project is None or memory.project in everywhere or (include_global and memory.tier == GLOBAL)
         ]
         return sorted(wanted, key=lambda memory: (-memory.salience, memory.created_at))
+
+    def _lately(self, filter: Filter) -> Iterator[Memory]:
+        """The latest that are neither turns nor pinned, as far as they are looked for."""
+        cursor = None
+        for _ in range(RECENT_PAGES):
+            page = self._store.page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
+            yield from (memory for memory in page if memory.kind != TURN and not memory.pinned)
+            if (cursor := page.cursor) is None:
+                return
 
     def _around(self, hit: Hit) -> Around:
         if isinstance(hit, DocumentHit):
