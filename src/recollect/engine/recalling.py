@@ -119,7 +119,10 @@ class Recalling(Filing):
             return Around(widened(hit, chunks))
         if hit.memory.kind != TURN or not hit.session:
             return Around()
-        turns = self._store.around(hit.memory.id, Filter(session=hit.session.id, kind=(TURN,)), before=1, after=1)
+        # One that was moved to another project does not come along.
+        home = (hit.memory.project,) if hit.memory.project else ()
+        beside = Filter(session=hit.session.id, kind=(TURN,), project=home)
+        turns = self._store.around(hit.memory.id, beside, before=1, after=1)
         place = next((at for at, turn in enumerate(turns) if turn.id == hit.memory.id), None)
         if place is None:  # it went in the meantime
             return Around()

@@ -1,0 +1,171 @@
+"""One project of a memory: nothing leads out of it, and nothing of the others leaks into it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect import InvalidInput, NotFound, Recollect
+from recollect.engine.bound import Bound
+
+INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
+
+
+class House:
+    """A memory with two projects that are tangled up as much as they can be."""
+
+    def __init__(self, memory: Recollect) -> None:
+        self.memory, self.bound = memory, Bound(memory, "ours")
+        theirs = memory.start_session("theirs", summary=f"{OUTSIDE} session")
+        shared = memory.start_session(summary=f"{OUTSIDE} meeting")
+        self.their_session = theirs.id
+        self.ours = memory.add(f"{INSIDE} one", project="ours", session=shared.id).id
+        self.old = memory.add(f"{INSIDE} two", project="ours", session=theirs.id).id
+        self.theirs = memory.add(f"{OUTSIDE} and {INSIDE}", project="theirs", session=theirs.id).id
+        self.nobodys = memory.add(f"{OUTSIDE} of nobody", tier="global").id
+        self.gone = memory.add(f"{OUTSIDE} gone", project="theirs").id
+        memory.pin(self.theirs)
+        memory.pin(self.nobodys)
+        memory.forget(self.gone)
+        memory.supersede(self.old, self.theirs)
+        memory.relate(self.ours, self.theirs, "explains")
+        self.moved = memory.add(f"{OUTSIDE} before it moved", project="theirs", created_at="2020-01-01").id
+        memory.update(self.moved, content=f"{INSIDE} moved", project="ours")
+
+    @property
+    def foreign(self) -> list[str]:
+        """Ids that lead nowhere from inside, whole and in part."""
+        return [self.theirs, self.theirs[-8:], self.nobodys, self.gone, "nothing-at-all"]
+
+
+@pytest.fixture
+def house(path: Path) -> Iterator[House]:
+    with recollect.open(path, embedder="none") as memory:
+        yield House(memory)
+
+
+LOOKS: dict[str, Callable[[House], Any]] = {
+    "search": lambda house: house.bound.search(f"{INSIDE} {OUTSIDE}", include_superseded=True),
+    "search for their word": lambda house: house.bound.search(OUTSIDE),
+    "search for almost their word": lambda house: house.bound.search("secretward"),
+    "search with documents": lambda house: house.bound.search(OUTSIDE, include_documents=True),
+    "facets": lambda house: house.bound.facets(INSIDE),
+    "facets of all": lambda house: house.bound.facets(),
+    "list": lambda house: list(house.bound.list()),
+    "list of the forgotten": lambda house: list(house.bound.list(deleted=True)),
+    "get": lambda house: house.bound.get([house.ours, house.old, house.moved]),
+    "get as it was": lambda house: house.bound.get([house.ours, house.moved], as_of="2021-01-01"),
+    "timeline": lambda house: house.bound.timeline(),
+    "timeline as it was": lambda house: house.bound.timeline(as_of="2021-01-01"),
+    "timeline around": lambda house: house.bound.timeline(anchor=house.old, before=50, after=50),
+    "timeline around, as it was": lambda house: house.bound.timeline(anchor=house.moved, as_of="2021-01-01"),
+    "timeline around a match": lambda house: house.bound.timeline(query=OUTSIDE),
+    "context": lambda house: house.bound.context(f"{INSIDE} {OUTSIDE}"),
+    "add": lambda house: house.bound.add(f"{INSIDE} again"),
+    "update": lambda house: house.bound.update(house.old, kind="note"),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_no_answer_speaks_of_another_project(house: House, look: str) -> None:
+    shown = repr(LOOKS[look](house))
+    for query in (f"{INSIDE} {OUTSIDE}", OUTSIDE):  # a question is the caller's own
+        shown = shown.replace(f"query={query!r}", "")
+
+    assert OUTSIDE not in shown
+    assert "theirs" not in shown
+
+
+def test_what_is_inside_is_found(house: House) -> None:
+    assert {hit.memory.id for hit in house.bound.search(INSIDE)} == {house.ours, house.moved}
+    assert [memory.id for memory in house.bound.get([house.ours])] == [house.ours]
+    assert house.memory.get(house.bound.add("new").id).project == "ours"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bound, id, own: bound.update(id, content="x"),
+        lambda bound, id, own: bound.forget(id),
+        lambda bound, id, own: bound.forget(id, hard=True),
+        lambda bound, id, own: bound.supersede(id, own),
+        lambda bound, id, own: bound.supersede(own, id),
+        lambda bound, id, own: bound.timeline(anchor=id),
+    ],
+)
+def test_an_id_of_another_project_is_that_of_none(house: House, call: Callable[[Bound, str, str], Any]) -> None:
+    before = [house.memory.get(id) for id in (house.theirs, house.nobodys, house.ours)]
+    messages = set()
+    for id in house.foreign:
+        with pytest.raises(NotFound) as raised:
+            call(house.bound, id, house.ours)
+        messages.add(str(raised.value).replace(id, "ID"))
+
+    assert len(messages) == 1  # there or not there: it sounds the same
+    assert [house.memory.get(id) for id in (house.theirs, house.nobodys, house.ours)] == before
+    assert set(house.bound.get(house.foreign).missing) == set(house.foreign)
+
+
+def test_a_part_that_several_ids_have_does_not_tell_them(house: House) -> None:
+    house.memory.add("one", id="shared-part-one", project="theirs")
+    house.memory.add("two", id="shared-part-two", project="theirs")
+
+    with pytest.raises(NotFound) as raised:
+        house.bound.forget("shared-part")
+
+    assert "shared-part-one" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bound: bound.search("x", project="theirs"),
+        lambda bound: bound.search("x", include_global=True),
+        lambda bound: bound.list(project=["ours", "theirs"]),
+        lambda bound: bound.facets(project="theirs"),
+        lambda bound: bound.timeline(project="theirs"),
+        lambda bound: bound.context("x", project="theirs"),
+        lambda bound: bound.context("x", include_global=True),
+        lambda bound: bound.add("x", project="theirs"),
+    ],
+)
+def test_another_project_cannot_be_named(house: House, call: Callable[[Bound], Any]) -> None:
+    with pytest.raises(InvalidInput, match="'ours'"):
+        call(house.bound)
+
+
+def test_a_memory_cannot_be_moved_out(house: House) -> None:
+    with pytest.raises(InvalidInput, match="'ours'"):
+        house.bound.update(house.ours, project="theirs")
+
+
+def test_a_lens_does_not_lead_out(house: House) -> None:
+    house.memory.set_lens("wide", project="theirs", include_global=True)
+
+    assert not house.bound.search(OUTSIDE, lens="wide")
+
+
+def test_a_session_of_another_project_is_none(house: House) -> None:
+    for call in (
+        lambda: house.bound.search("x", session=house.their_session),
+        lambda: house.bound.search("x", record_session=house.their_session),
+        lambda: house.bound.add("x", session=house.their_session),
+        lambda: house.bound.update(house.ours, kind="x", session=house.their_session),
+    ):
+        with pytest.raises(NotFound):
+            call()
+
+
+def test_a_neighbouring_turn_of_another_project_is_not_told(path: Path) -> None:
+    with recollect.open(path, embedder="none") as memory:
+        session = memory.start_session("ours")
+        first = memory.add(f"{OUTSIDE} before", kind="turn", session=session.id, project="ours")
+        memory.add(f"how does the {INSIDE} fly", kind="turn", session=session.id, project="ours")
+        memory.update(first.id, project="theirs")
+
+        told = Bound(memory, "ours").context(f"how does the {INSIDE} fly")
+
+    assert INSIDE in told
+    assert OUTSIDE not in told
