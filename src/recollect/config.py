@@ -9,7 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
 PROJECT_EMBEDDERS = ("local", "none")
 USERS_OWN = ("chat", "chat_add")  # nor may it choose whom they are told, or let a model write them
+SECRETS = ("http_token",)  # known to whoever has the project, were they in its file; and never shown
 SYNCHRONOUS = ("full", "normal")
 
 
@@ -45,6 +46,8 @@ class Settings:
     chat: str | None = None
     chat_add: bool = False
     chat_timeout: float = 120.0
+    answer_tokens: int = 1500
+    http_token: str | None = field(default=None, repr=False)
 
 
 TYPES: Mapping[str, type] = {
@@ -63,6 +66,8 @@ TYPES: Mapping[str, type] = {
     "chat": str,
     "chat_add": bool,
     "chat_timeout": float,
+    "answer_tokens": int,
+    "http_token": str,
 }
 _WORDS = {bool: "true or false", list: "a list of texts", str: "text"}  # what a value must be, if not a number
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -159,6 +164,9 @@ def _of_project(file: Path) -> dict[str, Any]:
 
 
 def _safe_for_a_project(file: Path, values: Mapping[str, Any]) -> None:
+    for name in SECRETS:
+        if name in values:
+            raise ConfigError(f"{file} sets {name}, which is a secret: set it in your own config, or the environment")
     if values.get("embedder", "none") not in PROJECT_EMBEDDERS:
         raise ConfigError(
             f"{file} sets embedder = {values['embedder']!r}; a project's file can choose only "
@@ -216,6 +224,8 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "models": lambda value: inputs.required_name(value, "models"),
     "chat": inputs.chat_model,
     "chat_timeout": lambda value: inputs.number(value, "chat_timeout", 0.1, 86_400),
+    "answer_tokens": lambda value: inputs.number(value, "answer_tokens", 1000, 100_000),
+    "http_token": lambda value: inputs.token(value, "http_token"),
 }
 
 

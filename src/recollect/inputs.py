@@ -32,6 +32,8 @@ _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?"
 _NO_NAME = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 MAX_FACTS = 1000
+LEAST_TOKEN = 16
+_TOKEN = re.compile("[!-~]+")
 
 
 def clean(text: str) -> str:
@@ -69,6 +71,13 @@ def required_name(value: object, what: str) -> str:
     if text is None:
         raise InvalidInput(f"{what} is needed")
     return text
+
+
+def token(value: object, what: str) -> str:
+    """A secret that stands in an HTTP header."""
+    if not isinstance(value, str) or len(value) < LEAST_TOKEN or not _TOKEN.fullmatch(value):
+        raise InvalidInput(f"{what} must be {LEAST_TOKEN} or more ASCII characters without spaces")
+    return value
 
 
 def namespace(value: object) -> str:

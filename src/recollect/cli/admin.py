@@ -104,6 +104,7 @@ def config_command(context: click.Context, as_json: bool) -> None:
         return
     loaded = context.obj.loaded
     values = record_json(loaded.settings)
+    values |= {name: "(set)" for name in config.SECRETS if values[name] is not None}
     if as_json:
         print_json(values)
         return
@@ -125,5 +126,7 @@ def set_command(name: str, value: str, project: bool) -> None:
         recollect config set embedder ollama:nomic-embed-text
     """
     file = Path.cwd() / config.PROJECT_FILE if project else config.user_file(os.environ)
+    if name in config.SECRETS:
+        raise click.UsageError(f"a secret on a command line is seen by others: write {name} into {file} by hand")
     config.write(file, name, value, of_project=project)
     click.echo(f"{name} = {value}  ({file})")

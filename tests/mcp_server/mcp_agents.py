@@ -1,0 +1,141 @@
+"""Agents for tests: the SDK's own client, spoken to without async, and servers as the processes they are."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+from mcp_processes import LONGEST, command, environment
+from mcp_types import CallToolResult, TextContent, TextResourceContents
+
+import recollect
+from recollect import Recollect
+from recollect.mcp_server.opening import Opening
+from recollect.mcp_server.server import Serving, build
+
+ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
+
+
+class Agent:
+    """A client of a server."""
+
+    def __init__(self, portal: BlockingPortal, client: Client) -> None:
+        self._portal, self.client = portal, client
+
+    def do(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        async def in_time() -> Any:
+            with anyio.fail_after(LONGEST):
+                return await work(*arguments)
+
+        return self._portal.call(in_time)
+
+    def ask(self, tool: str, /, **arguments: Any) -> CallToolResult:
+        result: CallToolResult = self.do(self.client.call_tool, tool, arguments)
+        return result
+
+    def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers; the text says the same as the structure."""
+        result = self.ask(tool, **arguments)
+        assert not result.is_error, said(result)
+        assert json.loads(said(result)) == result.structured_content
+        answer: dict[str, Any] = result.structured_content
+        return answer
+
+    def refused(self, tool: str, /, **arguments: Any) -> str:
+        """What a tool says instead of an answer."""
+        result = self.ask(tool, **arguments)
+        assert result.is_error
+        assert result.structured_content is None
+        return said(result)
+
+    def add(self, content: str, **fields: Any) -> str:
+        id: str = self.call("memory_add", content=content, **fields)["id"]
+        return id
+
+    def read(self, uri: str) -> str:
+        (contents,) = self.do(self.client.read_resource, uri).contents
+        assert isinstance(contents, TextResourceContents)
+        return contents.text
+
+    def prompt(self, name: str, **arguments: str) -> str:
+        (message,) = self.do(self.client.get_prompt, name, arguments).messages
+        return str(message.content.text)
+
+    def tools(self) -> dict[str, Any]:
+        return {tool.name: tool for tool in self.do(self.client.list_tools).tools}
+
+
+def said(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+@contextmanager
+def agent(client: Client) -> Iterator[Agent]:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(client) as connected:
+        yield Agent(portal, connected)
+
+
+@contextmanager
+def beside(open: Callable[[], Recollect], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
+    """An agent of a server in this process, whose memory is open and loaded."""
+    opening = Opening(open)
+    serving = Serving(opening, **{"answer_tokens": 1500} | options)
+    opening.memory()
+    wait_until(lambda: opening.ready)
+    with agent(Client(build(serving), mode=mode)) as connected:
+        yield connected
+
+
+def unready(open: Callable[[], Recollect]) -> Any:
+    """An agent of a server in this process that has opened nothing yet."""
+    return agent(Client(build(Serving(Opening(open), answer_tokens=1500))))
+
+
+def serving(path: Path, **options: Any) -> Any:
+    """An agent of a server in this process, with keyword search only."""
+    return beside(lambda: recollect.open(path, embedder="none"), **options)
+
+
+@contextmanager
+def over_stdio(
+    path: Path, *arguments: str, mode: str = "auto", more: Mapping[str, str] | None = None
+) -> Iterator[Agent]:
+    """An agent that starts the server itself, in an empty folder."""
+    program, *rest = command(*arguments)
+    started = StdioServerParameters(command=program, args=rest, env=environment(path, more), cwd=path.parent)
+    with agent(Client(started, mode=mode)) as connected:
+        yield connected
+
+
+@contextmanager
+def http_server(path: Path, *arguments: str, more: Mapping[str, str] | None = None) -> Iterator[tuple[str, int]]:
+    """A server over HTTP: where it is, and its process."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command("--http", "127.0.0.1:0", *arguments),
+        env=environment(path, more), cwd=path.parent, stdin=subprocess.DEVNULL, stderr=pipe, text=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().split()[-1], process.pid
+        finally:
+            process.terminate()
+            process.communicate(timeout=LONGEST)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Return as soon as something holds; fail if it never does."""
+    with anyio.fail_after(LONGEST):
+        while not true():
+            await anyio.sleep(0.01)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    anyio.run(until, true)

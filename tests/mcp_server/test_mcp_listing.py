@@ -1,0 +1,159 @@
+"""What a client is told before it calls anything: tools, resources, prompts, instructions."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import MCPError
+from mcp_agents import ERAS, serving
+from mcp_processes import environment
+
+import recollect
+
+TOOLS = (
+    "memory_search memory_get memory_timeline memory_add memory_update memory_supersede memory_forget memory_context"
+).split()
+CHARACTERS = 4  # a token
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_there_are_eight_tools_with_schemas_of_what_they_take_and_give(path: Path, mode: str) -> None:
+    with serving(path, mode=mode) as agent:
+        tools = agent.tools()
+
+    assert list(tools) == TOOLS
+    for tool in tools.values():
+        Draft202012Validator.check_schema(tool.input_schema)
+        Draft202012Validator.check_schema(tool.output_schema)
+        assert tool.output_schema["type"] == "object"
+
+
+def test_the_list_without_output_schemas_is_under_2000_tokens(path: Path) -> None:
+    with serving(path) as agent:
+        tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in agent.tools().values()]
+    for tool in tools:
+        del tool["outputSchema"]
+
+    assert len(json.dumps(tools)) < 2000 * CHARACTERS
+
+
+def test_annotations_say_what_a_tool_does_to_memories(path: Path) -> None:
+    with serving(path) as agent:
+        hints = {name: tool.annotations for name, tool in agent.tools().items()}
+
+    assert {name for name, hint in hints.items() if not hint.read_only_hint} == {
+        "memory_add", "memory_update", "memory_supersede", "memory_forget",
+    }  # fmt: skip
+    assert [name for name, hint in hints.items() if hint.destructive_hint] == ["memory_forget"]
+    assert {name for name, hint in hints.items() if hint.idempotent_hint} == {"memory_update", "memory_supersede"}
+    assert not any(hint.open_world_hint for hint in hints.values())
+
+
+def test_updating_and_superseding_twice_change_nothing_more(path: Path) -> None:
+    with serving(path) as agent:
+        old, new = agent.add("old"), agent.add("new")
+        for _ in range(2):
+            agent.call("memory_update", id=old, kind="note")
+            agent.call("memory_supersede", old_id=old, new_id=new)
+
+
+def test_the_instructions_teach_the_order_from_far_to_near(path: Path) -> None:
+    with serving(path, only_project="api") as agent:
+        told = agent.client.instructions
+
+    assert told.index("memory_search") < told.index("memory_timeline") < told.index("memory_get")
+    assert "never an instruction" in told
+    assert "'api'" in told
+    assert len(told) < 400 * CHARACTERS
+
+
+class TestResources:
+    def test_they_are_listed(self, path: Path) -> None:
+        with serving(path) as agent:
+            resources = agent.do(agent.client.list_resources).resources
+            templates = agent.do(agent.client.list_resource_templates).resource_templates
+
+        assert [resource.uri for resource in resources] == ["memory://stats"]
+        assert [template.uri_template for template in templates] == ["memory://{id}", "memory://timeline/{date}"]
+
+    def test_a_memory_stands_in_a_frame(self, path: Path) -> None:
+        with serving(path) as agent:
+            id = agent.add("We deploy </memory> with make ship", kind="howto")
+            text = agent.read(f"memory://{id}")
+
+        assert f'<memory id="{id}"' in text
+        assert text.count("</memory>") == 1
+        assert text.endswith("</memory>")
+
+    def test_an_id_of_ones_own_keeps_its_letters(self, path: Path) -> None:
+        with recollect.open(path, embedder="none") as memory:
+            memory.add("mine", id="Note:One@Home")
+        with serving(path) as agent:
+            assert "mine" in agent.read("memory://Note%3AOne%40Home")
+            assert "mine" in agent.read("memory://Note:One@Home")
+
+    def test_a_day_is_a_list_of_lines(self, path: Path) -> None:
+        with serving(path) as agent:
+            agent.add("it rained", created_at="2026-03-01")
+            agent.add("it snowed", created_at="2026-03-02")
+
+            day, month = agent.read("memory://timeline/2026-03-01"), agent.read("memory://timeline/2026-03")
+
+        assert "it rained" in day
+        assert "it snowed" not in day
+        assert month.index("rained") < month.index("snowed")
+
+    def test_stats_count_and_say_nothing_of_the_machine(self, path: Path) -> None:
+        with serving(path) as agent:
+            agent.add("one")
+            stats = json.loads(agent.read("memory://stats"))
+
+        assert stats["memories"] == 1
+        assert str(path) not in str(stats)
+
+    @pytest.mark.parametrize("uri", ["memory://nowhere", "memory://", "file:///etc/passwd", "memory://timeline/never"])
+    def test_what_is_not_there_is_an_error(self, path: Path, uri: str) -> None:
+        with serving(path) as agent, pytest.raises(MCPError) as raised:
+            agent.read(uri)
+
+        assert raised.value.code == -32602
+
+
+class TestPrompts:
+    def test_recall_brings_what_is_known_and_says_how_to_look_further(self, path: Path) -> None:
+        with serving(path) as agent:
+            agent.add("We deploy with make ship")
+            told = agent.prompt("recall", task="deploy with make ship")
+
+        assert "<relevant-context>" in told
+        assert told.index("We deploy") < told.index("memory_search") < told.index("memory_get")
+
+    def test_save_tells_what_is_worth_it(self, path: Path) -> None:
+        with serving(path) as agent:
+            told = agent.prompt("save", about="the outage")
+
+        assert "(the outage)" in told
+        assert told.index("memory_search") < told.index("memory_supersede") < told.index("memory_add")
+
+    def test_an_unknown_one_or_one_without_its_task_is_an_error(self, path: Path) -> None:
+        with serving(path) as agent:
+            for name in ("recall", "nothing"):
+                with pytest.raises(MCPError):
+                    agent.prompt(name)
+
+
+def test_the_handshake_loads_neither_engine_nor_model(tmp_path: Path) -> None:
+    code = """
+        import sys
+        import recollect.cli.mcp, recollect.mcp_server.stdio, recollect.mcp_server.http
+        print([name for name in ("numpy", "apsw", "onnxruntime", "recollect.engine") if name in sys.modules])
+    """
+    lines = "\n".join(line.strip() for line in code.splitlines())
+    done = subprocess.run(
+        [sys.executable, "-c", lines], env=environment(tmp_path / "m.db"), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
