@@ -96,3 +96,22 @@ def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path
 
     assert found.index("It is make ship.") < found.index("The parcels ship on Mondays.")
     assert alone[0] == found[0]
+
+
+class TestFast:
+    def test_a_new_question_is_answered_by_words_and_loads_no_model(self, memory: Recollect) -> None:
+        results = memory.search("how long are copies retained?", profile="fast")
+
+        assert all(hit.match == ("keyword",) for hit in results)
+        assert results.degraded is None
+
+    def test_a_question_that_was_asked_before_is_answered_by_meaning_too(self, memory: Recollect) -> None:
+        memory.search(QUESTION)
+
+        assert any("vector" in hit.match for hit in memory.search(QUESTION, profile="fast"))
+
+    def test_it_works_without_a_model(self) -> None:
+        with recollect.open(":memory:", embedder="none", profile="fast") as memory:
+            memory.add(ANSWER)
+
+            assert [hit.memory.content for hit in memory.search("backups")] == [ANSWER]

@@ -93,8 +93,8 @@ class Profile:
     Every option of a search. `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); in `rrf`,
     None means that both legs count as one each. A threshold of None asks for nothing; 0 is a value. `noise_floor`
     takes the active model's own floor where no `min_similarity` is given. With `intent="auto"` a query of nothing but
-    identifiers and phrases is looked for by its words alone. `snippet` is a `passage` around the matches, a `cut` of
-    the first 100 characters, or `full`.
+    identifiers and phrases is looked for by its words alone; with `"cached"`, every query whose vector is not at hand.
+    `snippet` is a `passage` around the matches, a `cut` of the first 100 characters, or `full`.
 
     `sector_decay` and `fact_decay` are what salience and confidence lose a day; a preset's name will do. Confidence is
     the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`, or be `off`.
@@ -161,6 +161,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             Profile("balanced", alpha=0.4, noise_floor=True, neighbours=0.25),
             # The same, and the best of it read a second time, by a model that has to be added.
             Profile("precise", alpha=0.4, noise_floor=True, neighbours=0.25, rerank="auto"),
+            # By words, and by meaning only where that costs nothing.
+            Profile("fast", alpha=0.4, noise_floor=True, neighbours=0.25, intent="cached"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile(
                 "rank",

@@ -87,6 +87,11 @@ class LocalEmbedder:
                 self._queries.popitem(last=False)
         return vector
 
+    def has_kept(self, text: str) -> bool:
+        """Whether the vector of this question is one of those that are kept."""
+        with self._lock:
+            return text in self._queries
+
     def count_tokens(self, text: str) -> int:
         """How many tokens a text has for this model, without a limit."""
         return self._model()[1].count_tokens(text)

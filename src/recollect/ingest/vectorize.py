@@ -44,6 +44,11 @@ class Vectorizer:
         """The active model; asking a provider for its dimensions may fail like any other call to it."""
         return self._call(lambda embedder: Model(embedder.model_id, embedder.dimensions))
 
+    def has(self, text: str) -> bool:
+        """Whether the vector of a question costs nothing, because its model has kept it."""
+        kept: Callable[[str], bool] | None = getattr(self.embedder, "has_kept", None)
+        return kept is not None and kept(text)
+
     def question(self, text: str) -> NDArray[np.float32]:
         """The vector of a question; raises EmbedderError where there is none to be had."""
         return self._call(lambda embedder: embed_question(embedder, text))

@@ -92,7 +92,8 @@ class Legs:
             match = partial(self._store.match, asked, scope, limit=limit, page=profile.limit, weights=profile.columns)
             return _named("keyword", match)
 
-        if mode == "keyword" or (mode == "hybrid" and _words_say_it_all(query, profile)):
+        words_do = _words_say_it_all(query, profile) or (profile.intent == "cached" and not vectorizer.has(query.text))
+        if mode == "keyword" or (mode == "hybrid" and words_do):
             return _by_words(keyword())
         if mode == "hybrid" and vectorizer.model_name in LATIN_ONLY and not _mostly_latin(query.text):
             return _by_words(keyword(), f"keyword search only: {vectorizer.model_name} reads Latin script")
