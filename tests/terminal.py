@@ -29,6 +29,17 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._side, text.encode())
 
+    def interrupt(self) -> None:
+        """
+        Press Ctrl-C at a prompt until it shows. Python waits for a key where the signal comes in the moment before it
+        begins to wait; a person would press again, too.
+        """
+        seen = len(self._shown)
+        for _ in range(int(LONGEST)):
+            self.type(CTRL_C)
+            if self._more(time.monotonic() + 1.0) and len(self._shown) > seen + len("^C"):
+                return
+
     def enter(self, text: str) -> None:
         """Type a line at the next prompt."""
         self.expect("> ")

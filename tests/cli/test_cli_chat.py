@@ -404,13 +404,13 @@ class TestTerminal:
         assert turns(cli) == [("user", "hello"), ("assistant", "You said: hello")]
 
     def test_ctrl_c_at_the_prompt_takes_back_what_was_typed(self, cli: CommandLine, server: ModelServer) -> None:
-        from terminal import CTRL_C, terminal
+        from terminal import terminal
 
         with terminal("chat", environment=os.environ) as screen:
             screen.expect("> ")
             screen.type("a slip")
             screen.expect("a slip")
-            screen.type(CTRL_C)
+            screen.interrupt()
             screen.enter("hello")
             screen.expect("You said: hello\r\n")
             screen.enter("/quit")
