@@ -182,11 +182,40 @@ def test_a_superseded_memory_is_not_told(memory: Recollect) -> None:
     assert ids(memory.context("how do we ship code?")) == [new.short_id]
 
 
-def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Recollect) -> None:
-    ship = memory.add("We deploy with `make ship` from the release branch")
-    log = "\n".join(f"2026-03-04 10:00:{n:02d} worker {n} answered 200 in {n} ms" for n in range(60)) * 40
+LOG = "\n".join(f"2026-03-04 10:00:{n:02d} worker {n} answered 200 in {n} ms" for n in range(60))
 
-    assert ids(memory.context(f"How do we deploy?\n\n{log}\n\nThis is what I saw.")) == [ship.short_id]
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"How do we deploy?\n\n{LOG * 40}\n\nThis is what I saw.",
+        f"How do we deploy?\n{LOG[:900]}",
+        f"{LOG}\nHow do we deploy?",
+        f"{LOG}\n\n\nHow do we deploy?\n\n",
+        f"How do we deploy?\n{LOG}",
+    ],
+)
+def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Recollect, message: str) -> None:
+    ship = memory.add("We deploy with `make ship` from the release branch")
+
+    assert ids(memory.context(message)) == [ship.short_id]
+
+
+@pytest.mark.parametrize("budget", [64, 1000, 20_000, 1_000_000])
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_any_budget_and_any_limit_will_do(memory: Recollect, budget: int, limit: int) -> None:
+    memory.add("We deploy with `make ship`. " + "And then we wait. " * 500)
+
+    assert count_tokens(memory.context("how do we deploy?", budget=budget, limit=limit)) <= budget
+
+
+def test_core_memories_of_a_project_are_there_however_many_are_pinned_elsewhere(memory: Recollect) -> None:
+    mine = memory.add("Mine: always answer in British English", project="mine")
+    memory.pin(mine.id)
+    for number in range(205):
+        memory.pin(memory.add(f"Theirs: rule {number}", project="other").id)
+
+    assert ids(memory.briefing(project="mine")) == [mine.short_id]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """What a conversation should know: memories as a block for a language model."""
 
-import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain, islice
 
 from recollect import inputs
 from recollect.documents import DocumentHit
@@ -10,7 +10,7 @@ from recollect.embed.tokens import count_tokens
 from recollect.engine.filing import Filing
 from recollect.present.context import Around, Block, index_line, session_line
 from recollect.present.places import widened
-from recollect.records import GLOBAL, TURN, Filter, Hit, Memory
+from recollect.records import TURN, Filter, Hit, Memory, Results
 
 # Relevance; less than `RELEVANT`, as a memory too many costs some tokens, and one too few the answer.
 WORTH_TELLING = 0.25
@@ -18,10 +18,8 @@ LEAST_BUDGET, MOST_BUDGET = 64, 1_000_000  # tokens; in less, nothing could be t
 MOST_CORE = 200  # pinned memories that are looked at
 RECENT_PAGE, RECENT_PAGES = 40, 12  # memories that are looked at for the latest that are no turns, so many at a time
 RECENT_SESSIONS, MOST_SESSIONS = 3, 30  # told of, and looked at
-SHORT = 1000  # characters of a message that is looked for as a whole
-PARAGRAPH = 500  # characters of the first and of the last paragraph of a longer one
-
-_BLANK_LINES = re.compile(r"\n\s*\n")
+SAID, MOST_SAID = 300, 1000  # characters of a message: of its beginning and its end, and of all of it, as questions
+SHORTEST_PASSAGE, LONGEST_PASSAGE = 32, 1000  # words of a memory that does not fit whole
 
 
 class Recalling(Filing):
@@ -50,16 +48,17 @@ class Recalling(Filing):
         block = self._block(budget, core, project, include_global)
         limit = inputs.limit(limit)
         own = None if session is None else inputs.session_id(session)
-        found = self.search(
-            _gist(inputs.query_text(message)),
+        search = partial(
+            self.search,
             limit=min(limit * 3, inputs.MAX_LIMIT),  # some of it may be known already
             project=inputs.name(project, "project"),
             include_global=inputs.flag(include_global, "include_global"),
             include_documents=inputs.flag(documents, "documents"),
             min_relevance=inputs.number(min_relevance, "min_relevance", 0, 1),
-            snippet_words=max(32, budget // limit // 2),
+            snippet_words=min(max(SHORTEST_PASSAGE, budget // limit // 2), LONGEST_PASSAGE),
             record="off",
         )
+        found = _best(map(search, _questions(inputs.query_text(message))))
         new = (hit for hit in found if own is None or not hit.session or hit.session.id != own)
         block.put_hits(list(islice(new, limit)), self._around)
         return str(block)
@@ -95,14 +94,11 @@ class Recalling(Filing):
 
     def _core(self, project: str | None, include_global: bool) -> list[Memory]:
         """The memories that always belong in context, the more salient first."""
-        pinned = self._store.page(Filter(pinned=True, superseded=False), limit=MOST_CORE, cursor=None, deleted=False)
-        everywhere = (None, project) if include_global else (project,)
-        wanted = [
-            memory
-            for memory in pinned
-            if project is None or memory.project in everywhere or (include_global and memory.tier == GLOBAL)
-        ]
-        return sorted(wanted, key=lambda memory: (-memory.salience, memory.created_at))
+        filter = self._filter(
+            {"pinned": True, "project": project, "include_global": include_global}, include_superseded=False
+        )
+        pinned = self._store.page(filter, limit=MOST_CORE, cursor=None, deleted=False)
+        return sorted(pinned, key=lambda memory: (-memory.salience, memory.created_at))
 
     def _lately(self, filter: Filter) -> Iterator[Memory]:
         """The latest that are neither turns nor pinned, as far as they are looked for."""
@@ -129,9 +125,28 @@ class Recalling(Filing):
         return Around(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
 
 
-def _gist(message: str) -> str:
-    """Of a long message the first and the last paragraph, where people say what they want; the rest was pasted."""
-    if len(message) <= SHORT:
-        return message
-    paragraphs = _BLANK_LINES.split(message.strip())
-    return f"{paragraphs[0][:PARAGRAPH]} {paragraphs[-1][-PARAGRAPH:]}"
+def _questions(message: str) -> list[str]:
+    """
+    What is looked for: the message, and of one that is long or of several lines its beginning and its end as well, each
+    by itself. There people say what they want; what is between was often pasted, and would drown it.
+    """
+    lines = message.strip().splitlines() or [""]
+    if len(lines) == 1 and len(message) <= SAID:
+        return [message]
+    first, last = lines[0], lines[-1]
+    beginning = first if len(first) <= SAID else first[:SAID].rpartition(" ")[0]
+    end = last if len(last) <= SAID else last[-SAID:].partition(" ")[2]
+    return list(dict.fromkeys([message[:MOST_SAID], beginning, end]))
+
+
+def _best(answers: Iterable[Results]) -> list[Hit]:
+    """The hits of one answer in their order; of several each once, the more relevant first."""
+    first, *others = answers
+    if not others:
+        return list(first)
+    best: dict[str, Hit] = {}
+    for hit in chain(first, *others):
+        known = best.get(hit.memory.id)
+        if known is None or hit.relevance > known.relevance:
+            best[hit.memory.id] = hit
+    return sorted(best.values(), key=lambda hit: -hit.relevance)

@@ -26,12 +26,16 @@ _LOOSE = re.compile(
     rf"(?<=[\x00-\x7f{_JOINERS}])[{_JOINERS}{_SELECTORS}]+|(?<=[{_SELECTORS}])[{_SELECTORS}]+"
     rf"|[{_JOINERS}]+(?=[\x00-\x7f]|$)"
 )
-# What looks like the beginning of a tag, and what may stand between that and its name without being seen as more.
-_BRACKET = re.compile("[<\ufe64\uff1c\u02c2\u2039\u2329\u276e\u27e8\u3008][\\s\u0300-\u036f\u2800\ufffd]*")
+# What looks like the beginning of a tag, and what may stand between that and its name without being seen as more:
+# blanks, accents, marks, symbols; all but letters, digits and what ASCII prints.
+_SLASHES = "/\u2044\u2215\u29f8"
+_BRACKET = re.compile(
+    rf"[<\ufe64\uff1c\u02c2\u1438\u2039\u227a\u2329\u276e\u27e8\u3008](?:(?![{_SLASHES}])[^\x21-\x7e\w])*"
+)
 _WINDOW = 60  # characters after it that tell what it is
 # Any closing tag, and the opening of one that a client, a frame or the tokens of a model give a meaning.
 _TAG = re.compile(
-    r"/|!|\?|\||(?:[a-z_]+:)?(?:memory|memories|core|recent|relevant|context|system|sys\b|user|human|assistant|developer|"
+    rf"[{_SLASHES}]|!|\?|\||(?:[\w.-]+:)?(?:memory|memories|core|recent|relevant|context|system|sys\b|user|human|assistant|developer|"
     r"tool|function|invoke|parameter|instruction|admin|prompt|hook|result|think|command|local-command|session|"
     r"im_start|im_end|start_of|end_of|bos\b|eos\b|s>)",
     re.IGNORECASE,

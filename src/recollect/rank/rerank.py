@@ -28,11 +28,10 @@ def reranked(ranked: Sequence[Ranked], opinions: Mapping[int, Opinion], weight: 
     if not read:
         return rest
     weight *= fmean(opinions[entry.candidate.key].share for entry in read)
-    most, least = max(entry.score for entry in read), min(entry.score for entry in read)
-    spread = most - least or 1.0
+    most = max(entry.score for entry in read) or 1.0
     blended = []
     for entry in read:
-        first = (entry.score - least) / spread
+        first = entry.score / most
         blended.append(_scored(entry, (1.0 - weight) * first + weight * opinions[entry.candidate.key].score))
     blended.sort(key=lambda entry: -entry.score)  # stable: where both say the same, the order stays
     lowest = blended[-1].score
