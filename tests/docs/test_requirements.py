@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 PAGE = (ROOT / "docs" / "requirements.md").read_text("utf-8")
 
-LATER = ("with agents' surfaces",)
 NAMED = re.compile(r"`([\w/]+\.py)((?:::\w+)+)`")
 
 Cells = list[list[str]]
@@ -32,13 +31,6 @@ def table(text: str) -> Cells:
 def numbered(letter: str) -> dict[str, str]:
     """The last cell of every row that has a number."""
     return {row[0]: row[-1] for row in table(PAGE) if re.fullmatch(rf"{letter}\d+", row[0])}
-
-
-def waiting(kind: str) -> tuple[set[str], set[str]]:
-    """What the last section says of a kind: rows without any test, and rows with a part to come."""
-    (line,) = (line for line in section("Still to come").splitlines() if line.startswith(f"- {kind}: "))
-    whole, _, part = line.partition(";")
-    return set(re.findall(r"\b[RC]\d+", whole)), set(re.findall(r"\b[RC]\d+", part))
 
 
 @cache
@@ -100,29 +92,17 @@ def test_no_row_names_a_test_twice() -> None:
         assert max(Counter(NAMED.findall(row[-1])).values(), default=1) == 1, row[0]
 
 
-def test_what_has_no_test_or_not_all_of_them_is_what_is_still_to_come() -> None:
-    cells = numbered("R") | numbered("C")
-    for kind in LATER:
-        later = {number: bool(NAMED.search(cell)) for number, cell in cells.items() if kind in cell}
-        whole, part = waiting(kind)
-        assert whole == {number for number, tested in later.items() if not tested}
-        assert part == {number for number, tested in later.items() if tested}
-
-    untested = {number for number, cell in cells.items() if not NAMED.search(cell)}
-    assert untested == set.union(*(waiting(kind)[0] for kind in LATER))
+def test_every_row_names_a_test() -> None:
+    assert [number for number, cell in (numbered("R") | numbered("C")).items() if not NAMED.search(cell)] == []
 
 
-def test_every_entry_of_the_lists_of_tests_has_a_test_or_waits() -> None:
+def test_every_entry_of_the_lists_of_tests_has_a_test() -> None:
     entries = table(section("Lists of tests"))
 
     assert len(entries) > 60
-    for asked, cell in entries:
-        assert NAMED.search(cell) or cell in LATER, asked
+    assert [asked for asked, cell in entries if not NAMED.search(cell)] == []
 
 
-def test_a_cell_holds_tests_and_what_waits_and_nothing_else() -> None:
+def test_a_cell_holds_tests_and_nothing_else() -> None:
     for row in table(PAGE):
-        rest = NAMED.sub("", row[-1]).replace("<br>", "")
-        for word in ("the rest", "and", *LATER):
-            rest = rest.replace(word, "")
-        assert rest.strip() == "", row[0]
+        assert NAMED.sub("", row[-1]).replace("<br>", "").strip() == "", row[0]

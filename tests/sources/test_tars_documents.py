@@ -243,7 +243,7 @@ class TestFtsSync:
 
 
 class TestForAnAgent:
-    """What the tool and the opening of a conversation need; the tool itself is one of the agents' surfaces."""
+    """What the tool and the opening of a conversation need."""
 
     def test_the_results_are_well_formed_json_with_their_place(self, notes: Recollect) -> None:
         said = json.loads(json.dumps(results_json(notes.search_documents("compost heap"), explain=False)))
