@@ -119,7 +119,13 @@ class TestRefusing:
             ("queries.jsonl", '{"_id": "q1"}', "line 1: a question needs a text"),
             ("qrels.tsv", "a\tb\tc\nq1\td1", "line 2: three columns are needed"),
             ("qrels.tsv", "a\tb\tc\nq1\td1\tyes", "line 2: three columns are needed"),
+            ("qrels.tsv", "a\tb\tc\nq1\td1\tinf", "line 2: three columns are needed"),
             ("qrels.tsv", "a\tb\tc\nq1\telsewhere\t1", "judges no document of the corpus"),
+            ("corpus.jsonl", '{"_id": "d1"}\n{"_id": "d2"}\n{"_id": "d1"}', "line 3: the _id 'd1' was there before"),
+            ("corpus.jsonl", '{"_id": 1}\n{"_id": "1"}', "line 2: the _id '1' was there before"),
+            ("queries.jsonl", '{"_id": "q1", "text": "a"}\n' * 2, "line 2: the _id 'q1' was there before"),
+            ("corpus.jsonl", '{"_id": "d1", "metadata": "text"}', "line 1: metadata must be an object"),
+            ("queries.jsonl", '{"_id": "q1", "text": "a", "metadata": [1]}', "line 1: metadata must be an object"),
         ],
     )
     def test_a_broken_file_is_named_with_its_line(self, file: str, text: str, about: str, tmp_path: Path) -> None:
@@ -127,6 +133,15 @@ class TestRefusing:
         (tmp_path / file).write_text(text, "utf-8")
 
         with pytest.raises(InvalidInput, match=about):
+            load(tmp_path)
+
+    @pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels.tsv"])
+    def test_a_line_that_is_no_text_is_named(self, file: str, tmp_path: Path) -> None:
+        write_set(tmp_path, ONE, ASKED, [("q1", "d1", 1)])
+        with (tmp_path / file).open("ab") as opened:
+            opened.write(b"gr\xfc\xdfe\n")
+
+        with pytest.raises(InvalidInput, match=rf"{file}, line \d: it is not UTF-8"):
             load(tmp_path)
 
     def test_a_folder_without_a_corpus_is_no_set(self, tmp_path: Path) -> None:

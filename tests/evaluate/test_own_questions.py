@@ -72,6 +72,13 @@ class TestGolden:
         with pytest.raises(InvalidInput, match=rf"golden\.jsonl, line 1: {about}"):
             from_golden(memory, golden(tmp_path, line))
 
+    def test_a_line_that_is_no_text_is_named(self, memory: Recollect, tmp_path: Path) -> None:
+        file = tmp_path / "golden.jsonl"
+        file.write_bytes('{"query": "grüße", "relevant": []}'.encode("latin-1"))
+
+        with pytest.raises(InvalidInput, match=r"golden\.jsonl, line 1: it is not UTF-8"):
+            from_golden(memory, file)
+
 
 class TestRecalls:
     def test_a_question_with_a_good_answer_is_measured(self, memory: Recollect) -> None:

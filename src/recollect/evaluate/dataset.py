@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,10 @@ def load(folder: Path, part: str | None = None) -> Dataset:
     """Read a set from a folder; `part` names one of several sets of judgements."""
     if not (folder / "corpus.jsonl").is_file():
         raise NotFound(f"{folder} has no corpus.jsonl; a set is a folder with that, queries.jsonl and qrels.tsv")
-    documents = tuple(_document(fields, place) for fields, place in lines(folder / "corpus.jsonl"))
+    documents = tuple(_document(*one) for one in _identified(folder / "corpus.jsonl"))
     qrels, queries = _files(folder, part)
     judgements = _judgements(qrels)
-    asked = [_question(fields, judgements, place) for fields, place in lines(queries)]
+    asked = [_question(*one, judgements) for one in _identified(queries)]
     known = {document.id for document in documents}
     if not any(relevant(question.judged) & known for question in asked):
         raise InvalidInput(f"{qrels} judges no document of the corpus relevant to a question of {queries}")
@@ -134,10 +135,21 @@ def _named(part: str, kind: str, ending: str) -> list[str]:
 
 def lines(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects of a file of JSON lines, each with its place."""
-    with file.open(encoding="utf-8") as opened:
+    for line, place in _written(file):
+        yield _object(line, place), place
+
+
+def _written(file: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file that are not empty, each with its place."""
+    with file.open("rb") as opened:
         for number, line in enumerate(opened, 1):
-            if line.strip():
-                yield _object(line, f"{file}, line {number}"), f"{file}, line {number}"
+            place = f"{file}, line {number}"
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as exc:
+                raise InvalidInput(f"{place}: it is not UTF-8") from exc
+            if text.strip():
+                yield text, place
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
@@ -150,41 +162,53 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return fields
 
 
-def _document(fields: Mapping[str, Any], place: str) -> Document:
+def _identified(file: Path) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The objects of a file of JSON lines, each with its id, which no other has, and its place."""
+    seen: set[str] = set()
+    for fields, place in lines(file):
+        if not isinstance(given := fields.get("_id"), str | int) or given == "":
+            raise InvalidInput(f"{place}: there is no _id")
+        if (id := str(given)) in seen:
+            raise InvalidInput(f"{place}: the _id {id!r} was there before")
+        seen.add(id)
+        yield id, fields, place
+
+
+def _document(id: str, fields: Mapping[str, Any], place: str) -> Document:
     title = str(fields.get("title") or "").strip()
     text = str(fields.get("text") or "").strip() or title or "-"  # an empty one is found by nothing, and is there
-    about = fields.get("metadata") or {}
-    scope = about.get("scope")
-    return Document(
-        _id(fields, place), text, title[:MAX_NAME].strip() or None, None if scope is None else str(scope), about
-    )  # fmt: skip
+    about = _about(fields, place)
+    return Document(id, text, title[:MAX_NAME].strip() or None, _scope(about), about)
 
 
-def _question(fields: Mapping[str, Any], judgements: Mapping[str, Mapping[str, int]], place: str) -> Question:
-    id, about = _id(fields, place), fields.get("metadata") or {}
+def _question(id: str, fields: Mapping[str, Any], place: str, judgements: Mapping[str, Mapping[str, int]]) -> Question:
+    about = _about(fields, place)
     if not isinstance(text := fields.get("text"), str) or not text.strip():
         raise InvalidInput(f"{place}: a question needs a text")
     category = next((str(about[name]) for name in _CATEGORY if about.get(name) is not None), None)
+    return Question(id, text, judgements.get(id, {}), category, _scope(about))
+
+
+def _about(fields: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    about = fields.get("metadata") or {}
+    if not isinstance(about, dict):
+        raise InvalidInput(f"{place}: metadata must be an object")
+    return about
+
+
+def _scope(about: Mapping[str, Any]) -> str | None:
     scope = about.get("scope")
-    return Question(id, text, judgements.get(id, {}), category, None if scope is None else str(scope))
-
-
-def _id(fields: Mapping[str, Any], place: str) -> str:
-    if not isinstance(id := fields.get("_id"), str | int) or id == "":
-        raise InvalidInput(f"{place}: there is no _id")
-    return str(id)
+    return None if scope is None else str(scope)
 
 
 def _judgements(file: Path) -> dict[str, dict[str, int]]:
     judged: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
-        if not line.strip() or number == 1:  # the names of the columns
-            continue
+    for line, place in islice(_written(file), 1, None):  # the first has the names of the columns
         try:
             question, document, grade = line.split("\t")
             judged.setdefault(question, {})[document] = int(float(grade))
-        except ValueError as exc:
-            raise InvalidInput(f"{file}, line {number}: three columns are needed: query-id, corpus-id, score") from exc
+        except (ValueError, OverflowError) as exc:
+            raise InvalidInput(f"{place}: three columns are needed: query-id, corpus-id, score") from exc
     return judged
 
 
