@@ -90,6 +90,17 @@ def test_an_index_that_was_not_finished_is_not_taken_for_one(dataset: Dataset, t
     assert databases(tmp_path) == []
 
 
+def test_an_index_that_was_not_wholly_taken_away_is_made_anew(dataset: Dataset, tmp_path: Path) -> None:
+    indexed(dataset, HashingEmbedder(), tmp_path).memory.close()
+    (name,) = databases(tmp_path)
+    (tmp_path / "sets" / name / "ids.json").unlink()
+
+    for _ in range(2):
+        with closing(indexed(dataset, HashingEmbedder(), tmp_path).memory) as memory:
+            assert len(memory.list()) == 6
+    assert databases(tmp_path) == [name]
+
+
 def test_a_model_that_fails_leaves_nothing_that_would_be_taken_for_whole(dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(EmbedderError, match="the model is away"):
         indexed(dataset, FailingEmbedder(), tmp_path)

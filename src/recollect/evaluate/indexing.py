@@ -46,9 +46,9 @@ def indexed(
 ) -> Indexed:
     """The set as a memory; made where the cache has none of these documents with this model's vectors."""
     folder = cache / "sets" / f"{dataset.name}-{_key(dataset, embedder)}"
-    if rebuild and folder.exists():
+    if folder.exists() and (rebuild or not (folder / _IDS).exists()):  # without, it was not wholly taken away
         shutil.rmtree(folder)
-    if not (folder / _IDS).exists():
+    if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
         try:
