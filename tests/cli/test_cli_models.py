@@ -31,6 +31,13 @@ def test_what_is_missing_is_listed_with_how_to_get_it(cli: CommandLine) -> None:
     assert installed(cli) == {"local": True, "reranker": False}
 
 
+def test_as_json_every_model_is_told_alike(cli: CommandLine) -> None:
+    local, *others = cli("models", "list", "--json").json["models"]
+
+    assert others
+    assert all(set(one) == set(local) for one in others)
+
+
 def test_a_model_is_added_used_and_removed(cli: CommandLine) -> None:
     cli("add", "Backups are kept for thirty days")
 

@@ -32,7 +32,7 @@ _asked = together(
     click.option("--part", metavar="NAME", help="Of a set with several: train, dev, test ..."),
     click.option("--scope", "scopes", multiple=True, help="Only questions of this scope (repeat for several)."),
     click.option("--limit", "-n", type=click.IntRange(1), help="So many questions of each set, drawn at random."),
-    click.option("--seed", default=0, show_default=True, help="Of what is drawn at random."),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of what is drawn at random."),
 )
 _kept = together(
     click.option("--cache", type=click.Path(path_type=Path), help="Where databases and runs are kept."),
@@ -144,6 +144,8 @@ def feedback_command(session: Session, /, id: str | None, word: str | None, quer
     """
     if id is not None and word is None:
         raise click.UsageError("say whether it was good or bad")
+    if id is None and query is not None:
+        raise click.UsageError("--query is for a memory: give its id, and good or bad")
     with session.open(embedder="none") as memory:
         said = memory.feedbacks() if id is None else [memory.feedback(id, word == GOOD, query=query)]
     if as_json:

@@ -19,6 +19,7 @@ BUNDLED = {
     "licence": "Apache-2.0",
     "installed": True,
     "path": None,
+    "cure": None,
 }
 
 
