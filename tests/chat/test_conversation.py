@@ -244,15 +244,28 @@ class TestWhatIsWrittenDown:
 
         assert written(memory, conversation) == [("user", "yes"), ("assistant", "ok")] * 2
 
-    def test_a_message_is_written_down_before_it_is_answered(
+    def test_a_message_is_written_down_with_its_answer(
         self, memory: Recollect, server: ModelServer, begin: Begin
     ) -> None:
         conversation = begin()
-        seen: list[list[tuple[str, str]]] = []
+        seen: list[int] = []
 
-        conversation.ask("hello", lambda piece: seen.append(written(memory, conversation)))
+        conversation.ask("hello", lambda piece: seen.append(len(memory.list())))
 
-        assert seen[0] == [("user", "hello")]
+        assert set(seen) == {0}
+        assert written(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
+
+    def test_a_message_without_an_answer_leaves_nothing(
+        self, memory: Recollect, server: ModelServer, begin: Begin
+    ) -> None:
+        server.script = [Refuses(401, "no")]
+        conversation = begin()
+
+        with pytest.raises(ChatError):
+            conversation.ask("hello", hush)
+
+        assert not conversation.notebook.saved
+        assert len(memory.list()) == len(memory.sessions()) == 0
 
     def test_secrets_are_not_unless_told(self, memory: Recollect, server: ModelServer, begin: Begin) -> None:
         guarded, open_ = begin(), begin(redact=False)
@@ -265,7 +278,7 @@ class TestWhatIsWrittenDown:
         assert server.told(0) == [("user", f"my token is {TOKEN}")]
 
     @every_provider
-    def test_an_answer_that_breaks_off_leaves_the_message_which_can_be_asked_again(
+    def test_an_answer_that_breaks_off_can_be_asked_for_again(
         self, memory: Recollect, server: ModelServer, begin: Begin, model: str
     ) -> None:
         server.script = [Breaks(says("one", "two"), after=SECOND[model])]
@@ -273,7 +286,7 @@ class TestWhatIsWrittenDown:
 
         with pytest.raises(ChatError, match="breaks off"):
             conversation.ask("hello", hush)
-        assert written(memory, conversation) == [("user", "hello")]
+        assert len(memory.list()) == 0
         assert conversation.unanswered
         conversation.retry(hush)
 
@@ -334,9 +347,7 @@ class TestGoingOn:
         self, memory: Recollect, server: ModelServer, begin: Begin
     ) -> None:
         memory.add("We deploy with `make ship`")
-        server.script = [Refuses(500, "oops")]
-        with pytest.raises(ChatError):
-            begin().ask("how do we deploy?", hush)
+        memory.add_turn("user", "how do we deploy?", conversation="broken-off")
 
         again = begin(name=conversation_of(latest(memory, None)))
         again.hear(said_in(memory, latest(memory, None)))
@@ -344,6 +355,7 @@ class TestGoingOn:
 
         assert "make ship" in server.system()
         assert server.told() == [("user", "how do we deploy?")]
+        assert [role for role, _ in written(memory, again)] == ["user", "assistant"]
 
     def test_of_a_very_long_one_the_end_is_told_beginning_with_the_user(
         self, memory: Recollect, monkeypatch: pytest.MonkeyPatch

@@ -222,15 +222,22 @@ class TestUsage:
 
 class TestServersThatFail:
     def failed(self, cli: CommandLine, about: str, out: str = "") -> None:
-        """One clear line and no key; the message is saved, and the file is sound."""
+        """One clear line and no key; nothing is left of it, and the file is sound."""
         done = cli("chat", "hello")
 
         assert (done.code, done.out, done.err.count("\n")) == (1, out, 1)
         assert done.err.startswith("Error: ")
         assert about in done.err
         assert KEY not in done.err
-        assert turns(cli) == [("user", "hello")]
+        assert turns(cli) == []
+        assert cli("session", "list", "--json").json["sessions"] == []
         assert sound(cli)
+
+    def test_no_key(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+        monkeypatch.delenv("ANTHROPIC_BASE_URL")
+
+        self.failed(cli, "needs a key: set ANTHROPIC_API_KEY")
 
     def test_a_wrong_key(self, cli: CommandLine, server: ModelServer) -> None:
         server.script = [Refuses(401, f"invalid x-api-key {KEY}")]
@@ -320,23 +327,24 @@ class TestMemoriesThatFail:
 
 class TestInterruptions:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-    def test_at_most_the_answer_under_way_is_lost(
+    def test_at_most_the_exchange_under_way_is_lost(
         self, cli: CommandLine, server: ModelServer, number: signal.Signals, code: int
     ) -> None:
         step = Pauses(says("one", "two"), after=SECOND[MODELS[0]])
-        server.script = [step]
+        server.script = [says("good day"), step]
+        cli("chat", "hello")
 
-        with cli.start("chat", "hello") as process:
+        with cli.start("chat", "and now?", "--continue") as process:
             assert process.stdout is not None
             assert process.stdout.read(3) == b"one"
             process.send_signal(number)
             process.communicate(timeout=60)
 
         assert process.returncode == code
-        assert turns(cli) == [("user", "hello")]
+        assert turns(cli) == [("user", "hello"), ("assistant", "good day")]
         assert sound(cli)
         assert cli("chat", "again", "--continue").code == 0
-        assert server.told() == [("user", "hello\n\nagain")]
+        assert server.told() == [("user", "hello"), ("assistant", "good day"), ("user", "again")]
 
 
 @pty
@@ -455,6 +463,20 @@ class TestTerminal:
 
         assert turns(cli) == [("user", "hello"), ("assistant", "You said: hello")]
         assert sound(cli)
+
+    def test_a_message_that_never_got_an_answer_is_not_saved(self, cli: CommandLine, server: ModelServer) -> None:
+        from terminal import terminal
+
+        server.script = [says("good day"), Refuses(500, "oops")]
+        with terminal("chat", environment=os.environ) as screen:
+            screen.enter("hello")
+            screen.expect("good day\r\n")
+            screen.enter("still there?")
+            screen.expect("answered 500 (oops)")
+            screen.enter("/quit")
+            assert screen.end()[0] == 0
+
+        assert turns(cli) == [("user", "hello"), ("assistant", "good day")]
 
     def test_a_new_conversation_is_begun_on_demand(self, cli: CommandLine, server: ModelServer) -> None:
         from terminal import terminal

@@ -43,7 +43,8 @@ class Conversation:
     """
     One conversation, from its first message on; `context` is asked what memories know about that one.
 
-    A message that got no answer stays: it is answered by `retry`, or with the next one.
+    A message that got no answer waits: it is answered by `retry`, or with the next one. Only what was answered is
+    written down.
     """
 
     provider: Provider
@@ -52,14 +53,16 @@ class Conversation:
     context: Callable[[str], str]
     warn: Callable[[str], None]
     messages: list[Message] = field(default_factory=list)
+    _waiting: list[str] = field(default_factory=list, init=False)  # for an answer, to be written down with it
     _system: str = field(default="", init=False)
     _given: tuple[str, ...] = field(default=(), init=False)
 
     def ask(self, text: str, write: Write) -> Answer:
         """Say something, and give the answer, whose text is also handed to `write` as it arrives."""
         message = inputs.content(text, "the message")
-        self._recall(message)  # before it is written down, or it would be found itself
-        self._say("user", message)
+        self._recall(message)
+        self.hear([Message("user", message)])
+        self._waiting.append(message)
         return self._answered(write)
 
     def retry(self, write: Write) -> Answer:
@@ -72,10 +75,6 @@ class Conversation:
     @property
     def unanswered(self) -> bool:
         return bool(self.messages) and self.messages[-1].role == "user"
-
-    def _say(self, role: str, text: str) -> None:
-        self.hear([Message(role, text)])
-        self.notebook.write(role, text)
 
     def hear(self, messages: Sequence[Message]) -> None:
         """What was said before. Two messages of one side become one: not every model takes them apart."""
@@ -116,7 +115,9 @@ class Conversation:
             why = f" ({reply.cut})" if reply.cut else ""
             raise ChatError(f"{self.provider.name} gave an empty answer{why}: try again")
         text, found = "\n\n".join(parts), self.tools.found[before:] if self.tools else []
-        self._say("assistant", text)
+        self.hear([Message("assistant", text)])
+        self.notebook.write([*(("user", message) for message in self._waiting), ("assistant", text)])
+        self._waiting.clear()
         return Answer(text, usage, tuple(dict.fromkeys([*self._given, *found])), reply.cut)
 
     def _reply(self, messages: Sequence[Message], write: Write, *, call: bool) -> Reply:

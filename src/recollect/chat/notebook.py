@@ -1,6 +1,6 @@
-"""A conversation written down while it goes on, so that whatever happens, at most the answer under way is lost."""
+"""A conversation written down while it goes on, so that whatever happens, at most the exchange under way is lost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import dropwhile
 
 from recollect.chat.base import Message
@@ -44,11 +44,11 @@ class Notebook:
         """Whether there is anything of it, and nothing is missing."""
         return self._written > 0 and not self._waiting
 
-    def write(self, role: str, text: str) -> None:
-        """Write a turn down, and what had to wait before it."""
+    def write(self, turns: Iterable[tuple[str, str]]) -> None:
+        """Write turns down, each a role and a text, and what had to wait before them."""
         if self._memory is None:
             return
-        self._waiting.append((new_id(), role, text))
+        self._waiting += [(new_id(), role, text) for role, text in turns]
         while self._waiting and self._taken_down(self._memory, *self._waiting[0]):
             self._waiting.pop(0)
 
