@@ -311,13 +311,11 @@ class TestRefusals:
         assert f"{model.partition(':')[0].upper()}_API_KEY" in said
 
     @pytest.mark.parametrize("model", MODELS[:2])
-    def test_without_a_key_nobody_is_asked_who_wants_one(self, server: ModelServer, model: str) -> None:
+    def test_without_a_key_nobody_is_asked_who_wants_one(self, model: str) -> None:
         name = model.partition(":")[0].upper()
 
-        said = failure(server, model, **{f"{name}_BASE_URL": "", f"{name}_API_KEY": ""})
-
-        assert said == f"{model} needs a key: set {name}_API_KEY"
-        assert server.requests == []
+        with pytest.raises(ConfigError, match=f"^{model} needs a key: set {name}_API_KEY$"):
+            resolve(model, timeout=10, environ={})
 
     @every_provider
     def test_a_model_that_is_not_there(self, server: ModelServer, model: str) -> None:
@@ -415,6 +413,43 @@ class TestBrokenAnswers:
         server.script = [Body(body)]
 
         assert "answered with something that is no answer of a model: " in failure(server, model)
+
+    @every_provider
+    @pytest.mark.parametrize("name", [["memory_search"], {"a": 1}, 7, True])
+    def test_a_call_whose_name_is_no_text(self, server: ModelServer, model: str, name: Any) -> None:
+        server.script = [calls(name, {"query": "a"}, "Let me look.")]
+
+        assert failure(server, model) == f"the answer of {model} breaks off before its end: try again"
+
+    def test_a_call_whose_arguments_come_in_pieces_that_are_no_text(self, server: ModelServer) -> None:
+        start = {"type": "content_block_start", "index": 0}
+        start["content_block"] = {"type": "tool_use", "id": "toolu_1", "name": "memory_search"}
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": [1]}}
+        events = (start, delta, {"type": "message_stop"})
+        server.script = [Body("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode())]
+
+        assert failure(server, MODELS[0]) == f"the answer of {MODELS[0]} breaks off before its end: try again"
+
+    @pytest.mark.parametrize(
+        ("model", "body"),
+        [
+            (
+                MODELS[0],
+                b'data: {"type": "message_start", "message": {"usage": {"input_tokens": "3"}}}\n\n'
+                b'data: {"type": "message_delta", "delta": {}, "usage": {"output_tokens": [3]}}\n\n'
+                b'data: {"type": "message_stop"}\n\n',
+            ),
+            (
+                MODELS[1],
+                b'data: {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": "3"}}\n\n',
+            ),
+            (MODELS[2], b'{"message": {"content": ""}, "done": true, "eval_count": "3"}\n'),
+        ],
+    )
+    def test_a_number_of_tokens_that_is_none_does_not_count(self, server: ModelServer, model: str, body: bytes) -> None:
+        server.script = [Body(body)]
+
+        assert ask(server, model)[0].usage == Usage()
 
     @pytest.mark.parametrize(
         ("model", "error"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from recollect.chat.base import Call, Message, Tool, Usage
-from recollect.chat.remote import Reader, Remote, arguments
+from recollect.chat.remote import Reader, Remote, arguments, required_text, tokens
 
 MAX_TOKENS = 4096  # of an answer: every model of theirs can give as many
 
@@ -17,16 +17,17 @@ class _Reader(Reader):
     def take(self, event: dict[str, Any]) -> str:
         match event["type"]:
             case "message_start":
-                self.usage = Usage(_input(event["message"].get("usage") or {}))
+                # All that were read, also those that were kept from a request before.
+                self.usage = Usage(tokens(event["message"].get("usage") or {}, *_INPUT))
             case "content_block_start" if event["content_block"]["type"] == "tool_use":
                 block = event["content_block"]
-                self._calls[event["index"]] = (block["id"], block["name"], [])
+                self._calls[event["index"]] = (required_text(block["id"]), required_text(block["name"]), [])
             case "content_block_delta" if event["delta"]["type"] == "input_json_delta":
-                self._calls[event["index"]][2].append(event["delta"]["partial_json"])
+                self._calls[event["index"]][2].append(required_text(event["delta"]["partial_json"]))
             case "content_block_delta" if event["delta"]["type"] == "text_delta":
                 return str(event["delta"]["text"])
             case "message_delta":
-                self.usage = Usage(self.usage.input, (event.get("usage") or {}).get("output_tokens") or 0)
+                self.usage = Usage(self.usage.input, tokens(event.get("usage") or {}, "output_tokens"))
                 self.cut = _CUTS.get(event["delta"].get("stop_reason"))
             case "message_stop":
                 self.complete = True
@@ -36,17 +37,12 @@ class _Reader(Reader):
         return [Call(id, name, arguments("".join(parts))) for id, name, parts in self._calls.values()]
 
 
+_INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _CUTS: Mapping[str | None, str] = {
     "max_tokens": f"it reached {MAX_TOKENS:,} tokens",
     "model_context_window_exceeded": "the conversation is as long as the model can read",
     "refusal": "the model declines to go on",
 }
-
-
-def _input(usage: Mapping[str, Any]) -> int:
-    """All tokens that were read, also those that were kept from a request before."""
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(usage.get(name) or 0 for name in names)
 
 
 class Anthropic(Remote):

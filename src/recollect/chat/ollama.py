@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from recollect.chat.base import Call, Message, Tool, Usage
 from recollect.chat.openai import functions
-from recollect.chat.remote import Reader, Remote
+from recollect.chat.remote import Reader, Remote, required_text, tokens
 from recollect.servers import ollama_url
 
 
@@ -19,12 +19,12 @@ class _Reader(Reader):
         for call in message.get("tool_calls") or ():
             function = call["function"]
             given = function.get("arguments")
-            id = call.get("id") or f"call_{len(self._calls)}"
-            self._calls.append(Call(id, function["name"], given if isinstance(given, dict) else None))
+            id = required_text(call.get("id") or f"call_{len(self._calls)}")
+            self._calls.append(Call(id, required_text(function["name"]), given if isinstance(given, dict) else None))
         if event.get("done"):
             self.complete = True
             self.cut = "it reached the most tokens that Ollama gives" if event.get("done_reason") == "length" else None
-            self.usage = Usage(event.get("prompt_eval_count") or 0, event.get("eval_count") or 0)
+            self.usage = Usage(tokens(event, "prompt_eval_count"), tokens(event, "eval_count"))
         return str(message.get("content") or "")
 
     def calls(self) -> list[Call]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from recollect.chat.base import Call, Message, Tool, Usage
-from recollect.chat.remote import Reader, Remote, arguments
+from recollect.chat.remote import Reader, Remote, arguments, required_text, tokens
 from recollect.servers import OPENAI_URL
 
 
@@ -16,7 +16,7 @@ class _Reader(Reader):
 
     def take(self, event: dict[str, Any]) -> str:
         if usage := event.get("usage"):
-            self.usage = Usage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
+            self.usage = Usage(tokens(usage, "prompt_tokens"), tokens(usage, "completion_tokens"))
         if not event.get("choices"):  # the last event has the usage alone
             return ""
         choice = event["choices"][0]
@@ -31,9 +31,11 @@ class _Reader(Reader):
         """A piece of a call: the first has its id and its name, and each some of the arguments."""
         begins = 1 if piece.get("id") else 0  # where a server does not number its calls
         place = piece.get("index", max(0, len(self._calls) - 1 + begins))
-        call = self._calls.setdefault(place, {"id": piece.get("id") or f"call_{place}", "name": "", "arguments": ""})
+        call = self._calls.setdefault(
+            place, {"id": required_text(piece.get("id") or f"call_{place}"), "name": "", "arguments": ""}
+        )
         function = piece.get("function") or {}
-        call["name"] = function.get("name") or call["name"]
+        call["name"] = required_text(function.get("name") or call["name"])
         call["arguments"] += function.get("arguments") or ""
 
     def calls(self) -> list[Call]:

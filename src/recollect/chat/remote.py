@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from recollect.chat.base import Call, Message, Reply, Tool, Usage, Write
 from recollect.chat.wire import Sleep, Unwanted, Wire, json_object
-from recollect.errors import ChatError
+from recollect.errors import ConfigError
 from recollect.servers import Address
 
 
@@ -49,6 +49,8 @@ class Remote(ABC):
             key_setting=self._key_setting,
             key_header=self._key_header,
         )
+        if self._needs_key == self._address.host and not self._address.key:
+            raise ConfigError(f"{self.name} needs a key: set {self._key_setting}")
         self._address.headers.update(self._headers())
         hints = {what: hint.format(model=model) for what, hint in self._hints.items()}
         self._wire = Wire(self.name, self._address, timeout, hints, sleep)
@@ -56,8 +58,6 @@ class Remote(ABC):
     def answer(
         self, system: str, messages: Sequence[Message], tools: Sequence[Tool], write: Write, *, call: bool = True
     ) -> Reply:
-        if self._needs_key == self._address.host and not self._address.key:
-            raise ChatError(f"{self.name} needs a key: set {self._key_setting}")
         while True:
             payload = self._payload(system, messages, tools if self.can_call else (), call)
             try:
@@ -118,6 +118,18 @@ def _taken(reader: Reader, event: dict[str, Any] | None) -> str | None:
         return None if event is None else reader.take(event)
     except (LookupError, TypeError, AttributeError):
         return None
+
+
+def required_text(value: object) -> str:
+    """What has to be text; an event where it is not is none of this API."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def tokens(usage: Mapping[str, Any], *names: str) -> int:
+    """How many tokens were used, as far as a server tells."""
+    return sum(count for name in names if isinstance(count := usage.get(name), int))
 
 
 def arguments(text: str) -> dict[str, Any] | None:
