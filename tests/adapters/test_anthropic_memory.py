@@ -184,6 +184,16 @@ def test_whatever_a_model_does_to_files_comes_out_as_on_disk(
         assert memory.check().ok
 
 
+@pytest.mark.parametrize("old", ["", "a", "a\n"])
+def test_what_is_there_very_often_is_not_listed_without_end(tool: Call, old: str) -> None:
+    tool("create", "/memories/a.txt", file_text="a\n" * 20_000)
+
+    with pytest.raises(ToolError, match=r"in lines: 1, .* and so on\. Please") as refused:
+        tool("str_replace", "/memories/a.txt", old_str=old, new_str="b")
+
+    assert len(str(refused.value)) < 1000
+
+
 # Folders
 
 

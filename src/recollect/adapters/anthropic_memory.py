@@ -9,6 +9,7 @@ letter.
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 
 from recollect.engine import Recollect
 from recollect.errors import AlreadyThere, MissingExtra, NotFound, RecollectError
@@ -31,6 +32,7 @@ except ImportError as exc:
 ROOT = "/memories"
 MOST_LINES = 999_999
 LEVELS = 2  # of folders that a listing shows
+MOST_FOUND = 100  # places that are named where a text is there more than once
 AROUND = 2  # lines shown before and after an edit
 
 
@@ -145,7 +147,8 @@ class _Folder:
             if count == 0:
                 raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
             if count > 1:
-                lines = ", ".join(str(number) for number in _lines_with(text, old))
+                lines = ", ".join(str(number) for number in islice(_lines_with(text, old), MOST_FOUND))
+                lines += " and so on" if count > MOST_FOUND else ""
                 raise ToolError(
                     f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
                     "Please ensure it is unique"
