@@ -1,12 +1,14 @@
 """The three providers against a server that speaks their streams, which their own SDKs can read, too."""
 
+import copy
 import json
 import socket
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from model_server import (
     KEY,
@@ -215,6 +217,30 @@ class TestRequests:
         assert len(server.requests) == 2
 
 
+def understood(form: Any, body: dict[str, Any]) -> Any:
+    """A request as an SDK's own type reads it: what the type does not know is left out, what it cannot be raises."""
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: whole(part) for name, part in value.items()}
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            return [whole(part) for part in value]  # only as they are taken does pydantic look at them
+        return value
+
+    reader = TypeAdapter(form)  # has to live as long as its iterables
+    return whole(reader.validate_python(body))
+
+
+def refused(form: Any, body: dict[str, Any], spoil: Callable[[Any], object]) -> bool:
+    """Whether a type sees that a request was spoilt."""
+    spoilt = copy.deepcopy(body)
+    spoil(spoilt)
+    try:
+        return bool(understood(form, spoilt) != spoilt)
+    except ValidationError:
+        return True
+
+
 class TestTheSdksAgree:
     """What the server writes is read by the providers' own clients as we read it; what we ask is what they would."""
 
@@ -241,13 +267,19 @@ class TestTheSdksAgree:
 
     def test_anthropic_takes_our_request(self, server: ModelServer) -> None:
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
-        from pydantic import TypeAdapter
 
         call = Call("toolu_1", "memory_search", {"query": "a"})
         said = [*HELLO, Message("assistant", "", (call,)), Message("user", results=(Result(call, "{}"),))]
         ask(server, MODELS[0], said, call=False)
 
-        TypeAdapter(MessageCreateParamsStreaming).validate_python(server.bodies[0])
+        assert understood(MessageCreateParamsStreaming, server.bodies[0]) == server.bodies[0]
+        for spoil in (
+            lambda body: body["messages"][0].update(role="nobody"),
+            lambda body: body["messages"][1]["content"][0].update(type="tool_abuse"),
+            lambda body: body["messages"][2]["content"][0].pop("tool_use_id"),
+            lambda body: body["tools"][0].pop("name"),
+        ):
+            assert refused(MessageCreateParamsStreaming, server.bodies[0], spoil)
 
     def test_openai_reads_the_stream(self, server: ModelServer) -> None:
         openai = pytest.importorskip("openai")
@@ -268,13 +300,19 @@ class TestTheSdksAgree:
 
     def test_openai_takes_our_request(self, server: ModelServer) -> None:
         params = pytest.importorskip("openai.types.chat.completion_create_params")
-        from pydantic import TypeAdapter
 
         call = Call("call_1", "memory_search", {"query": "a"})
         said = [*HELLO, Message("assistant", "", (call,)), Message("user", results=(Result(call, "{}"),))]
         ask(server, MODELS[1], said)
 
-        TypeAdapter(params.CompletionCreateParamsStreaming).validate_python(server.bodies[0])
+        assert understood(params.CompletionCreateParamsStreaming, server.bodies[0]) == server.bodies[0]
+        for spoil in (
+            lambda body: body["messages"][1].update(role="nobody"),
+            lambda body: body["messages"][2]["tool_calls"][0]["function"].pop("name"),
+            lambda body: body["messages"][3].pop("tool_call_id"),
+            lambda body: body["tools"][0]["function"].pop("name"),
+        ):
+            assert refused(params.CompletionCreateParamsStreaming, server.bodies[0], spoil)
 
     def test_ollama_reads_the_stream_and_takes_our_request(self, server: ModelServer) -> None:
         ollama = pytest.importorskip("ollama")
