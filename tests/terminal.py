@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 LONGEST = 60.0  # seconds until something has to show
 CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
@@ -30,15 +31,13 @@ class Terminal:
         os.write(self._side, text.encode())
 
     def interrupt(self) -> None:
-        """
-        Press Ctrl-C at a prompt until it shows. Python waits for a key where the signal comes in the moment before it
-        begins to wait; a person would press again, too.
-        """
-        seen = len(self._shown)
-        for _ in range(int(LONGEST)):
-            self.type(CTRL_C)
-            if self._more(time.monotonic() + 1.0) and len(self._shown) > seen + len("^C"):
-                return
+        """Press Ctrl-C where the command waits: in the moment before, Python would not see it until the next key."""
+        deadline = time.monotonic() + LONGEST
+        while not self._waits():
+            if time.monotonic() > deadline:
+                raise AssertionError("it never waits for anything")
+            self._more(time.monotonic() + 0.01)
+        self.type(CTRL_C)
 
     def enter(self, text: str) -> None:
         """Type a line at the next prompt."""
@@ -62,6 +61,14 @@ class Terminal:
             pass
         rest = self._shown[self._read :]
         return self._process.wait(LONGEST), _COLOUR.sub(b"", rest).decode().replace("\r\n", "\n")
+
+    def _waits(self) -> bool:
+        """Whether the system says that the command sleeps; where it does not say, it is taken to."""
+        try:
+            status = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except FileNotFoundError:
+            return True
+        return status.rpartition(")")[2].split()[0] == "S"
 
     def _more(self, deadline: float) -> bool:
         """Read on; False at the end, or when it takes too long."""

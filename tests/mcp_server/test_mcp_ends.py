@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -153,7 +152,4 @@ def test_four_servers_on_one_file_lose_nothing_and_leave_nothing(path: Path) -> 
 @posix
 @pytest.mark.slow
 def test_four_servers_on_one_file_for_a_minute(path: Path) -> None:
-    began = time.monotonic()
     at_once(path, 60)
-
-    assert time.monotonic() - began > 60
