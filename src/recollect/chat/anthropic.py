@@ -64,22 +64,20 @@ class Anthropic(Remote):
     def _headers(self) -> Mapping[str, str]:
         return {"anthropic-version": "2023-06-01"}
 
-    def _payload(
-        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], call: bool
-    ) -> dict[str, object]:
-        payload: dict[str, object] = {
+    def _payload(self, system: str, messages: Sequence[Message]) -> dict[str, object]:
+        return {
             "model": self._model,
             "max_tokens": MAX_TOKENS,
             "system": system,
             "messages": [_message(one) for one in messages],
             "stream": True,
         }
-        if tools:  # which have to be named where the conversation has calls in it, called or not
-            payload["tools"] = [
-                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools
-            ]
-            payload["tool_choice"] = {"type": "auto" if call else "none"}
-        return payload
+
+    def _offer(self, tools: Sequence[Tool], call: bool) -> dict[str, object]:
+        named = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools
+        ]  # which has to be done where the conversation has calls in it, called or not
+        return {"tools": named, "tool_choice": {"type": "auto" if call else "none"}}
 
 
 def _message(message: Message) -> dict[str, object]:

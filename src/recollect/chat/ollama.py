@@ -46,17 +46,15 @@ class Ollama(Remote):
     def _url(self, given: str) -> str:
         return ollama_url(given)
 
-    def _payload(
-        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], call: bool
-    ) -> dict[str, object]:
-        payload: dict[str, object] = {
+    def _payload(self, system: str, messages: Sequence[Message]) -> dict[str, object]:
+        return {
             "model": self._model,
             "messages": [{"role": "system", "content": system}, *(part for one in messages for part in _parts(one))],
             "stream": True,
         }
-        if tools and call:
-            payload["tools"] = functions(tools)
-        return payload
+
+    def _offer(self, tools: Sequence[Tool], call: bool) -> dict[str, object]:
+        return {"tools": functions(tools)} if call else {}
 
     def _stream(self, payload: Mapping[str, object]) -> Iterator[Any]:
         return self._wire.values(self._path, payload)

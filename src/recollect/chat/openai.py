@@ -64,18 +64,16 @@ class OpenAI(Remote):
     def _url(self, given: str) -> str:
         return given or OPENAI_URL
 
-    def _payload(
-        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], call: bool
-    ) -> dict[str, object]:
-        payload: dict[str, object] = {
+    def _payload(self, system: str, messages: Sequence[Message]) -> dict[str, object]:
+        return {
             "model": self._model,
             "messages": [{"role": "system", "content": system}, *(part for one in messages for part in _parts(one))],
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if tools:
-            payload |= {"tools": functions(tools), "tool_choice": "auto" if call else "none"}
-        return payload
+
+    def _offer(self, tools: Sequence[Tool], call: bool) -> dict[str, object]:
+        return {"tools": functions(tools), "tool_choice": "auto" if call else "none"}
 
 
 def functions(tools: Sequence[Tool]) -> list[dict[str, object]]:

@@ -59,7 +59,9 @@ class Remote(ABC):
         self, system: str, messages: Sequence[Message], tools: Sequence[Tool], write: Write, *, call: bool = True
     ) -> Reply:
         while True:
-            payload = self._payload(system, messages, tools if self.can_call else (), call)
+            payload = self._payload(system, messages)
+            if tools and self.can_call:
+                payload |= self._offer(tools, call)
             try:
                 return self._read({part: payload[part] for part in payload if part not in self._unwanted}, write)
             except Unwanted as exc:  # which is said before anything else
@@ -104,9 +106,12 @@ class Remote(ABC):
         return {}
 
     @abstractmethod
-    def _payload(
-        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], call: bool
-    ) -> dict[str, object]: ...
+    def _payload(self, system: str, messages: Sequence[Message]) -> dict[str, object]:
+        """A request for the answer to what was said."""
+
+    @abstractmethod
+    def _offer(self, tools: Sequence[Tool], call: bool) -> dict[str, object]:
+        """What a request says of tools, and whether they may be called now."""
 
     def _stream(self, payload: Mapping[str, object]) -> Iterator[Any]:
         return self._wire.events(self._path, payload)
