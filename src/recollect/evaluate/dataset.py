@@ -208,7 +208,7 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
             question, document, grade = line.split("\t")
             judged.setdefault(question, {})[document] = int(float(grade))
         except (ValueError, OverflowError) as exc:
-            raise InvalidInput(f"{place}: three columns are needed: query-id, corpus-id, score") from exc
+            raise InvalidInput(f"{place}: three columns are needed: query-id, corpus-id, score (a number)") from exc
     return judged
 
 
