@@ -1,7 +1,7 @@
 """A conversation: what the model is told and when, what it may look up, and what is written down of it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import recollect
+from conftest import HashingEmbedder
 from living import rows
 from model_server import MODELS, SECOND, Breaks, ModelServer, Refuses, Says, calls, model_server, says
 from recollect import ChatError, InvalidInput, NotFound, Recollect
@@ -16,6 +17,7 @@ from recollect.chat import resolve
 from recollect.chat.conversation import MOST_CALLS, MOST_ROUNDS, Conversation
 from recollect.chat.notebook import Notebook, conversation_of, latest, said_in
 from recollect.chat.tools import Tools
+from recollect.embed.base import Vectors
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 every_provider = pytest.mark.parametrize("model", MODELS)
@@ -320,6 +322,32 @@ class TestWhatIsWrittenDown:
         assert [text for _, text in written(memory, conversation)] == ["one", "You said: one", "two", "You said: two"]
         assert len(warnings) == 1
         assert "is not being saved" in warnings[0]
+
+    def test_ctrl_c_while_it_is_written_down_writes_nothing_twice(self, server: ModelServer, path: Path) -> None:
+        class Stopped(HashingEmbedder):
+            answered = False
+
+            def embed(self, texts: Sequence[str]) -> Vectors:
+                if self.answered:
+                    self.answered = False
+                    raise KeyboardInterrupt
+                return super().embed(texts)
+
+        def answered(piece: str) -> None:
+            model.answered = True
+
+        model = Stopped()
+        with recollect.open(path, embedder=model) as memory:
+            notebook = Notebook(memory, project=None, redact=True, warn=print)
+            provider = resolve(MODELS[0], timeout=10, environ=server.environment)
+            conversation = Conversation(provider, None, notebook, memory.context, print)
+
+            with pytest.raises(KeyboardInterrupt):
+                conversation.ask("one", answered)
+            conversation.ask("two", hush)
+
+            said = [text for _, text in written(memory, conversation)]
+        assert said == ["one", "You said: one", "two", "You said: two"]
 
     def test_an_empty_message_is_none(self, memory: Recollect, server: ModelServer, begin: Begin) -> None:
         with pytest.raises(InvalidInput, match="message"):

@@ -116,8 +116,9 @@ class Conversation:
             raise ChatError(f"{self.provider.name} gave an empty answer{why}: try again")
         text, found = "\n\n".join(parts), self.tools.found[before:] if self.tools else []
         self.hear([Message("assistant", text)])
-        self.notebook.write([*(("user", message) for message in self._waiting), ("assistant", text)])
-        self._waiting.clear()
+        turns = [*(("user", message) for message in self._waiting), ("assistant", text)]
+        self._waiting.clear()  # first: Ctrl-C may come while they are written, and the notebook has them then
+        self.notebook.write(turns)
         return Answer(text, usage, tuple(dict.fromkeys([*self._given, *found])), reply.cut)
 
     def _reply(self, messages: Sequence[Message], write: Write, *, call: bool) -> Reply:
