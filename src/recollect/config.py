@@ -4,11 +4,12 @@ Settings: defaults < the user's config.toml < the project's recollect.toml < REC
 Only surfaces read them; `recollect.open` never does.
 """
 
+import fnmatch
 import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ PROJECT_FILE = "recollect.toml"
 USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
 PROJECT_EMBEDDERS = ("local", "none")
-USERS_OWN = ("chat", "chat_add")  # nor may it choose whom they are told, or let a model write them
+# Nor may it choose whom they are told, let a model write them, or say what is no secret.
+USERS_OWN = ("chat", "chat_add", "redact_allow", "trusted")
+# Nor, where nobody typed the command, where they are kept or what reads them: opening a folder is no consent.
+IF_TRUSTED = ("database", "namespace", "models")
 SECRETS = ("http_token",)  # known to whoever has the project, were they in its file; and never shown
 SYNCHRONOUS = ("full", "normal")
 
@@ -43,6 +47,7 @@ class Settings:
     redact: bool = False
     redact_allow: tuple[str, ...] = ()
     models: str | None = None
+    trusted: tuple[str, ...] = ()
     chat: str | None = None
     chat_add: bool = False
     chat_timeout: float = 120.0
@@ -63,6 +68,7 @@ TYPES: Mapping[str, type] = {
     "redact": bool,
     "redact_allow": list,
     "models": str,
+    "trusted": list,
     "chat": str,
     "chat_add": bool,
     "chat_timeout": float,
@@ -75,27 +81,43 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, and for each that is not a default, where it came from."""
+    """Settings, for each that is not a default where it came from, and what of a project's file was passed over."""
 
     settings: Settings
     origins: Mapping[str, str]
+    passed_over: str | None = None
 
 
-def load(environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any]) -> Loaded:
-    """Put the settings together, each from the place that counts most."""
-    user = user_file(environ)
-    project = project_file(folder)
-    layers: list[tuple[str, Mapping[str, Any]]] = [(str(user), _read(user))]
-    if project:
-        layers.append((str(project), _of_project(project)))
-    layers.append(("environment", _of_environment(environ)))
-    layers.append(("argument", {name: value for name, value in arguments.items() if value is not None}))
+def load(environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any], *, typed: bool = True) -> Loaded:
+    """
+    Put the settings together, each from the place that counts most.
+
+    Where nobody `typed` the command, a project's file counts in full only if the user trusts its folder.
+    """
+    user, project = user_file(environ), project_file(folder)
+    own, of_environment = _read(user), _of_environment(environ)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    of_project = _of_project(project) if project else {}
+    passed_over = None
+    if project and not typed and not _trusted(project.parent, (own | of_environment).get("trusted", ())):
+        held = [name for name in IF_TRUSTED if name in of_project]
+        of_project = {name: value for name, value in of_project.items() if name not in held}
+        if missed := [name for name in held if name not in of_environment | given]:
+            passed_over = (
+                f"{project} sets {' and '.join(missed)}, which was passed over: nobody typed this command; if you "
+                f"trust the project, add {str(project.parent.resolve())!r} to the list `trusted` in {user}"
+            )
     settings = Settings()
     origins: dict[str, str] = {}
-    for origin, values in layers:
+    for origin, values in (
+        (str(user), own),
+        (str(project), of_project),
+        ("environment", of_environment),
+        ("argument", given),
+    ):
         settings = replace(settings, **values)
         origins |= dict.fromkeys(values, origin)
-    return Loaded(settings, origins)
+    return Loaded(settings, origins, passed_over)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -122,6 +144,13 @@ def nothing_at(path: Path) -> bool:
 def project_file(folder: Path) -> Path | None:
     """The nearest recollect.toml in this folder or one above it."""
     return next((file for place in (folder, *folder.parents) if (file := place / PROJECT_FILE).is_file()), None)
+
+
+def _trusted(folder: Path, trusted: Iterable[str]) -> bool:
+    """Whether a folder is one of those, wherever links lead; a * in one stands for anything."""
+    place = str(folder.resolve())
+    wanted = (str(Path(os.path.expanduser(one)).resolve()) for one in trusted)
+    return any(place == one or fnmatch.fnmatch(place, one) for one in wanted)
 
 
 def write(file: Path, name: str, text: str, *, of_project: bool) -> None:
@@ -172,6 +201,8 @@ def _safe_for_a_project(file: Path, values: Mapping[str, Any]) -> None:
             f"{file} sets embedder = {values['embedder']!r}; a project's file can choose only "
             f"{' or '.join(PROJECT_EMBEDDERS)}: set it in your own config (`recollect config set embedder ...`)"
         )
+    if values.get("redact") is False:
+        raise ConfigError(f"{file} sets redact = false; a project's file can only switch it on")
     if own := next((name for name in USERS_OWN if name in values), None):
         raise ConfigError(
             f"{file} sets {own}, which is not for a project's file to choose: set it in your own config "
@@ -222,6 +253,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "near": lambda value: inputs.choice(value, NEAR, "near"),
     "redact_allow": lambda value: inputs.allowances(value, "redact_allow"),
     "models": lambda value: inputs.required_name(value, "models"),
+    "trusted": lambda value: inputs.folders(value, "trusted"),
     "chat": inputs.chat_model,
     "chat_timeout": lambda value: inputs.number(value, "chat_timeout", 0.1, 86_400),
     "answer_tokens": lambda value: inputs.number(value, "answer_tokens", 1000, 100_000),

@@ -404,6 +404,14 @@ def patterns(value: object, what: str) -> tuple[str, ...]:
     return tuple(required_name(one, what) for one in _several(value, what))
 
 
+def folders(value: object, what: str) -> tuple[str, ...]:
+    """Folders, or globs of them, that mean the same wherever one is."""
+    given = patterns(value, what)
+    if relative := next((one for one in given if not os.path.isabs(os.path.expanduser(one))), None):
+        raise InvalidInput(f"{what} names whole paths, as in '/home/ada/work' or '~/work/*'; {relative!r} is none")
+    return given
+
+
 def embedder_name(value: str) -> tuple[str, str]:
     """What a setting names as the embedder: its kind and, for a provider, the model."""
     name = value.strip()

@@ -27,14 +27,28 @@ class TestSetting:
         assert cli.contents() == [f"key {TOKEN}"]
         assert done.err == ""
 
-    @pytest.mark.parametrize("file", ["home/config.toml", "work/recollect.toml"])
-    def test_by_file(self, cli: CommandLine, file: str) -> None:
-        (cli.home.parent / file).write_text("redact = true\nredact_allow = ['/^ghp_zz/']\n")
+    def test_by_file(self, cli: CommandLine) -> None:
+        (cli.home / "config.toml").write_text("redact = true\nredact_allow = ['/^ghp_zz/']\n")
 
         cli.add(f"key {TOKEN}")
 
         assert cli.contents() == [f"key {MARK}"]
         assert cli("config", "--json").json["redact_allow"] == ["/^ghp_zz/"]
+
+    def test_a_projects_file_switches_it_on(self, cli: CommandLine) -> None:
+        (cli.work / "recollect.toml").write_text("redact = true\n")
+
+        cli.add(f"key {TOKEN}")
+
+        assert cli.contents() == [f"key {MARK}"]
+
+    @pytest.mark.parametrize("line", ["redact = false", "redact_allow = ['/.*/']"])
+    def test_a_projects_file_neither_switches_it_off_nor_makes_exceptions(self, cli: CommandLine, line: str) -> None:
+        (cli.work / "recollect.toml").write_text(line)
+
+        cli("add", f"key {TOKEN}").assert_failed(1, "recollect.toml")
+
+        assert not cli.database.exists()
 
     @pytest.mark.parametrize("value", ["1", "true", "Yes", "ON"])
     def test_by_environment(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, value: str) -> None:

@@ -119,6 +119,8 @@ class TestBrokenSettings:
             ("busy_timeout = -1", "busy_timeout"),
             ('namespace = ""', "namespace"),
             ('embedder = "nonsense"', "nonsense"),
+            ('trusted = ["."]', "whole paths"),
+            ('trusted = ["*"]', "whole paths"),
             ("\ufeff[table]\nx = 1", "cannot be read"),
         ],
     )
@@ -162,6 +164,11 @@ class TestBrokenSettings:
         project_file.write_text('embedder = "none"')
 
         assert cli("config", "--json").json["embedder"] == "none"
+
+    def test_a_projects_file_may_not_trust_itself(self, cli: CommandLine, project_file: Path) -> None:
+        project_file.write_text(f'trusted = ["{cli.work}"]')
+
+        cli("list").assert_failed(1, "trusted")
 
 
 class TestConfigSet:

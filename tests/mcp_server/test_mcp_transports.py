@@ -66,6 +66,32 @@ class TestStdio:
         assert {hit["project"] for hit in found} == {"shop", "api"}
         assert "hunter2" not in str(found)
 
+    @pytest.mark.parametrize("trusted", [False, True])
+    def test_where_a_project_keeps_memories_holds_only_if_it_is_trusted(self, path: Path, trusted: bool) -> None:
+        folder = path.parent / "project"
+        folder.mkdir()
+        (folder / "recollect.toml").write_text('database = "loot.db"\n')
+        (path.parent / "config.toml").write_text(f'database = "{path}"\ntrusted = {[str(folder)] * trusted}\n')
+        own = environment(path)
+        del own["RECOLLECT_DB"]
+
+        call = {"name": "memory_add", "arguments": {"content": "mine"}}
+        asked = [HELLO, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}]
+        with subprocess.Popen(
+            command(), env=own, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as server:
+            assert server.stdin
+            assert server.stdout
+            for message in asked:
+                server.stdin.write(json.dumps(message).encode() + b"\n")
+                server.stdin.flush()
+                assert json.loads(server.stdout.readline())["result"]
+            noted = server.communicate(timeout=LONGEST)[1].decode()
+
+        assert (folder / "loot.db").exists() == trusted
+        assert path.exists() != trusted
+        assert ("passed over" in noted) != trusted
+
     def test_what_is_no_message_is_passed_over(self, path: Path) -> None:
         with started(path) as server:
             assert server.process.stdin is not None

@@ -121,17 +121,21 @@ class LazyGroup(click.Group):
 class Session:
     """What a command needs: the settings, and a memory opened by them."""
 
-    def __init__(self, arguments: Mapping[str, Any], folder: Path | None = None) -> None:
+    def __init__(self, arguments: Mapping[str, Any], folder: Path | None = None, *, typed: bool = True) -> None:
         self.arguments = arguments
-        self._folder = folder
+        self._folder, self._typed = folder, typed
+
+    def untyped(self) -> "Session":
+        """The same for a command that a program calls: nobody looked at the project's settings before."""
+        return Session(self.arguments, self._folder, typed=False)
 
     def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> "Session":
         """The same in another folder, whose project may have settings of its own."""
-        return Session({**self.arguments, **(arguments or {})}, folder)
+        return Session({**self.arguments, **(arguments or {})}, folder, typed=self._typed)
 
     @cached_property
     def loaded(self) -> Loaded:
-        return load(os.environ, self._folder or Path.cwd(), self.arguments)
+        return load(os.environ, self._folder or Path.cwd(), self.arguments, typed=self._typed)
 
     @property
     def target(self) -> str:

@@ -30,7 +30,7 @@ def hook_command(session: Session, /, event: tuple[str, ...]) -> None:
     hook = Hook(
         name=" ".join(event),
         given=sys.stdin.buffer,
-        here=session,
+        here=session.untyped(),
         state=user_state_path("recollect", appauthor=False),
         root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
         worker=(sys.executable, "-m", "recollect", "hook", LATER),

@@ -7,6 +7,7 @@ import click
 
 from recollect.cli.app import Session
 from recollect.errors import MissingExtra
+from recollect.present.render import printable
 
 
 @click.command("mcp")
@@ -29,7 +30,10 @@ def mcp_command(
     """
     if hosts and not http:
         raise click.UsageError("--allow-host goes with --http")
+    session = session.untyped()
     settings = session.loaded.settings
+    if session.loaded.passed_over:
+        click.echo(f"Note: {printable(session.loaded.passed_over)}", err=True)
     opening = _part("opening").Opening(lambda: session.open(create=not read_only, read_only=read_only))
     serving = _part("server").Serving(
         opening,

@@ -61,15 +61,17 @@ class Hook:
                     self._later(notes, log)
                     return ""
                 event = events.read(self.name, self.given.read(), self.root)
-                context = self._answered(event, notes)
+                context = self._answered(event, notes, log)
             return events.answer(event.name, context) if context else ""
         except Exception as exc:
             log.error(self.name, exc)
             return ""
 
-    def _answered(self, event: Event, notes: Notes) -> str:
+    def _answered(self, event: Event, notes: Notes, log: Log) -> str:
         """What the model is to know; for an event that has no such thing, nothing."""
         place = self.here if event.folder is None else self.here.within(event.folder)
+        if event.moment != ASK and place.loaded.passed_over:  # said when a session begins, not with each prompt
+            log.write(self.name, place.loaded.passed_over)
         if event.moment == SAVE:
             self._save(event, place, notes)
             return ""
