@@ -158,19 +158,20 @@ def write(file: Path, name: str, text: str, *, of_project: bool) -> None:
     value = _converted(name, text, str(file))
     if of_project:
         _safe_for_a_project(file, {name: value})
-    line = f"{name} = {_toml(value)}"
+    line = f"{name} = {as_toml(value)}"
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
     try:
         old = file.read_text("utf-8") if file.exists() else ""
         new = pattern.sub(lambda _: line, old, count=1) if pattern.search(old) else f"{line}\n{old}"
         tomllib.loads(new)
+        data = new.encode("utf-8")
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(file.name + ".part")
-        part.write_text(new, "utf-8")
+        part.write_bytes(data)
         part.replace(file)
     except OSError as exc:
         raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
-    except tomllib.TOMLDecodeError as exc:  # it was broken before, or the old value has several lines
+    except ValueError as exc:  # it was broken before, the old value has several lines, the new one is no text
         raise ConfigError(f"{name} cannot be set in {file} as it is written there; change it by hand: {exc}") from exc
 
 
@@ -224,7 +225,7 @@ def _converted(name: str, text: str, origin: str) -> Any:
         try:
             return _typed(name, kind(text), origin)
         except ValueError:
-            raise ConfigError(f"{name} = {text!r} in {origin} is not a number") from None
+            raise ConfigError(f"{_shown(name, text)} in {origin} is not a number") from None
     if kind is bool and text.strip().lower() in (*_YES, *_NO):
         return _typed(name, text.strip().lower() in _YES, origin)
     if kind is list:
@@ -268,7 +269,7 @@ def _typed(name: str, value: Any, origin: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{name} = {value!r} in {origin} must be {_WORDS.get(kind, 'a number')}")
+        raise ConfigError(f"{_shown(name, value)} in {origin} must be {_WORDS.get(kind, 'a number')}")
     try:
         _CHECKS.get(name, lambda _: None)(value)
     except InvalidInput as exc:
@@ -276,9 +277,14 @@ def _typed(name: str, value: Any, origin: str) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _toml(value: Any) -> str:
-    """A value as TOML; basic strings, lists of them, true and false are written as in JSON."""
-    return json.dumps(value) if isinstance(value, str | bool | tuple) else str(value)
+def _shown(name: str, value: Any) -> str:
+    """A setting as an error tells of it."""
+    return name if name in SECRETS else f"{name} = {value!r}"
+
+
+def as_toml(value: Any) -> str:
+    """A value as TOML: as in JSON, but with whole characters, for it has no halves, and without a bare DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 assert {field.name for field in fields(Settings)} == set(TYPES)

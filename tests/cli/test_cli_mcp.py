@@ -45,6 +45,15 @@ class TestTheToken:
             assert TOKEN not in shown.out + shown.err
         assert cli("config", "--json").json["http_token"] == "(set)"
 
+    @pytest.mark.parametrize("value", ["8123456789012345678", '["8123456789012345678"]', '"812345678901234"'])
+    def test_is_not_shown_where_it_is_wrong_either(self, cli: CommandLine, value: str) -> None:
+        (cli.home / "config.toml").write_text(f"http_token = {value}\n")
+
+        done = cli("config")
+
+        done.assert_failed(1, "http_token")
+        assert "81234567" not in done.err
+
     def test_does_not_belong_on_a_command_line(self, cli: CommandLine) -> None:
         done = cli("config", "set", "http_token", TOKEN)
 

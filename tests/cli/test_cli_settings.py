@@ -189,9 +189,10 @@ class TestConfigSet:
         assert cli("config", "--json").json["busy_timeout"] == 2.5
 
     def test_with_project_it_goes_into_the_projects_file(self, cli: CommandLine, project_file: Path) -> None:
-        cli("config", "set", "--project", "project", 'a "quoted" \\ name')
+        name = 'a "quoted" \\ name, 😀 \x7f'
+        cli("config", "set", "--project", "project", name)
 
-        assert cli("config", "--json").json["project"] == 'a "quoted" \\ name'
+        assert cli("config", "--json").json["project"] == name
         assert project_file.is_file()
 
     @pytest.mark.parametrize(("name", "value"), [("nonsense", "1"), ("threads", "many"), ("busy_timeout", "long")])
@@ -204,6 +205,10 @@ class TestConfigSet:
     @pytest.mark.parametrize(("name", "value"), [("profile", "nonsense"), ("synchronous", "off"), ("namespace", " ")])
     def test_a_value_no_command_could_use_is_refused(self, cli: CommandLine, name: str, value: str) -> None:
         cli("config", "set", name, value).assert_failed(1, name)
+
+    def test_half_a_character_is_refused_or_kept_out(self, cli: CommandLine, user_file: Path) -> None:
+        cli("config", "set", "redact_allow", "\udcff").assert_failed(1, "redact_allow")
+        assert not user_file.exists()
 
     def test_a_file_that_cannot_be_written_is_one_clear_line(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch

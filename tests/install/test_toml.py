@@ -84,6 +84,21 @@ def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
         patched(text, holding(text, entry), TABLE)
 
 
+def test_any_character_can_stand_in_a_path() -> None:
+    path = "/home/😀 é\x7f\t/recollect"
+
+    assert read(with_ours("", command=path))["mcp_servers"]["recollect"]["command"] == path
+
+
+@pytest.mark.parametrize("value", ["2020-01-01", "2020-01-01T10:00:00Z", "[10:00:00]"])
+def test_what_cannot_be_written_anew_is_refused(value: str) -> None:
+    text = f'[mcp_servers.recollect]\ncommand = "old"\nwhen = {value}\n'
+
+    with pytest.raises(ConfigError, match="by hand"):
+        patched(text, holding(text, read(text)["mcp_servers"]["recollect"] | OURS), TABLE)
+    assert without(text) == ""
+
+
 def test_what_is_no_toml_is_refused() -> None:
     with pytest.raises(ConfigError, match="TOML"):
         read("[mcp_servers\n")

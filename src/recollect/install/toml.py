@@ -1,12 +1,12 @@
 """TOML that people write by hand: one table put in, replaced or taken out, every other line as it was."""
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from recollect.config import as_toml
 from recollect.errors import ConfigError
 
 _HEADER = re.compile(r"\s*\[")
@@ -25,8 +25,8 @@ def patched(text: str, values: Mapping[str, Any], table: tuple[str, str]) -> str
     """The text, changed so that it holds these values; only this table, one of some, may differ from what is there."""
     group, name = table
     wanted = values.get(group, {}).get(name)
-    new = _without(text, table) if wanted is None else _with(text, table, wanted)
-    with suppress(tomllib.TOMLDecodeError):
+    with suppress(tomllib.TOMLDecodeError, TypeError):  # a date in it, say, cannot be written as in JSON
+        new = _without(text, table) if wanted is None else _with(text, table, wanted)
         if _told(tomllib.loads(new), group) == _told(values, group):
             return new
     raise ConfigError(f"{group}.{name} is written in a way that cannot be changed safely; change it by hand")
@@ -41,7 +41,7 @@ def _with(text: str, table: Sequence[str], values: Mapping[str, Any]) -> str:
     """With this table, in the place of the one of that name or at the end; tables below it stay."""
     lines, line = text.splitlines(keepends=True), "\r\n" if "\r\n" in text else "\n"
     own = {key: value for key, value in values.items() if not isinstance(value, dict)}
-    new = [f"[{'.'.join(table)}]{line}", *(f"{key} = {json.dumps(value)}{line}" for key, value in own.items())]
+    new = [f"[{'.'.join(table)}]{line}", *(f"{key} = {as_toml(value)}{line}" for key, value in own.items())]
     if found := _block(lines, table, below=False):
         lines[found[0] : found[1]] = new
         return "".join(lines)
