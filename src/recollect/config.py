@@ -136,6 +136,11 @@ def default_path() -> Path:
     return user_data_path("recollect", appauthor=False) / "memory.db"
 
 
+def names_a_file(database: str) -> bool:
+    """Whether a database is one on a disk: not in memory, nor somewhere else."""
+    return database != ":memory:" and "://" not in database
+
+
 def nothing_at(path: Path) -> bool:
     """Whether there is no database to read yet: no file, or an empty one."""
     return not path.exists() or (path.is_file() and path.stat().st_size == 0)

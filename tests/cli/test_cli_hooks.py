@@ -16,6 +16,7 @@ from command_line import CommandLine, Done
 
 import recollect
 from recollect.hooks.log import MAX_SIZE
+from recollect.hooks.unsaved import Notes, Unsaved
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 PATIENCE = 60.0  # seconds until something that happens by itself must have happened
@@ -66,6 +67,11 @@ class Agent:
                 at = f"2026-11-15T10:{number // 60 % 60:02}:{number % 60:02}Z"
                 lines.write(json.dumps(line | {"timestamp": at, "message": {"role": role, "content": text}}) + "\n")
 
+    def undone(self, transcript: Path | None = None) -> Path:
+        """A note of a conversation that nobody has saved yet."""
+        where = {"database": str(self.cli.database), "namespace": "default"}
+        return Notes(self.state).add(Unsaved(str(transcript or self.transcript), str(self.folder), "api", where)).file
+
     @property
     def log(self) -> str:
         file = self.state / "hooks.log"
@@ -73,7 +79,7 @@ class Agent:
 
     @property
     def notes(self) -> list[Path]:
-        return sorted((self.state / "unsaved").glob("*"))
+        return sorted((self.state / "unsaved").glob("*.json"))
 
 
 @pytest.fixture
@@ -280,7 +286,7 @@ class TestAProjectThatIsNotTrusted:
         (agent.folder / "recollect.toml").write_text(self.LOOT + 'redact_allow = ["/.*/"]\n')
         agent.say(f"The key is {TOKEN}", "I will not repeat it.")
 
-        assert_passed_over(agent.hook("SessionEnd"))
+        assert_passed_over(agent.hook("PreCompact"))
 
         assert "redact_allow" in agent.log
         assert not self.loot.exists()
@@ -311,7 +317,7 @@ class TestAProjectThatIsNotTrusted:
 
         with recollect.open(self.loot, embedder="none", namespace="theirs") as memory:
             assert len(memory.list()) == 2
-        assert agent.log == ""
+        assert "passed over" not in agent.log
 
     def test_so_they_do_by_the_environment(self, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RECOLLECT_TRUSTED", str(agent.folder))
@@ -430,6 +436,93 @@ class TestSaving:
 
         until(lambda: not agent.notes)
         assert len(agent.cli.contents("--project", "api")) == 2
+
+    def test_two_that_finish_it_do_not_do_the_same_work(self, agent: Agent) -> None:
+        agent.say("How is the retry limit set?", "It is 5, in client.py.")
+        note = agent.undone()
+
+        with Notes(agent.state).alone() as alone:
+            assert alone
+            assert_passed_over(agent.cli.spawn("hook", "later"))
+            assert agent.notes == [note]
+        assert_passed_over(agent.cli.spawn("hook", "later"))
+
+        assert agent.notes == []
+        assert len(agent.cli.contents()) == 2
+
+    def test_what_is_noted_while_another_is_finished_is_finished_too(self, agent: Agent) -> None:
+        """Its own process leaves, for one is at work; so that one looks again."""
+        agent.cli.add("The staging server is called heron")
+        agent.say("How is the retry limit set?")
+        agent.undone()
+        later = agent.transcript.with_name("s-2.jsonl")
+
+        with locked(agent.cli.database):
+            worker = agent.cli.start("hook", "later")
+            until((agent.state / "unsaved" / "lock").exists)
+            later.write_text(agent.transcript.read_text("utf-8").replace("s-1", "s-2").replace("u-", "v-"), "utf-8")
+            agent.undone(later)
+            assert_passed_over(agent.cli.spawn("hook", "later"))
+        with worker:
+            assert worker.wait(PATIENCE) == 0
+
+        assert agent.notes == []
+        assert len(agent.cli.contents("--project", "api")) == 2
+
+    @pytest.mark.parametrize("days", [1, 8])
+    def test_what_cannot_be_done_for_days_is_given_up(self, agent: Agent, days: int) -> None:
+        agent.say("How is the retry limit set?")
+        agent.cli.database.mkdir()  # nothing can be written there
+        note = agent.undone()
+        os.utime(note, (then := time.time() - days * 86_400, then))
+
+        assert_passed_over(agent.cli.spawn("hook", "later"))
+
+        assert agent.notes == ([note] if days == 1 else [])
+        assert agent.log.count("\n") >= 1
+
+    def test_what_waited_for_days_is_done_if_it_can_be(self, agent: Agent) -> None:
+        agent.say("How is the retry limit set?")
+        os.utime(agent.undone(), (then := time.time() - 8 * 86_400, then))
+
+        assert_passed_over(agent.cli.spawn("hook", "later"))
+
+        assert len(agent.cli.contents()) == 1
+
+    def test_a_transcript_that_is_gone_makes_no_database(self, agent: Agent) -> None:
+        agent.undone()
+
+        assert_passed_over(agent.cli.spawn("hook", "later"))
+
+        assert agent.notes == []
+        assert "is gone" in agent.log
+        assert not agent.cli.database.exists()
+
+    @pytest.mark.parametrize("database", [":memory:", "postgres://somewhere/x"])
+    def test_where_nothing_is_kept_nothing_is_saved(
+        self, agent: Agent, monkeypatch: pytest.MonkeyPatch, database: str
+    ) -> None:
+        monkeypatch.setenv("RECOLLECT_DB", database)
+        agent.say("How is the retry limit set?")
+        before = sorted(agent.cli.work.rglob("*"))
+
+        assert_passed_over(agent.hook("SessionEnd"))
+
+        assert agent.notes == []
+        assert sorted(agent.cli.work.rglob("*")) == before
+
+    def test_a_database_named_from_the_project_is_in_it_wherever_the_hook_is_called(self, agent: Agent) -> None:
+        """As `recollect --db team.db install --scope project` writes it, for every machine."""
+        agent.say("How is the retry limit set?")
+
+        assert_passed_over(agent.cli.spawn("--db", "team.db", "hook", "SessionEnd", stdin=agent.event("SessionEnd")))
+        until(lambda: not agent.notes)
+        asked = agent.event("UserPromptSubmit", prompt="the retry limit", session_id="s-2")
+        told = agent.cli.spawn("--db", "team.db", "hook", "UserPromptSubmit", stdin=asked)
+
+        assert (agent.folder / "team.db").exists()
+        assert not (agent.cli.work / "team.db").exists()
+        assert "retry limit" in told.out
 
     def test_turns_of_the_session_under_way_are_not_told_to_it_until_it_is_compacted(self, agent: Agent) -> None:
         agent.say("We deploy with make ship from the release branch", "Noted.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recollect import __version__
-from recollect.config import Loaded, default_path, load, nothing_at
+from recollect.config import Loaded, default_path, load, names_a_file, nothing_at
 from recollect.errors import ConfigError, RecollectError
 from recollect.ingest.redaction import Redaction
 
@@ -130,7 +130,7 @@ class Session:
         return Session(self.arguments, self._folder, typed=False)
 
     def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> "Session":
-        """The same in another folder, whose project may have settings of its own."""
+        """The same as seen from another folder, whose project may have settings of its own."""
         return Session({**self.arguments, **(arguments or {})}, folder, typed=self._typed)
 
     @cached_property
@@ -143,9 +143,10 @@ class Session:
         database = self.loaded.settings.database
         if database is not None and not database.strip():
             raise ConfigError("the path of the database is empty; name a file, or leave --db out to use your own")
-        if database == ":memory:" or (database and "://" in database):
-            return database
-        return str(Path(os.path.expanduser(database)) if database else default_path())
+        if database is None:
+            return str(default_path())
+        path = Path(os.path.expanduser(database))
+        return str(self._folder / path if self._folder else path) if names_a_file(database) else database
 
     @property
     def models(self) -> Path | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
-from recollect.config import Loaded, nothing_at
+from recollect.config import Loaded, names_a_file, nothing_at
 from recollect.errors import InvalidInput
 from recollect.hooks import events
 from recollect.hooks.events import ASK, BEGIN, SAVE, Event
@@ -101,6 +101,8 @@ class Hook:
         """The turns are written down at once, to be found by their words; their vectors are made by another process."""
         if event.transcript is None or not event.transcript.is_file():  # a session in which nothing was said
             return
+        if not names_a_file(place.target):  # nothing would be left of it
+            return
         where = {"database": os.path.abspath(place.target), "namespace": place.loaded.settings.namespace}
         folder = None if event.folder is None else str(event.folder)
         note = notes.add(Unsaved(str(event.transcript), folder, _project(event, place), where))
@@ -121,17 +123,32 @@ class Hook:
         """Everything that is noted, whichever session it is of."""
         if hasattr(os, "nice"):
             os.nice(10)  # somebody is at work on this machine
-        for note in notes.all():
-            place = self.here.within(Path(note.unsaved.folder or "."), note.unsaved.arguments)
-            try:
-                _take(place, note, embedder="none")  # all of the text before the first vector
-                if place.loaded.settings.embedder != "none":
-                    _take(place, note)
-            except Exception as exc:
-                log.error(LATER, exc)
-                if not isinstance(exc, InvalidInput):
-                    continue  # the database is locked, say: another time
-            note.remove()
+        tried: set[tuple[Path, int]] = set()
+
+        def untried() -> list[Note]:
+            return [note for note in notes.all() if (note.file, note.written) not in tried]
+
+        while untried():
+            with notes.alone() as alone:
+                if not alone:
+                    return  # whoever is at work looks once more before it ends
+                for note in untried():
+                    tried.add((note.file, note.written))
+                    self._finish(note, log)
+
+    def _finish(self, note: Note, log: Log) -> None:
+        if note.old:
+            note.remove()  # this is the last time, whatever comes of it
+        place = self.here.within(Path(note.unsaved.folder or "."), note.unsaved.arguments)
+        try:
+            _take(place, note, embedder="none")  # all of the text before the first vector
+            if place.loaded.settings.embedder != "none":
+                _take(place, note)
+        except Exception as exc:
+            log.error(LATER, exc)
+            if not isinstance(exc, InvalidInput):
+                return  # the database is locked, say: another time
+        note.remove()
 
     def _out_of_time(self, log: Log, notes: Notes, limit: float) -> None:
         log.write(self.name, f"not done in {limit:g} s; the agent goes on without")
@@ -188,6 +205,8 @@ def _known_session(event: Event) -> str | None:
 
 def _take(place: Place, note: Note, embedder: str | None = None) -> None:
     unsaved = note.unsaved
+    if not Path(unsaved.transcript).is_file():  # before a database is made for it
+        raise InvalidInput(f"{unsaved.transcript} is gone")
     with place.open(create=True, embedder=embedder) as memory:
         memory.import_conversations(unsaved.transcript, format=FORMAT, project=unsaved.project)
 
