@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from command_line import CommandLine, Done
 
+from recollect import ConfigError
+from recollect.install import change
 from recollect.install.clients import CLIENTS, PROJECT, USER, Places
 
 IN_BOTH = [name for name, client in CLIENTS.items() if PROJECT in client.servers]
@@ -277,8 +279,68 @@ class TestOthersEntries:
         assert '"recollect"' in file.read_text("utf-8")
         assert not file.with_suffix(".json").exists()
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "{\n  // mine\n}\n",
+            '{\n  // mine\n  "theme": 1\n}\n',
+            '{\n  "mcpServers": {\n    // the one for files is broken\n  }\n}\n',
+        ],
+    )
+    def test_a_comment_stays_where_nothing_else_does(self, machine: Machine, text: str) -> None:
+        file = written(machine.file("{home}/.cursor/mcp.json"), text)
+
+        machine.install("cursor")
+        machine.install("cursor", "--remove")
+
+        kept = file.read_text("utf-8")
+        assert [line.strip() for line in kept.splitlines()] == [line.strip() for line in text.splitlines()]
+
+    def test_a_comment_stays_in_toml_too(self, machine: Machine) -> None:
+        file = written(machine.file("{codex}/config.toml"), "# to be filled\n")
+
+        machine.install("codex")
+        machine.install("codex", "--remove")
+
+        assert file.read_text("utf-8") == "# to be filled\n"
+
+    def test_a_list_that_was_empty_before_stays(self, machine: Machine) -> None:
+        text = '{\n  "hooks": {\n    "Stop": []\n  }\n}\n'
+        file = written(machine.file("{claude}/settings.json"), text)
+
+        machine.install("claude-code")
+        assert read(file)["hooks"]["Stop"] == []
+        machine.install("claude-code", "--remove")
+
+        assert file.read_text("utf-8") == text
+
+    @pytest.mark.parametrize("options", [(), ("--remove",)])
+    def test_a_name_that_stands_there_twice_is_left_alone(self, machine: Machine, options: tuple[str, ...]) -> None:
+        text = '{"mcpServers": {"recollect": {"command": "x"}}, "b": 2, "mcpServers": {"recollect": {"command": "y"}}}'
+        file = written(machine.file("{home}/.cursor/mcp.json"), text)
+
+        machine.install("cursor", *options).assert_failed(1, '"mcpServers" stands twice')
+
+        assert file.read_text("utf-8") == text
+
 
 class TestFiles:
+    @pytest.mark.parametrize("before", [None, '{"mine": 1}'])
+    def test_a_file_that_another_program_wrote_in_the_meantime_is_left_alone(
+        self, machine: Machine, before: str | None
+    ) -> None:
+        file = machine.file("{home}/.cursor/mcp.json")
+        if before:
+            written(file, before)
+        places = Places(machine.cli.home, machine.cli.work, os.environ)
+        changes = change.installing(CLIENTS["cursor"], USER, places, ["recollect"])
+        written(file, '{"precious": 1}')
+
+        with pytest.raises(ConfigError, match="in the meantime"):
+            change.write(changes)
+
+        assert file.read_text("utf-8") == '{"precious": 1}'
+
     def test_what_was_there_is_kept_beside_it_each_time(self, machine: Machine) -> None:
         file = written(machine.file("{home}/.cursor/mcp.json"), '{"mine": 1}')
 
@@ -342,6 +404,17 @@ class TestOptions:
         assert machine.file("{claude.json}/.claude.json").exists()
         assert not machine.file("{claude}/settings.json").exists()
 
+    @pytest.mark.parametrize("name", HOOKED)
+    def test_without_hooks_those_that_are_there_go(self, machine: Machine, name: str) -> None:
+        machine.install(name, "--no-hooks")
+        before = {file: data for file, data in machine.everything.items() if ".before-recollect" not in file}
+        machine.install(name)
+
+        machine.install(name, "--no-hooks")
+
+        assert {file: data for file, data in machine.everything.items() if ".before-recollect" not in file} == before
+        assert machine.install(name, "--no-hooks").out == ""
+
     def test_a_database_and_a_namespace_go_with_it(self, machine: Machine) -> None:
         machine.cli("--db", "team.db", "--namespace", "work", "install", "claude-code")
 
@@ -387,6 +460,15 @@ class TestListing:
         assert clients["gemini-cli"]["installed"] == {}
         lines = machine.install().lines
         assert [line.split() for line in lines if "cursor" in line] == [["cursor", "server", "and", "hooks", "(user)"]]
+
+    def test_a_file_that_cannot_be_opened_hides_no_other(self, machine: Machine) -> None:
+        machine.file("{home}/.cursor/mcp.json").mkdir(parents=True)
+        machine.install("zed")
+
+        clients = {client["name"]: client for client in machine.install("--json").json["clients"]}
+
+        assert "mcp.json" in clients["cursor"]["problem"]
+        assert clients["zed"]["installed"] == {"user": ["server"]}
 
     def test_a_broken_file_of_one_client_hides_no_other(self, machine: Machine) -> None:
         written(machine.file("{home}/.cursor/mcp.json"), "{")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect import ConfigError
-from recollect.install.jsonc import patched, read
+from recollect.install.jsonc import patched, read, without_emptied
 
 OURS = {"command": "recollect", "args": ["mcp"]}
 WRITTEN = """\
@@ -101,6 +101,26 @@ def test_comments_are_refused_where_the_client_would_not_read_them(text: str) ->
     assert read(text, comments=True) == {"a": 1}
     with pytest.raises(ConfigError):
         read(text, comments=False)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 3}', '{"b": {"c": [{"a": 1, "a": 1}]}}'])
+def test_a_name_that_stands_there_twice_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match='"a" stands twice'):
+        read(text, comments=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ('{"c": 2, "a": {"b": 1}}', '{"c": 2, "a": {}}', '{"c": 2}'),
+        ('{"a": {"b": [1]}}', '{"a": {"b": []}}', "{}"),
+        ('{"a": {"b": 1}}', '{"a": { /* mine */ }}', '{"a": { /* mine */ }}'),
+        ('{"a": {}, "c": 2}', '{"a": {}}', '{"a": {}}'),
+        ('{"a": [], "c": {"d": []}}', '{"a": [], "c": {"d": []}}', '{"a": [], "c": {"d": []}}'),
+    ],
+)
+def test_what_became_empty_goes_and_what_was_empty_or_has_a_comment_stays(before: str, after: str, left: str) -> None:
+    assert without_emptied(after, read(before, comments=True), comments=True) == left
 
 
 VALUES = st.recursive(

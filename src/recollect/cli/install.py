@@ -117,12 +117,12 @@ def _row(client: Client, places: Places) -> dict[str, Any]:
     for scope in client.servers:
         try:
             installed[scope] = change.installed(client, scope, places)
-        except ConfigError as exc:
+        except (ConfigError, OSError) as exc:
             problem = str(exc)
     return {
         "name": client.name,
         "title": client.title,
-        "detected": places.path(client.folder).is_dir(),
+        "detected": os.path.isdir(places.path(client.folder)),  # also where one may not look
         "scopes": list(client.servers),
         "hooks": list(client.hooks.events) if client.hooks else [],
         "installed": {scope: parts for scope, parts in installed.items() if parts},

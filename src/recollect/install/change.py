@@ -43,13 +43,16 @@ def installed(client: Client, scope: str, places: Places) -> list[str]:
 def installing(
     client: Client, scope: str, places: Places, program: Sequence[str], *, hooks: bool = True
 ) -> list[Change]:
-    """What to change, so that a client knows of our server and, where it has such a thing, calls our hooks."""
+    """
+    What to change, so that a client knows of our server and, where it has such a thing, calls our hooks; or does not.
+    """
     edits: list[tuple[Path, Callable[[Values], Values]]] = [
         (_server(client, scope, places), lambda values: entries.with_server(values, client, program))
     ]
     file, called = _hooks(client, scope, places), client.hooks
-    if hooks and file and called:
-        edits.append((file, lambda values: entries.with_hooks(values, called, program)))
+    if file and called:
+        wanted = (lambda values: entries.with_hooks(values, called, program)) if hooks else entries.without_hooks
+        edits.append((file, wanted))
     return _changes(client, edits)
 
 
@@ -60,11 +63,7 @@ def removing(client: Client, scope: str, places: Places) -> list[Change]:
     ]
     if file := _hooks(client, scope, places):
         edits.append((file, entries.without_hooks))
-    besides = client.hooks.besides if client.hooks else {}
-    return [
-        Change(one.file, one.old, None) if _values(client, one.file, one.new) in ({}, besides) else one
-        for one in _changes(client, edits)
-    ]
+    return _changes(client, edits)
 
 
 def write(changes: Iterable[Change]) -> list[Path]:
@@ -97,7 +96,8 @@ def _changes(client: Client, edits: Iterable[tuple[Path, Callable[[Values], Valu
         with _about(file):
             new = edit(values)
             if new != values:
-                changes[file] = Change(file, change.old, _patched(client, file, change.new or "", new))
+                text = _patched(client, file, change.new or "", values, new)
+                changes[file] = Change(file, change.old, None if _is_bare(client, file, text) else text)
     return list(changes.values())
 
 
@@ -117,10 +117,20 @@ def _values(client: Client, file: Path, text: str | None) -> Values:
         return toml.read(text or "") if file.suffix == ".toml" else jsonc.read(text or "", comments=client.comments)
 
 
-def _patched(client: Client, file: Path, text: str, values: Values) -> str:
+def _patched(client: Client, file: Path, text: str, old: Values, new: Values) -> str:
     if file.suffix == ".toml":
-        return toml.patched(text, values, (client.key, NAME))
-    return jsonc.patched(text, values, comments=client.comments)
+        return toml.patched(text, new, (client.key, NAME))
+    patched = jsonc.patched(text, new, comments=client.comments)
+    return jsonc.without_emptied(patched, old, comments=client.comments)
+
+
+def _is_bare(client: Client, file: Path, text: str) -> bool:
+    """Whether nothing of anybody is left in a file, not even a comment."""
+    if file.suffix == ".toml":
+        return not text.strip()
+    with suppress(ConfigError):
+        return jsonc.read(text, comments=False) in ({}, client.hooks.besides if client.hooks else {})
+    return False
 
 
 @contextmanager
@@ -135,9 +145,9 @@ def _about(file: Path) -> Iterator[None]:
 def _write(change: Change) -> Path | None:
     """Copy what is there, then put the new text in its place at once, so that nobody reads half of it."""
     file, copy = change.file, None
+    if _text(file)[1] != change.old:
+        raise ConfigError(f"{file} was changed by another program in the meantime; try again")
     if change.old is not None:
-        if _text(file)[1] != change.old:
-            raise ConfigError(f"{file} was changed by another program in the meantime; try again")
         copy = _unused(file.with_name(file.name + BACKUP))
         shutil.copy2(file, copy)
     if change.new is None:

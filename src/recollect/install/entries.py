@@ -28,7 +28,11 @@ def with_server(values: Values, client: Client, program: Sequence[str]) -> Value
 
 
 def without_server(values: Values, client: Client) -> Values:
-    return _with_or_without(values, client.key, _others(_object(values, client.key), NAME))
+    """Without it; that nothing may be left where it stood is for the text to show."""
+    if not has_server(values, client):
+        return values
+    servers = {name: entry for name, entry in _object(values, client.key).items() if name != NAME}
+    return values | {client.key: servers}
 
 
 def has_hooks(values: Mapping[str, Any]) -> bool:
@@ -46,14 +50,13 @@ def with_hooks(values: Values, hooks: Hooks, program: Sequence[str]) -> Values:
         if [entry for entry in entries if _ours_in(entry)] != [wanted.get(event)]:
             kept = _kept(entries)
             listed[event] = [*kept, wanted[event]] if event in wanted else kept
-    return {**hooks.besides, **values, HOOKS: {event: entries for event, entries in listed.items() if entries != []}}
+    return {**hooks.besides, **values, HOOKS: listed}
 
 
 def without_hooks(values: Values) -> Values:
     if not has_hooks(values):
         return values
-    listed = _object(values, HOOKS) | {event: _kept(entries) for event, entries in _lists(values).items()}
-    return _with_or_without(values, HOOKS, {event: entries for event, entries in listed.items() if entries != []})
+    return values | {HOOKS: _object(values, HOOKS) | {event: _kept(one) for event, one in _lists(values).items()}}
 
 
 def _kept(entries: Sequence[Any]) -> list[Any]:
@@ -98,14 +101,3 @@ def _object(values: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {event: entries for event, entries in _object(values, HOOKS).items() if isinstance(entries, list)}
-
-
-def _others(values: Mapping[str, Any], key: str) -> Values:
-    return {name: value for name, value in values.items() if name != key}
-
-
-def _with_or_without(values: Values, key: str, held: Values) -> Values:
-    """With this under a key; without the key, where nothing is left under it."""
-    if held == values.get(key, {}):
-        return values
-    return values | {key: held} if held else _others(values, key)

@@ -38,7 +38,7 @@ class Part:
 def read(text: str, *, comments: bool) -> Any:
     """The value of a document; ConfigError where it is none, or none of an object."""
     try:
-        value = json.loads(_plain(text, comments))
+        value = json.loads(_plain(text, comments), object_pairs_hook=_object)
     except (ValueError, RecursionError) as exc:
         raise ConfigError(f"it is not JSON{' with comments' if comments else ''}: {exc}") from exc
     if not isinstance(value, dict):
@@ -56,6 +56,37 @@ def patched(text: str, value: Mapping[str, Any], *, comments: bool) -> str:
             return text
         text = _changed(text, _plain(text, comments), *step)
     raise ConfigError("it is written in a way that cannot be changed safely; change it by hand")
+
+
+def without_emptied(text: str, before: Mapping[str, Any], *, comments: bool) -> str:
+    """The text without objects and lists that held something before; one that holds a comment still does."""
+    for path in _emptied(before, read(text, comments=comments)):
+        plain = _plain(text, comments)
+        part = _parts(plain, _start(plain, path))[path[-1]]
+        if not text[part.value + 1 : part.end - 1].strip():
+            text = _changed(text, plain, path, _GONE)
+    return text
+
+
+def _emptied(old: Any, new: Any, path: Path = ()) -> list[Path]:
+    """Where nothing is left, inner places first; or only what is among these itself."""
+    if not old or type(old) is not type(new) or not isinstance(new, dict | list):
+        return []
+    if isinstance(new, list):
+        return [] if new else [path]
+    inner = [_emptied(old.get(key), held, (*path, key)) for key, held in new.items()]
+    own = [path] if path and all(inner) else []
+    return [*(place for places in inner for place in places), *own]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; programs disagree on what one means that has a name twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{json.dumps(twice, ensure_ascii=False)} stands twice in an object of it")
+    return value
 
 
 def _plain(text: str, comments: bool) -> str:
@@ -89,9 +120,7 @@ def _difference(old: Any, new: Any, path: Path = ()) -> tuple[Path, Any] | None:
 
 def _changed(text: str, plain: str, path: Path, value: Any) -> str:
     """One step: a member put in, replaced or taken out."""
-    start = len(plain) - len(plain.lstrip())
-    for key in path[:-1]:
-        start = _parts(plain, start)[key].value
+    start = _start(plain, path)
     parts = _parts(plain, start)
     part = parts.get(path[-1])
     if value is _GONE and part is not None:
@@ -101,6 +130,14 @@ def _changed(text: str, plain: str, path: Path, value: Any) -> str:
         return text[: part.value] + _written(text, value, unit, _margin(text, part.start)) + text[part.end :]
     key = f"{json.dumps(path[-1], ensure_ascii=False)}: " if isinstance(path[-1], str) else ""
     return _with(text, plain, start, list(parts.values()), key, value, unit)
+
+
+def _start(plain: str, path: Path) -> int:
+    """Where the object or list begins that holds the last of a path."""
+    start = len(plain) - len(plain.lstrip())
+    for key in path[:-1]:
+        start = _parts(plain, start)[key].value
+    return start
 
 
 def _parts(plain: str, start: int) -> dict[str | int, Part]:
