@@ -28,6 +28,7 @@ USERS_OWN = ("chat", "chat_add", "redact_allow", "trusted")
 # Nor, where nobody typed the command, where they are kept or what reads them: opening a folder is no consent.
 IF_TRUSTED = ("database", "namespace", "models")
 SECRETS = ("http_token",)  # known to whoever has the project, were they in its file; and never shown
+PATHS = {"database", "models"}
 SYNCHRONOUS = ("full", "normal")
 
 
@@ -95,7 +96,7 @@ def load(environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any],
     Where nobody `typed` the command, a project's file counts in full only if the user trusts its folder.
     """
     user, project = user_file(environ), project_file(folder)
-    own, of_environment = _read(user), _of_environment(environ)
+    own, of_environment = _placed(user), _of_environment(environ)
     given = {name: value for name, value in arguments.items() if value is not None}
     of_project = _of_project(project) if project else {}
     passed_over = None
@@ -163,6 +164,8 @@ def write(file: Path, name: str, text: str, *, of_project: bool) -> None:
     value = _converted(name, text, str(file))
     if of_project:
         _safe_for_a_project(file, {name: value})
+    elif name in PATHS:
+        value = _path(value, Path.cwd())
     line = f"{name} = {as_toml(value)}"
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
     try:
@@ -191,11 +194,21 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _of_project(file: Path) -> dict[str, Any]:
-    values = _read(file)
+    values = _placed(file)
     _safe_for_a_project(file, values)
-    for place in {"database", "models"} & values.keys():
-        values[place] = str(file.parent / os.path.expanduser(values[place]))
     return values
+
+
+def _placed(file: Path) -> dict[str, Any]:
+    """What a file sets; its paths begin where it is, wherever one reads it."""
+    values = _read(file)
+    for name in PATHS & values.keys():
+        values[name] = _path(values[name], file.parent)
+    return values
+
+
+def _path(value: str, folder: Path) -> str:
+    return str(folder.absolute() / os.path.expanduser(value)) if names_a_file(value) else value
 
 
 def _safe_for_a_project(file: Path, values: Mapping[str, Any]) -> None:

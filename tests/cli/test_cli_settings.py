@@ -81,6 +81,31 @@ class TestPrecedence:
         assert (cli.work / "team.db").is_file()
         assert list(below.iterdir()) == []
 
+    @pytest.mark.parametrize("file", ["home/config.toml", "work/recollect.toml"])
+    @pytest.mark.parametrize(
+        ("named", "meant"),
+        [("mine.db", "{beside}/mine.db"), ("~/mine.db", "{home}/mine.db"), ("/a/b.db", "/a/b.db"), (":memory:",) * 2],
+    )
+    def test_a_path_in_a_file_means_the_same_wherever_one_is(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, file: str, named: str, meant: str
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_DB")
+        (cli.home.parent / file).write_text(f'database = "{named}"')
+        (cli.work / "deep").mkdir()
+        monkeypatch.chdir(cli.work / "deep")
+
+        beside = (cli.home.parent / file).parent
+        assert cli("config", "--json").json["database"] == meant.format(beside=beside, home=cli.home)
+
+    def test_a_path_that_is_set_is_one_from_where_it_was_typed(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RECOLLECT_DB")
+
+        cli("config", "set", "database", "mine.db")
+
+        assert cli("config", "--json").json["database"] == str(cli.work / "mine.db")
+
     def test_a_namespace_by_environment_is_the_same_wall(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
