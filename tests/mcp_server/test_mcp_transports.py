@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -143,10 +144,29 @@ class TestHttp:
             assert status(url, Origin="null") == 403
             assert status(url, Origin=f"http://localhost.evil.example:{port}") == 403
 
+    @pytest.mark.parametrize("address", ["[::1]:0", "[0:0:0:0:0:0:0:1]:0", "LOCALHOST:0", "127.0.0.2:0"])
+    def test_the_address_it_tells_is_one_it_answers_to(self, path: Path, address: str) -> None:
+        if address.startswith("127.0.0.2") and sys.platform != "linux":
+            pytest.skip("has one address of its own")
+        with http_server(path, "--http", address) as (url, _):
+            assert status(url) == 200
+            assert status(url, Origin=f"http://{urlsplit(url).netloc}") == 200
+            assert status(url, Host="evil.example") == 421
+            assert status(url, Host=f"[::1]evil.example:{urlsplit(url).port}") == 421
+            assert status(url, Origin="https://evil.example") == 403
+
     def test_where_a_token_is_set_nobody_gets_in_without_it(self, path: Path) -> None:
         with http_server(path, more={"RECOLLECT_HTTP_TOKEN": TOKEN}) as (url, pid):
             assert status(url) == 401
-            for wrong in ("", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", TOKEN):
+            for wrong in (
+                "",
+                "Bearer",
+                f"Bearer {TOKEN}x",
+                f"Bearer {TOKEN[:-1]}",
+                f"Basic {TOKEN}",
+                TOKEN,
+                f"Bearer {TOKEN.upper()}",
+            ):
                 assert status(url, Authorization=wrong) == 401
             assert status(url, Authorization=f"Bearer {TOKEN}") == 200
             assert status(url, Authorization=f"Bearer {TOKEN}", Host="evil.example") == 421
@@ -157,7 +177,7 @@ class TestHttp:
 
     def test_a_name_it_is_called_by_can_be_added_with_a_token(self, path: Path) -> None:
         token = {"RECOLLECT_HTTP_TOKEN": TOKEN}
-        with http_server(path, "--allow-host", "memory.example", more=token) as (url, _):
+        with http_server(path, "--allow-host", "Memory.Example", more=token) as (url, _):
             allowed = {"Authorization": f"Bearer {TOKEN}", "Host": "memory.example"}
             assert status(url, **allowed, Origin="https://memory.example") == 200
             assert status(url, Host="memory.example") == 401
@@ -167,6 +187,9 @@ class TestHttp:
         [
             ("0.0.0.0:0", None, (), "a token is needed"),
             ("[::]:0", None, (), "a token is needed"),
+            ("0:0", None, (), "a token is needed"),
+            ("[::ffff:0.0.0.0]:0", None, (), "a token is needed"),
+            ("[0:0::0]:0", TOKEN, (), "--allow-host"),
             ("127.0.0.1:0", None, ("memory.example",), "a token is needed"),
             ("0.0.0.0:0", TOKEN, (), "--allow-host"),
             ("nowhere", None, (), "is no HOST:PORT"),

@@ -10,6 +10,7 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import uvicorn
@@ -39,7 +40,10 @@ class Address:
         host, _, port = text.rpartition(":")
         if not port.isascii() or not port.isdigit() or int(port) > 65_535:
             raise InvalidInput(f"{text!r} is no HOST:PORT; write it like 127.0.0.1:8765, or just 8765")
-        return cls(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+        host = host.removeprefix("[").removesuffix("]").lower() or "127.0.0.1"
+        with suppress(ValueError):  # a name
+            host = str(ipaddress.ip_address(host))  # in the form that clients write it in
+        return cls(host, int(port))
 
     @property
     def local(self) -> bool:
@@ -115,8 +119,8 @@ def _refuse_what_is_unsafe(address: Address, token: str | None, hosts: Sequence[
 
 def _security(address: Address, hosts: Sequence[str]) -> TransportSecuritySettings:
     """Which Host and Origin a request may carry: a page whose name leads here by a trick has another."""
-    own = LOOPBACK if address.local else () if address.everywhere else (address.name,)
-    names = [*own, *hosts]
+    own = () if address.everywhere else (address.name, *(LOOPBACK if address.local else ()))
+    names = [*own, *(host.lower() for host in hosts)]  # as clients write them
     allowed = [form for name in names for form in (name, f"{name}:*")]
     origins = [f"{scheme}://{host}" for host in allowed for scheme in ("http", "https")]
     return TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
