@@ -1,7 +1,8 @@
 """
 Indexing a real tree of documents: how long, what of it is the model, and whether the right page is found.
 
-    python bench/files.py --folder DIR/kubernetes-website      some minutes
+    python bench/files.py --folder DIR/kubernetes-website                               some minutes
+    python bench/files.py --folder DIR/kubernetes-website --embedder local:bge-small    half an hour
 
 It indexes the folder's markdown in a process that it kills half-way, goes on from there, runs again with nothing
 changed, edits one file, and asks ten questions that a reader of those pages would ask. The questions and the pages that
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import recollect
-from recollect.embed.local import LocalEmbedder
+from recollect.embed import resolve
+from recollect.embed.encoder import Encoder
 
 QUESTIONS = {
     "how do I roll a deployment back to an earlier revision": ("workloads/controllers/deployment.md", "rollout_undo"),
@@ -40,12 +42,11 @@ FIRST = 3
 
 
 class Timed:
-    """The bundled model, and how long it was at work."""
+    """A model on this machine, and how long it was at work."""
 
-    model_id, dimensions, max_tokens = LocalEmbedder.model_id, LocalEmbedder.dimensions, LocalEmbedder.max_tokens
-
-    def __init__(self) -> None:
-        self.model = LocalEmbedder()
+    def __init__(self, model: Encoder) -> None:
+        self.model = model
+        self.model_id, self.dimensions, self.max_tokens = model.model_id, model.dimensions, model.max_tokens
         self.count_tokens, self.embed_query = self.model.count_tokens, self.model.embed_query
         self.seconds, self.texts = 0.0, 0
         self.model.load()
@@ -62,12 +63,13 @@ class Timed:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="markdown files, such as the Kubernetes website")
+    parser.add_argument("--embedder", choices=("local", "local:bge-small"), default="local")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         # A copy, because one of its files is edited.
         folder = Path(shutil.copytree(options.folder, Path(scratch, "files")))
-        found = measure(folder, Path(scratch, "files.db"))
+        found = measure(folder, Path(scratch, "files.db"), options.embedder)
     if options.json:
         print(json.dumps(found, indent=2))
         return
@@ -75,10 +77,10 @@ def main() -> None:
         print(f"{what:<64} {value}")
 
 
-def measure(folder: Path, database: Path) -> dict[str, Any]:
-    done = killed_half_way(folder, database)
+def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
+    done = killed_half_way(folder, database, embedder)
     figures: dict[str, Any] = {"files finished when the first run was killed": done}
-    model = Timed()
+    model = Timed(resolve(embedder))
     with recollect.open(database, embedder=model) as memory:
         started = time.perf_counter()
         rest = memory.index(folder)
@@ -101,10 +103,10 @@ def measure(folder: Path, database: Path) -> dict[str, Any]:
     return figures
 
 
-def killed_half_way(folder: Path, database: Path) -> int:
+def killed_half_way(folder: Path, database: Path, embedder: str) -> int:
     """Index in another process until a third of the files are in, and kill it; gives how many were finished."""
-    program = "import sys, recollect; recollect.open(sys.argv[1]).index(sys.argv[2])"
-    process = subprocess.Popen([sys.executable, "-c", program, str(database), str(folder)], env=os.environ)
+    program = "import sys, recollect; recollect.open(sys.argv[1], embedder=sys.argv[3]).index(sys.argv[2])"
+    process = subprocess.Popen([sys.executable, "-c", program, str(database), str(folder), embedder], env=os.environ)
     wanted = sum(1 for _ in folder.rglob("*.md")) // 3
     try:
         while process.poll() is None:

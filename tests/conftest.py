@@ -1,4 +1,4 @@
-"""What several test files need: a memory in a file, the real model loaded once, and a small deterministic one."""
+"""What several test files need: a memory in a file, the real models loaded once, and a small deterministic one."""
 
 import hashlib
 import shutil
@@ -9,7 +9,11 @@ import pytest
 
 import recollect
 from recollect import Recollect
+from recollect.embed import further
+from recollect.embed.bge import BgeSmall
 from recollect.embed.local import LocalEmbedder
+
+MODELS = Path(__file__).parents[1] / "models"
 
 
 class HashingEmbedder:
@@ -50,6 +54,24 @@ def minilm() -> Iterator[LocalEmbedder]:
     embedder = LocalEmbedder(threads=2)
     yield embedder
     embedder.close()
+
+
+@pytest.fixture(scope="session")
+def bge() -> Iterator[BgeSmall]:
+    """The model that can be added, loaded once for all tests."""
+    embedder = BgeSmall(threads=2)
+    yield embedder
+    embedder.close()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which no further model is installed; what is given is an empty folder for models."""
+    monkeypatch.setattr(further.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    return tmp_path / "models"
 
 
 @pytest.fixture

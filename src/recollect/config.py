@@ -22,7 +22,7 @@ from recollect.records import NEAR
 PROJECT_FILE = "recollect.toml"
 USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
-PROJECT_EMBEDDERS = ("local", "none")
+PROJECT_EMBEDDERS = inputs.LOCAL_EMBEDDERS
 # Nor may it choose whom they are told, let a model write them, or say what is no secret.
 USERS_OWN = ("chat", "chat_add", "redact_allow", "trusted")
 # Nor, where nobody typed the command, where they are kept or what reads them: opening a folder is no consent.

@@ -18,8 +18,10 @@ MAX_CONTENT = 1_000_000
 MAX_NAME = 500
 MAX_TAGS = 100
 MAX_LIMIT = 1000
+LOCAL_EMBEDDERS = ("local", "local:bge-small", "none")  # nothing leaves the machine
 EMBEDDER_FORMS = (
-    "'local', 'none', 'openai:MODEL', 'ollama:MODEL', or an object with model_id, dimensions and embed(texts)"
+    f"{', '.join(map(repr, LOCAL_EMBEDDERS))}, 'openai:MODEL', 'ollama:MODEL', "
+    "or an object with model_id, dimensions and embed(texts)"
 )
 PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
 CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
@@ -413,11 +415,11 @@ def folders(value: object, what: str) -> tuple[str, ...]:
 
 
 def embedder_name(value: str) -> tuple[str, str]:
-    """What a setting names as the embedder: its kind and, for a provider, the model."""
+    """What a setting names as the embedder: its kind and, where there are several of it, the model."""
     name = value.strip()
-    if name in ("local", "none"):
-        return name, ""
     provider, _, model = name.partition(":")
+    if name in LOCAL_EMBEDDERS:
+        return provider, model
     if provider not in PROVIDERS:
         raise InvalidInput(f"{value!r} is not an embedder: use {EMBEDDER_FORMS}")
     if not model.strip():

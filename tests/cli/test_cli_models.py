@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-from recollect.embed import further
+from conftest import MODELS
 
-WEIGHTS = Path(__file__).parents[2] / "models" / "reranker" / "src" / "recollect_reranker"
+WEIGHTS = MODELS / "reranker" / "src" / "recollect_reranker"
+BGE_SMALL = MODELS / "bge-small" / "src" / "recollect_bge_small"
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def cli(
+    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> CommandLine:
     """A machine on which no further model is installed."""
-    monkeypatch.setattr(further.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return CommandLine(tmp_path, monkeypatch, capsys)
 
 
@@ -28,7 +29,7 @@ def test_what_is_missing_is_listed_with_how_to_get_it(cli: CommandLine) -> None:
 
     assert "local      all-MiniLM-L6-v2" in out
     assert "missing: `pip install recollect-reranker` adds it" in out
-    assert installed(cli) == {"local": True, "reranker": False}
+    assert installed(cli) == {"local": True, "bge-small": False, "reranker": False}
 
 
 def test_as_json_every_model_is_told_alike(cli: CommandLine) -> None:
@@ -42,12 +43,12 @@ def test_a_model_is_added_used_and_removed(cli: CommandLine) -> None:
     cli("add", "Backups are kept for thirty days")
 
     assert cli("models", "add", str(WEIGHTS)).out == "Added reranker.\n"
-    assert installed(cli) == {"local": True, "reranker": True}
+    assert installed(cli) == {"local": True, "bge-small": False, "reranker": True}
     found = json.loads(cli("search", "how long are backups kept?", "--profile", "precise", "--explain", "--json").out)
     assert "not reranked" not in found["degraded"]  # there is no model for vectors here
     assert "rerank" in found["results"][0]["trace"]
     assert cli("models", "remove", "reranker").out == "Removed reranker.\n"
-    assert installed(cli) == {"local": True, "reranker": False}
+    assert installed(cli) == {"local": True, "bge-small": False, "reranker": False}
 
 
 def test_the_setting_names_a_folder_of_models(cli: CommandLine, tmp_path: Path) -> None:
@@ -55,13 +56,15 @@ def test_the_setting_names_a_folder_of_models(cli: CommandLine, tmp_path: Path) 
     (tmp_path / "shelf" / "reranker").symlink_to(WEIGHTS)
     cli("config", "set", "models", str(tmp_path / "shelf"))
 
-    assert installed(cli) == {"local": True, "reranker": True}
+    assert installed(cli) == {"local": True, "bge-small": False, "reranker": True}
 
 
 def test_a_folder_without_a_known_model_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"something else")
 
-    cli("models", "add", str(tmp_path)).assert_failed(1, "holds none of the models that can be added (reranker)")
+    cli("models", "add", str(tmp_path)).assert_failed(
+        1, "holds none of the models that can be added (bge-small, reranker)"
+    )
 
 
 def test_a_model_that_is_not_there_cannot_be_removed(cli: CommandLine) -> None:

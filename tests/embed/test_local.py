@@ -1,4 +1,4 @@
-"""The bundled model: what its vectors promise, and what happens when it cannot be loaded."""
+"""The models that run here: what their vectors promise, and what happens when the bundled one cannot be loaded."""
 
 import os
 import shutil
@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.embed import local
+from recollect.embed import encoder, local
 from recollect.embed.base import Embedder, embed_documents, embed_question
+from recollect.embed.bge import BgeSmall
+from recollect.embed.encoder import Encoder
 from recollect.embed.local import LocalEmbedder
-from recollect.errors import EmbedderUnavailable
+from recollect.errors import EmbedderError, EmbedderUnavailable
 
 TEXTS = [
     "The deploy runs on Fridays at noon.",
@@ -27,9 +29,15 @@ TEXTS = [
 ] * 3
 
 
+@pytest.fixture(scope="module", params=[LocalEmbedder, BgeSmall])
+def kind(request: pytest.FixtureRequest) -> type[Encoder]:
+    model: type[Encoder] = request.param
+    return model
+
+
 @pytest.fixture(scope="module")
-def embedder() -> Iterator[LocalEmbedder]:
-    embedder = LocalEmbedder(threads=2)
+def embedder(kind: type[Encoder]) -> Iterator[Encoder]:
+    embedder = kind(threads=2)
     yield embedder
     embedder.close()
 
@@ -43,7 +51,7 @@ def model_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "minilm"
 
 
-def test_it_is_an_embedder(embedder: LocalEmbedder) -> None:
+def test_it_is_an_embedder(embedder: Encoder) -> None:
     assert isinstance(embedder, Embedder)
     assert embedder.dimensions == 384
     assert "int8" in embedder.model_id
@@ -51,29 +59,29 @@ def test_it_is_an_embedder(embedder: LocalEmbedder) -> None:
     assert embed_question(embedder, "a").shape == (384,)
 
 
-def test_a_text_has_the_same_vector_alone_and_among_others(embedder: LocalEmbedder) -> None:
+def test_a_text_has_the_same_vector_alone_and_among_others(embedder: Encoder) -> None:
     together = embedder.embed(TEXTS)
 
     for text, vector in zip(TEXTS, together, strict=True):
         assert np.array_equal(embedder.embed([text])[0], vector)
 
 
-def test_the_number_of_threads_changes_neither_vectors_nor_order() -> None:
-    alone, many = LocalEmbedder(threads=1), LocalEmbedder(threads=4)
+def test_the_number_of_threads_changes_neither_vectors_nor_order(kind: type[Encoder]) -> None:
+    alone, many = kind(threads=1), kind(threads=4)
 
     assert np.array_equal(alone.embed(TEXTS), many.embed(TEXTS))
     assert np.array_equal(alone.embed(TEXTS[::-1]), many.embed(TEXTS)[::-1])
     many.close()
 
 
-def test_vectors_have_unit_length(embedder: LocalEmbedder) -> None:
+def test_vectors_have_unit_length(embedder: Encoder) -> None:
     vectors = embedder.embed(TEXTS)
 
     assert vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_texts_that_mean_the_same_are_closer_than_others(embedder: LocalEmbedder) -> None:
+def test_texts_that_mean_the_same_are_closer_than_others(embedder: Encoder) -> None:
     deploy, same, cat = embedder.embed(
         ["When do we deploy the service?", "The release goes out on Friday afternoon.", "My cat likes tuna."]
     )
@@ -81,7 +89,7 @@ def test_texts_that_mean_the_same_are_closer_than_others(embedder: LocalEmbedder
     assert deploy @ same > deploy @ cat + 0.1
 
 
-def test_the_vector_is_near_the_one_of_the_original_model(embedder: LocalEmbedder) -> None:
+def test_the_vector_is_near_the_one_of_the_original_model(minilm: LocalEmbedder) -> None:
     # The first numbers of the original fp32 network's vector.
     expected = np.array(
         [
@@ -104,37 +112,42 @@ def test_the_vector_is_near_the_one_of_the_original_model(embedder: LocalEmbedde
         ]
     )
 
-    start = embedder.embed(["Where do we deploy the payment service?"])[0][: len(expected)]
+    start = minilm.embed(["Where do we deploy the payment service?"])[0][: len(expected)]
 
     assert float(start @ expected / np.linalg.norm(start) / np.linalg.norm(expected)) > 0.97
 
 
-def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
+def test_no_texts_give_no_vectors(embedder: Encoder) -> None:
     assert embedder.embed([]).shape == (0, 384)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\x00", "\ud800", "🚀" * 300, "x" * 100_000, "word " * 50_000])
-def test_any_string_has_a_vector(embedder: LocalEmbedder, text: str) -> None:
+def test_any_string_has_a_vector(embedder: Encoder, text: str) -> None:
     vector = embedder.embed([text])[0]
 
     assert np.isfinite(vector).all()
     assert np.isclose(np.linalg.norm(vector), 1, atol=1e-5)
 
 
-def test_a_question_has_the_vector_of_its_text_each_time(embedder: LocalEmbedder) -> None:
+def test_a_question_has_the_vector_of_its_text_each_time(embedder: Encoder) -> None:
     first, second = (embedder.embed_query("Where do we deploy?") for _ in range(2))
 
-    assert np.array_equal(first, embedder.embed(["Where do we deploy?"])[0])
+    assert np.array_equal(first, embedder.embed([f"{embedder.instruction}Where do we deploy?"])[0])
     assert np.array_equal(first, second)
 
 
-def test_a_kept_question_cannot_be_changed_by_a_caller(embedder: LocalEmbedder) -> None:
+def test_a_question_of_unknown_words_alone_has_no_vector(embedder: Encoder) -> None:
+    with pytest.raises(EmbedderError, match="knows none of these words"):
+        embedder.embed_query("🦊🦊")
+
+
+def test_a_kept_question_cannot_be_changed_by_a_caller(embedder: Encoder) -> None:
     with pytest.raises(ValueError, match="read-only"):
         embedder.embed_query("Where do we deploy?")[0] = 9
 
 
-def test_only_recent_questions_are_kept(embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_CACHED_QUERIES", 2)
+def test_only_recent_questions_are_kept(embedder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "_CACHED_QUERIES", 2)
     embedder._queries.clear()
 
     for text in ("one", "two", "one", "three", "long " * 10_000):
@@ -143,8 +156,8 @@ def test_only_recent_questions_are_kept(embedder: LocalEmbedder, monkeypatch: py
     assert list(embedder._queries) == ["one", "three"]
 
 
-def test_many_threads_may_use_it_at_once_before_it_is_loaded() -> None:
-    embedder = LocalEmbedder(threads=2)
+def test_many_threads_may_use_it_at_once_before_it_is_loaded(kind: type[Encoder]) -> None:
+    embedder = kind(threads=2)
     found: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: found.append(embedder.embed_query("hello"))) for _ in range(6)]
     for thread in threads:
@@ -156,8 +169,8 @@ def test_many_threads_may_use_it_at_once_before_it_is_loaded() -> None:
     assert all(np.array_equal(vector, found[0]) for vector in found)
 
 
-def test_it_can_be_used_again_after_closing() -> None:
-    embedder = LocalEmbedder(threads=2)
+def test_it_can_be_used_again_after_closing(kind: type[Encoder]) -> None:
+    embedder = kind(threads=2)
     before = embedder.embed(TEXTS)
     embedder.close()
 
@@ -166,13 +179,13 @@ def test_it_can_be_used_again_after_closing() -> None:
     embedder.close()
 
 
-def test_it_counts_tokens_without_a_limit(embedder: LocalEmbedder) -> None:
+def test_it_counts_tokens_without_a_limit(embedder: Encoder) -> None:
     assert embedder.count_tokens("deploy " * 1000) == 1000
 
 
-def test_nothing_heavy_is_imported_before_the_first_use() -> None:
+def test_nothing_heavy_is_imported_before_the_first_use(kind: type[Encoder]) -> None:
     script = (
-        "import sys; from recollect.embed.local import LocalEmbedder; embedder = LocalEmbedder(); "
+        f"import sys; from {kind.__module__} import {kind.__name__}; embedder = {kind.__name__}(); "
         "assert 'onnxruntime' not in sys.modules; embedder.load(); assert 'onnxruntime' in sys.modules"
     )
 
@@ -209,11 +222,11 @@ def test_a_failed_load_is_tried_again(model_copy: Path) -> None:
     assert embedder.embed(["a"]).shape == (1, 384)
 
 
-def test_a_missing_runtime_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_runtime_names_the_cure(kind: type[Encoder], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     with pytest.raises(EmbedderUnavailable, match="pip install onnxruntime"):
-        LocalEmbedder().embed_query("a")
+        kind().embed_query("a")
 
 
 def test_a_model_that_the_runtime_cannot_read_is_reported(model_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

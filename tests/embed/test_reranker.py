@@ -8,28 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from recollect.embed import further
+from conftest import MODELS
 from recollect.embed.further import FURTHER
 from recollect.embed.reranker import Reranker
 from recollect.errors import EmbedderUnavailable
 
-FOLDER = Path(__file__).parents[2] / "models" / "reranker" / "src" / "recollect_reranker"
+FOLDER = MODELS / "reranker" / "src" / "recollect_reranker"
 QUESTION = "how many people live in Berlin?"
 PASSAGES = [
     "New York City is famous for the Metropolitan Museum of Art.",
     "Berlin has a population of 3,520,031 registered inhabitants in an area of 891.82 square kilometers.",
     "Berlin is known for its museums and its night life.",
 ]
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which no further model is installed; what is given is an empty folder for models."""
-    monkeypatch.setattr(further.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "models").mkdir()
-    return tmp_path / "models"
 
 
 def test_what_answers_scores_highest_and_what_is_about_something_else_lowest() -> None:

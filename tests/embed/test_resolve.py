@@ -1,11 +1,13 @@
 """resolve(): from a setting to an embedder."""
 
+import os
 import subprocess
 import sys
 import types
 
 import pytest
 
+from conftest import MODELS
 from recollect.embed import resolve
 from recollect.embed.remote import OllamaEmbedder, OpenAIEmbedder
 from recollect.errors import ConfigError
@@ -38,6 +40,15 @@ def test_the_bundled_model_is_the_default(local, spec):
     assert resolve(spec, threads=3) == ("local", 3)
 
 
+def test_a_further_model_is_looked_for_in_the_folder_of_models(elsewhere):
+    os.symlink(MODELS / "bge-small" / "src" / "recollect_bge_small", elsewhere / "bge-small")
+
+    embedder = resolve("local:bge-small", threads=1, models=elsewhere)
+
+    assert embedder.model_id == "local:bge-small-en-v1.5-int8"
+    assert embedder.embed(["a"]).shape == (1, 384)
+
+
 def test_none_means_no_embedder():
     assert resolve("none") is None
 
@@ -58,9 +69,9 @@ def test_an_embedder_of_ones_own_is_returned_as_it_is(kind):
     assert resolve(own) is own
 
 
-@pytest.mark.parametrize("spec", ["", "Local", "cohere:x", "text-embedding-3-small"])
+@pytest.mark.parametrize("spec", ["", "Local", "local:", "local:bge-large", "cohere:x", "text-embedding-3-small"])
 def test_anything_else_is_refused_with_the_forms_that_are_not(spec):
-    with pytest.raises(ConfigError, match="'local', 'none', 'openai:MODEL', 'ollama:MODEL'"):
+    with pytest.raises(ConfigError, match="'local', 'local:bge-small', 'none', 'openai:MODEL', 'ollama:MODEL'"):
         resolve(spec)
 
 

@@ -7,7 +7,7 @@ import click
 
 from recollect import config
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, json_option, print_json
+from recollect.cli.options import Bar, embedder_option, json_option, print_json
 from recollect.present.render import counted, record_json
 
 
@@ -65,7 +65,7 @@ def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
 
 
 @click.command("reembed")
-@click.option("--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: the configured one).")
+@embedder_option
 @click.option("--prune", is_flag=True, help="Remove the vectors of all other models when it is done.")
 @json_option
 @click.pass_obj
@@ -75,7 +75,7 @@ def reembed_command(session: Session, /, embedder: str | None, prune: bool, as_j
 
     \b
     Example:
-        recollect reembed --embedder ollama:nomic-embed-text
+        recollect reembed --embedder local:bge-small
     """
     with session.open(embedder=embedder) as memory:
         stats = memory.stats()

@@ -10,7 +10,7 @@ import click
 
 from recollect import __version__
 from recollect.cli.app import Session
-from recollect.cli.options import Bar, json_option, print_json, together
+from recollect.cli.options import Bar, embedder_option, json_option, print_json, together
 from recollect.errors import RecollectError
 from recollect.present.render import printable, record_json
 
@@ -24,7 +24,7 @@ _chosen = together(
     click.option(
         "--set", "replaced", multiple=True, metavar="OPTION=VALUE", help="Replace an option of every profile."
     ),
-    click.option("--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: as configured)."),
+    embedder_option,
 )
 _asked = together(
     click.option("--golden", type=click.Path(path_type=Path), help="Questions to your own memories, as JSON lines."),
@@ -189,7 +189,7 @@ def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
     options = session.loaded.settings
     profiles = wanted.profiles or (options.profile,)
     chosen = choices(wanted.modes or ("hybrid",), profiles, settings(wanted.replaced))
-    model = resolve(wanted.embedder or options.embedder, threads=options.threads)
+    model = resolve(wanted.embedder or options.embedder, threads=options.threads, models=session.models)
     try:
         every = [*_of_sets(wanted, chosen, model, cache), *_of_own(session, wanted, chosen, model)]
         return data(every, version=__version__, embedder=model.model_id if model else None, seed=wanted.seed)

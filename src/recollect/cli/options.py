@@ -19,6 +19,11 @@ REDRAWN = 0.1  # seconds between two states of a progress line
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+embedder_option = click.option(
+    "--embedder",
+    metavar="MODEL",
+    help="local, local:bge-small, openai:MODEL or ollama:MODEL (default: the configured one).",
+)
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -1,5 +1,6 @@
-"""Models that turn text into vectors: the bundled one, OpenAI-compatible servers, Ollama, or a caller's own."""
+"""Models that turn text into vectors: on this machine, of OpenAI-compatible servers or Ollama, or a caller's own."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import ConfigError, InvalidInput
@@ -9,8 +10,10 @@ if TYPE_CHECKING:  # numpy and the models are loaded by the first call that need
     from recollect.embed.base import Embedder
 
 
-def resolve(spec: "str | Embedder | None", *, threads: int | None = None) -> "Embedder | None":
-    """The embedder that a setting names; None where the setting is "none"."""
+def resolve(
+    spec: "str | Embedder | None", *, threads: int | None = None, models: Path | None = None
+) -> "Embedder | None":
+    """The embedder that a setting names; None where the setting is "none". `models` is a folder of further models."""
     if spec is None:
         spec = "local"
     if not isinstance(spec, str):
@@ -21,6 +24,10 @@ def resolve(spec: "str | Embedder | None", *, threads: int | None = None) -> "Em
         raise ConfigError(str(exc)) from exc
     if kind == "none":
         return None
+    if kind == "local" and model:
+        from recollect.embed.bge import BgeSmall
+
+        return BgeSmall(folder=models, threads=threads)
     if kind == "local":
         from recollect.embed.local import LocalEmbedder
 

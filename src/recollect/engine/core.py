@@ -1,7 +1,7 @@
 """What all parts of a memory share: the store, the model, the profile, and an end."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,6 +39,7 @@ class Core:
         *,
         profile: str,
         own_embedder: bool,
+        named_embedder: Callable[[str | Embedder], Embedder | None],
         near: str = "report",
         redaction: Redaction = _NO_REDACTION,
         reranker: Reranker,
@@ -51,6 +52,7 @@ class Core:
         self._file_vectorizer = Vectorizer(store.documents.chunks, embedder)
         self._recorder = Recorder(store.recalls)
         self._own_model = embedder if own_embedder else None
+        self._named_embedder = named_embedder
         self._near = near
         self._redaction = redaction
         self._reranker = reranker

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from recollect import inputs
@@ -49,12 +50,13 @@ def open_memory(
     Open a memory, creating it where there is none.
 
     `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model,
-    "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`, `dimensions` and
-    `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key.
-    `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
-    `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
-    With `redact`, secrets in what is written down are replaced by a mark first; `redact_allow` are texts, or patterns
-    written as /regex/, that are none. `models` is a folder in which to look for further models.
+    "local:bge-small" for a better and slower one that can be added, "none" for keyword search only, "openai:MODEL",
+    "ollama:MODEL" or an object with `model_id`, `dimensions` and `embed(texts)`. Nothing is read from a config file or
+    the environment, except that a provider reads its own key. `synchronous="normal"` is faster and may lose the last
+    writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
+    "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets in what is written down are
+    replaced by a mark first; `redact_allow` are texts, or patterns written as /regex/, that are none. `models` is a
+    folder in which to look for further models.
     """
     options.profile(profile)
     inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
@@ -63,7 +65,9 @@ def open_memory(
     inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
     if threads is not None:
         inputs.whole_number(threads, "threads", 1, 256)
-    model = resolve(embedder, threads=threads)
+    folder = None if models is None else inputs.path(models)
+    named = partial(resolve, threads=threads, models=folder)
+    model = named(embedder)
     path = _path(target)
     if path == ":memory:" or (read_only and nothing_at(Path(path))):
         path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
@@ -74,9 +78,16 @@ def open_memory(
         busy_timeout=busy_timeout,
         synchronous=synchronous,
     )
-    own = model is not embedder
-    reranker = Reranker(folder=None if models is None else inputs.path(models), threads=threads)
-    return Recollect(store, model, profile=profile, own_embedder=own, near=near, redaction=redaction, reranker=reranker)
+    return Recollect(
+        store,
+        model,
+        profile=profile,
+        own_embedder=model is not embedder,
+        named_embedder=named,
+        near=near,
+        redaction=redaction,
+        reranker=Reranker(folder=folder, threads=threads),
+    )
 
 
 def _path(target: object) -> str:

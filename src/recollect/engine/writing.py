@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 from recollect import inputs
-from recollect.embed import resolve
 from recollect.embed.base import Embedder
 from recollect.engine.core import Moment, close_model, given_id
 from recollect.engine.likeness import Likeness
@@ -178,7 +177,7 @@ class Writing(Likeness):
         still uses those models, unless `prune` removes them at the end.
         """
         if embedder is not None:
-            new, old = resolve(embedder), self._own_model
+            new, old = self._named_embedder(embedder), self._own_model
             self._own_model = new if new is not embedder else None
             self._vectorizer = Vectorizer(self._store, new)
             self._file_vectorizer = Vectorizer(self._store.documents.chunks, new)
