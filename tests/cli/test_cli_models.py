@@ -51,6 +51,19 @@ def test_a_model_is_added_used_and_removed(cli: CommandLine) -> None:
     assert installed(cli) == {"local": True, "bge-small": False, "reranker": False}
 
 
+def test_a_model_for_vectors_is_added_and_changed_to(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_EMBEDDER", "local:bge-small")
+    cli("add", "We ship every Friday")
+    assert "pip install recollect-bge-small" in cli("search", "Friday", "--json").json["degraded"]
+    cli("models", "add", str(BGE_SMALL))
+
+    assert installed(cli) == {"local": True, "bge-small": True, "reranker": False}
+    assert cli("reembed", "--json").json["embedded"] == 1
+    found = cli("search", "when do we deploy?", "--json").json
+    assert found["degraded"] is None
+    assert found["results"][0]["match"] == ["vector"]
+
+
 def test_the_setting_names_a_folder_of_models(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / "reranker").symlink_to(WEIGHTS)

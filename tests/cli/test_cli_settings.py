@@ -182,13 +182,14 @@ class TestBrokenSettings:
         assert "your own config" in done.err
         assert not cli.database.exists()
 
-    def test_a_projects_file_may_switch_the_model_off(
-        self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("embedder", ["none", "local", "local:bge-small"])
+    def test_a_projects_file_may_choose_a_model_on_this_machine_or_switch_it_off(
+        self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch, embedder: str
     ) -> None:
         monkeypatch.delenv("RECOLLECT_EMBEDDER")
-        project_file.write_text('embedder = "none"')
+        project_file.write_text(f'embedder = "{embedder}"')
 
-        assert cli("config", "--json").json["embedder"] == "none"
+        assert cli("config", "--json").json["embedder"] == embedder
 
     def test_a_projects_file_may_not_trust_itself(self, cli: CommandLine, project_file: Path) -> None:
         project_file.write_text(f'trusted = ["{cli.work}"]')

@@ -25,6 +25,7 @@ class Candidate:
     whole: bool = False  # it has all words of the query
     coverage: float = 1.0  # which share of them it has, rare ones counting for more
     similarity: float | None = None
+    origin: float = 0.0  # the similarity that its model gives to what has nothing to do with the query
     vector_rank: int | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
@@ -94,18 +95,19 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: 
 
 def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
     """
-    (1 - alpha) * scaled BM25 * coverage ** STRICTNESS + alpha * cosine.
+    (1 - alpha) * scaled BM25 * coverage ** STRICTNESS + alpha * nearness.
 
     Scaled by the best alone, a chance match of one word would count as much as a perfect match when there is no other;
     coverage tells the two apart, whatever the size of the store.
     """
     alpha = 0.5 if profile.alpha is None else profile.alpha
+    near = _cosine if alpha == 1.0 else _nearness  # alone, a cosine is on nobody's scale but its own
     scaled = _scaled_bm25(candidates, profile.bm25_norm)
     tallies = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
             keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**STRICTNESS
-            trace = {"keyword": keyword, "vector": alpha * _cosine(candidate)}
+            trace = {"keyword": keyword, "vector": alpha * near(candidate)}
             tallies.append(_Tally(candidate, trace, _raw(candidate)))
     return tallies
 
@@ -146,7 +148,7 @@ def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
     tallies = []
     for candidate in candidates:
         trace = {
-            "vector": weights.semantic * _cosine(candidate),
+            "vector": weights.semantic * _nearness(candidate),
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
             "salience": weights.salience * _salience(candidate, profile, now),
         }
@@ -228,6 +230,11 @@ def _boostable(candidate: Candidate) -> dict[str, tuple[str, ...]]:
 
 def _cosine(candidate: Candidate) -> float:
     return min(1.0, max(0.0, candidate.similarity or 0.0))
+
+
+def _nearness(candidate: Candidate) -> float:
+    """The cosine on a scale of 0..1 that begins where the model's noise ends."""
+    return max(0.0, (_cosine(candidate) - candidate.origin) / (1.0 - candidate.origin))
 
 
 def _raw(candidate: Candidate) -> dict[str, float]:

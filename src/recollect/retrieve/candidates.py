@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from recollect.profiles import Profile
+from recollect.profiles import ORIGIN, Profile
 from recollect.rank.fuse import Candidate
 from recollect.rank.signals import certain, confidence
 from recollect.records import Row
@@ -34,6 +34,7 @@ def gather(
     rows = [row for store in stores if keys for row in store.rows(keys, found.model, found.question, as_of)]
     weighed = profile.confidence_mode != "off" or profile.min_confidence is not None
     by_meaning = _places(found, rows)
+    origin = ORIGIN.get(found.model.name, 0.0) if found.model else 0.0
     candidates = []
     for row in rows:
         place, match = by_word.get(row.key, (None, None))
@@ -46,6 +47,7 @@ def gather(
                     whole=match.whole if match else False,
                     coverage=match.coverage if match else 0.0,
                     similarity=row.similarity,
+                    origin=origin,
                     vector_rank=by_meaning.get(row.key),
                     created_at=row.created_at,
                     updated_at=row.updated_at,
