@@ -57,7 +57,7 @@ def test_without_the_model_the_answer_is_that_of_balanced_and_says_how_to_get_it
 
     assert [hit.memory.content for hit in results] == contents(memory)
     assert results.degraded == (
-        "not reranked: the reranker is not installed; `pip install recollect-reranker` adds it "
+        "not reranked: recollect-reranker is not installed; `pip install recollect-reranker` adds it "
         "(from a checkout: `pip install ./models/reranker`)"
     )
 

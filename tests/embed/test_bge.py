@@ -50,7 +50,7 @@ def test_where_it_is_missing_words_find_and_degraded_tells_the_cure(elsewhere: P
         found = memory.search("backups")
 
         assert found[0].memory.content == NOTES[1]
-        assert "bge-small is not installed; `pip install recollect-bge-small` adds it" in str(found.degraded)
+        assert "recollect-bge-small is not installed; `pip install recollect-bge-small` adds it" in str(found.degraded)
         with pytest.raises(EmbedderUnavailable, match="pip install recollect-bge-small"):
             memory.search("backups", mode="semantic")
 
@@ -80,7 +80,9 @@ def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
         file.seek(1_000_000)
         file.write(b"damage")
 
-    with pytest.raises(EmbedderUnavailable, match=r"bge-small's file model\.onnx is damaged.*install it again"):
+    with pytest.raises(
+        EmbedderUnavailable, match=r"recollect-bge-small's file model\.onnx is damaged.*install it again"
+    ):
         BgeSmall(folder=elsewhere).load()
 
 

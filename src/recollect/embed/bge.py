@@ -8,8 +8,6 @@ import numpy as np
 from recollect.embed.base import Vectors
 from recollect.embed.encoder import Encoder, Ids
 from recollect.embed.further import FURTHER
-from recollect.embed.weights import load
-from recollect.errors import EmbedderUnavailable
 
 
 class BgeSmall(Encoder):
@@ -25,11 +23,7 @@ class BgeSmall(Encoder):
         self._folder = folder
 
     def _load(self) -> Any:
-        model = FURTHER["bge-small"]
-        folder = model.find(self._folder)
-        if folder is None:
-            raise EmbedderUnavailable(f"{self.what} is not installed; {model.cure}")
-        return load(folder, model.sums, self.what, f"install it again: {model.cure}")
+        return FURTHER["bge-small"].load(self._folder)
 
     def _run(self, session: Any, ids: Ids) -> Vectors:
         given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
+
+from recollect.embed.weights import load
+from recollect.errors import EmbedderUnavailable
 
 MODEL, VOCABULARY = "model.onnx", "vocab.txt"
 _UNCASED_BERT = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # the vocabulary of all of them
@@ -41,6 +45,13 @@ class Further:
         installed = list(spec.submodule_search_locations or ()) if spec else []
         places = [*map(Path, installed), self.own_place(), *([folder / self.name] if folder else [])]
         return next((place for place in places if (place / MODEL).is_file()), None)
+
+    def load(self, folder: Path | None = None) -> Any:
+        """Its onnxruntime session; EmbedderUnavailable, with the cure, where it is nowhere or not whole."""
+        place = self.find(folder)
+        if place is None:
+            raise EmbedderUnavailable(f"{self.distribution} is not installed; {self.cure}")
+        return load(place, self.sums, self.distribution, f"install it again: {self.cure}")
 
     def is_in(self, folder: Path) -> bool:
         """Whether a folder holds it, whole."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from recollect.embed.further import FURTHER
 from recollect.embed.tokens import vocabulary
-from recollect.embed.weights import load
-from recollect.errors import EmbedderError, EmbedderUnavailable
+from recollect.errors import EmbedderError
 from recollect.forks import renew_after_fork
 
 MAX_THREADS = 8
@@ -31,7 +30,6 @@ class Reranker:
     """
 
     def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
-        self._model = FURTHER["reranker"]
         self._folder = folder
         self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, MAX_THREADS))
         self._loaded: Any = None
@@ -94,14 +92,8 @@ class Reranker:
             with self._lock:
                 loaded = self._loaded
                 if loaded is None:
-                    loaded = self._loaded = self._load()
+                    loaded = self._loaded = FURTHER["reranker"].load(self._folder)
         return loaded
-
-    def _load(self) -> Any:
-        folder = self._model.find(self._folder)
-        if folder is None:
-            raise EmbedderUnavailable(f"the reranker is not installed; {self._model.cure}")
-        return load(folder, self._model.sums, "the reranker", f"install it again: {self._model.cure}")
 
 
 def _shared(items: Iterator[tuple[int, str]], turn: threading.Lock) -> Iterator[tuple[int, str]]:
