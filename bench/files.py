@@ -2,7 +2,7 @@
 Indexing a real tree of documents: how long, what of it is the model, and whether the right page is found.
 
     python bench/files.py --folder DIR/kubernetes-website                               some minutes
-    python bench/files.py --folder DIR/kubernetes-website --embedder local:bge-small    half an hour
+    python bench/files.py --folder DIR/kubernetes-website --embedder local:bge-small    twice as long
 
 It indexes the folder's markdown in a process that it kills half-way, goes on from there, runs again with nothing
 changed, edits one file, and asks ten questions that a reader of those pages would ask. The questions and the pages that
