@@ -7,7 +7,6 @@ import click
 
 from recollect.cli.app import Session
 from recollect.errors import MissingExtra
-from recollect.present.render import printable
 
 
 @click.command("mcp")
@@ -33,6 +32,8 @@ def mcp_command(
     session = session.untyped()
     settings = session.loaded.settings
     if session.loaded.passed_over:
+        from recollect.present.render import printable  # it knows the index's tokenizer, and the handshake need not wait
+
         click.echo(f"Note: {printable(session.loaded.passed_over)}", err=True)
     opening = _part("opening").Opening(lambda: session.open(create=not read_only, read_only=read_only))
     serving = _part("server").Serving(
