@@ -32,7 +32,7 @@ def mcp_command(
     session = session.untyped()
     settings = session.loaded.settings
     if session.loaded.passed_over:
-        from recollect.present.render import printable  # it knows the index's tokenizer, and the handshake need not wait
+        from recollect.present.render import printable  # it loads the index's tokenizer
 
         click.echo(f"Note: {printable(session.loaded.passed_over)}", err=True)
     opening = _part("opening").Opening(lambda: session.open(create=not read_only, read_only=read_only))
