@@ -1,8 +1,6 @@
-"""What the models that run on this machine share: texts one by one, side by side, and nothing loaded before its use."""
+"""What the models that turn text into vectors on this machine share: texts one by one, side by side."""
 
-import os
-import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.embed.base import Vectors
+from recollect.embed.runner import Runner
 from recollect.embed.tokens import vocabulary
 from recollect.embed.wordpiece import MAX_TOKENS
 from recollect.errors import EmbedderError
-from recollect.forks import renew_after_fork
 
 Ids = NDArray[np.int64]
 
-_MAX_THREADS = 8  # by default; a memory should not take every core of a large shared machine
 _CACHED_QUERIES = 256
 _CACHED_LENGTH = 4_096  # characters; a longer text is hardly a question, and would only fill memory
 
 
-class Encoder(ABC):
+class Encoder(Runner):
     """
     Turns text into unit vectors. Safe to share between threads.
 
@@ -39,23 +36,12 @@ class Encoder(ABC):
     instruction: ClassVar[str] = ""  # before a question, where the model was trained with one
 
     def __init__(self, *, threads: int | None = None) -> None:
-        self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, _MAX_THREADS))
-        self._lock = threading.Lock()
-        renew_after_fork(self)
-        self._loaded: Any = None
+        super().__init__(threads=threads)
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
-
-    @abstractmethod
-    def _load(self) -> Any:
-        """An onnxruntime session, from files known to be whole."""
 
     @abstractmethod
     def _run(self, session: Any, ids: Ids) -> Vectors:
         """The unit vector of one text's ids."""
-
-    def after_fork(self) -> None:
-        """In a child: another thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
 
     def load(self) -> None:
         """Load the model now, so that the first text need not wait for it."""
@@ -103,9 +89,8 @@ class Encoder(ABC):
         return vocabulary().count_tokens(text)
 
     def close(self) -> None:
-        """Release the model; a later use loads it again."""
+        super().close()
         with self._lock:
-            self._loaded = None
             self._queries.clear()
 
     def _embed_one(self, text: str) -> Vectors:
@@ -114,12 +99,3 @@ class Encoder(ABC):
             return self._run(session, ids)
         except Exception as exc:  # onnxruntime's errors share no base of their own
             raise EmbedderError(f"{self.what} failed on a text of {len(text)} characters: {exc}") from exc
-
-    def _session(self) -> Any:
-        loaded = self._loaded
-        if loaded is None:
-            with self._lock:
-                loaded = self._loaded
-                if loaded is None:
-                    loaded = self._loaded = self._load()
-        return loaded

@@ -1,7 +1,6 @@
 """A cross-encoder: a question and a passage read together, and how well the one answers the other."""
 
 import math
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from recollect.embed.further import FURTHER
+from recollect.embed.runner import Runner
 from recollect.embed.tokens import vocabulary
 from recollect.errors import EmbedderError
-from recollect.forks import renew_after_fork
 
-MAX_THREADS = 8
 SOFTER = 2.0  # what the model is unsure of is told apart better than by the scale it was trained on
 QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
 
 
-class Reranker:
+class Reranker(Runner):
     """
     Reads the best that two legs found, and tells how well each answers. Safe to share between threads.
 
@@ -30,15 +28,8 @@ class Reranker:
     """
 
     def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
+        super().__init__(threads=threads)
         self._folder = folder
-        self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, MAX_THREADS))
-        self._loaded: Any = None
-        self.after_fork()
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """In a child: another thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
 
     def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
         """
@@ -68,11 +59,6 @@ class Reranker:
                 done.result()
         return scores
 
-    def close(self) -> None:
-        """Release the model; a later use loads it again."""
-        with self._lock:
-            self._loaded = None
-
     def _score(self, session: Any, asked: list[int], passage: str) -> float:
         ids = [*asked, *vocabulary().encode(passage)[1:]][:MAX_TOKENS]
         given = {
@@ -86,14 +72,8 @@ class Reranker:
             raise EmbedderError(f"the reranker failed on a passage of {len(passage)} characters: {exc}") from exc
         return 1.0 / (1.0 + math.exp(-logit / SOFTER))
 
-    def _session(self) -> Any:
-        loaded = self._loaded
-        if loaded is None:
-            with self._lock:
-                loaded = self._loaded
-                if loaded is None:
-                    loaded = self._loaded = FURTHER["reranker"].load(self._folder)
-        return loaded
+    def _load(self) -> Any:
+        return FURTHER["reranker"].load(self._folder)
 
 
 def _shared(items: Iterator[tuple[int, str]], turn: threading.Lock) -> Iterator[tuple[int, str]]:
