@@ -297,8 +297,9 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model. Of a
-    long one it is that of its nearest part, and `passage` tells which characters that is.
+    What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model. Of one
+    with parts it is that of the nearest, the more parts the more with that of the whole; `passage` tells which
+    characters that part is.
 
     `session` is the same for all that was made in one session. Ranking sees many rows and a page shows few, so the
     memory itself, and its facts, are made when they are asked for.

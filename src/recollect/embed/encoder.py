@@ -32,6 +32,7 @@ class Encoder(Runner):
     model_id: ClassVar[str]
     dimensions: ClassVar[int]
     max_tokens: ClassVar[int] = MAX_TOKENS
+    by_sentence: ClassVar[bool] = True  # texts of several sentences have a vector for every few of them, too
     what: ClassVar[str]  # as an error calls it
     instruction: ClassVar[str] = ""  # before a question, where the model was trained with one
 

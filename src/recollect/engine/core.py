@@ -49,7 +49,7 @@ class Core:
         self._legs = Legs(store)
         self._vectorizer = Vectorizer(store, embedder)
         self._file_legs = Legs(store.documents.chunks)
-        self._file_vectorizer = Vectorizer(store.documents.chunks, embedder)
+        self._file_vectorizer = Vectorizer(store.documents.chunks, embedder, parts=False)
         self._recorder = Recorder(store.recalls)
         self._own_model = embedder if own_embedder else None
         self._named_embedder = named_embedder

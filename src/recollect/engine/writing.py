@@ -180,7 +180,7 @@ class Writing(Likeness):
             new, old = self._named_embedder(embedder), self._own_model
             self._own_model = new if new is not embedder else None
             self._vectorizer = Vectorizer(self._store, new)
-            self._file_vectorizer = Vectorizer(self._store.documents.chunks, new)
+            self._file_vectorizer = Vectorizer(self._store.documents.chunks, new, parts=False)
             close_model(old)
         done = self._vectorizer.give_all(progress)
         done += self._file_vectorizer.give_all(None if progress is None else lambda more: progress(done + more))

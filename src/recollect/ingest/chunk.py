@@ -32,7 +32,7 @@ OVERLAP = 4  # the part of a budget that a repeated sentence may take up
 _BODY = 7  # deeper than every heading
 
 # A full stop after a single character, or before a small letter, ends a number or an abbreviation, not a sentence.
-_SENTENCE_END = re.compile(r"""(?<=[^\s.]{2}|\.\.)[.!?…]["'”’)\]]*+\s++(?=[^\sa-z])|[。！？]["'”’」』）]*+\s*+""")
+SENTENCE_END = re.compile(r"""(?<=[^\s.]{2}|\.\.)[.!?…]["'”’)\]]*+\s++(?=[^\sa-z])|[。！？]["'”’」』）]*+\s*+""")
 _LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 
 
@@ -200,7 +200,7 @@ class _Splitter:
     def _mark_sentences(self, pieces: list[_Piece], block: Block, most: int, cut: set[int]) -> None:
         """Make it dear to cut a sentence, and repeat the one before a cut: it says what the next is about."""
         start, end = self._lines.starts[block.start], self._lines.starts[block.end] - 1
-        begins = [start, *(found.end() for found in _SENTENCE_END.finditer(self._text, start, end))]
+        begins = [start, *(found.end() for found in SENTENCE_END.finditer(self._text, start, end))]
         for piece in pieces[1:]:
             text = self._text[piece.start : piece.end]
             visible = piece.end - len(text.lstrip())
@@ -218,7 +218,7 @@ class _Splitter:
 
     def _parts_of_line(self, start: int, end: int, limit: int) -> Iterator[tuple[int, int, int]]:
         """The sentences of a line, or where one is too long, as many words as fit: start, end and tokens of each."""
-        ends = [found.end() for found in _SENTENCE_END.finditer(self._text, start, end)]
+        ends = [found.end() for found in SENTENCE_END.finditer(self._text, start, end)]
         for after in ends if ends and ends[-1] == end else [*ends, end]:
             tokens = self._measure(start, after)
             if tokens <= limit:

@@ -1,16 +1,22 @@
-"""Texts that are too long for one vector, cut where their structure allows it."""
+"""Texts that one vector does not do justice to, cut where their structure and their sentences allow it."""
 
 import re
 
 from recollect.embed.base import Embedder
-from recollect.ingest.chunk import Count
+from recollect.ingest.chunk import SENTENCE_END, Count
 from recollect.store.base import Part, Unembedded
 
 UNTOLD_TOKENS = 512  # what a model reads at least, if it does not say
 CHARACTERS_A_TOKEN = 4  # where the model does not count tokens itself
 ROOM = 56  # tokens left for a title or heading above a part
 
+# A vector of several sentences is mostly about the longest, and what was said by the way is lost in it. Every few
+# sentences are a part: of so many characters at least, and no more than about so many parts while the model can read
+# each of them. Measured: docs/quality.md.
+LEAST_PART, MOST_PARTS = 75, 10
+
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_END = re.compile(rf"(?:{SENTENCE_END.pattern})|(?:\s*[\r\n])+\s*")
 
 
 def counter(embedder: Embedder | None) -> Count:
@@ -34,18 +40,34 @@ def fitted(text: str, tokens: int, count: Count) -> str:
 def parts_of(text: Unembedded, embedder: Embedder) -> list[Part]:
     """The parts of a text that one vector cannot stand for; none where it can."""
     most, count = longest(embedder), counter(embedder)
-    if len(text.text) <= most or count(text.text) <= most:  # a token has a character at least
-        return []
+    title = text.title and fitted(text.title, ROOM, count)
+    fits = len(text.text) <= most or count(text.text) <= most  # a token has a character at least
+    spans = [(0, len(text.content))] if fits else _by_structure(text.content, most - ROOM, count)
+    if getattr(embedder, "by_sentence", False):
+        least = max(LEAST_PART, len(text.content) // MOST_PARTS)
+        spans = [piece for first, last in spans for piece in _by_sentence(text.content, first, last, least)]
+    return [Part(text, *span, title) for span in spans] if len(spans) > 1 else []
+
+
+def _by_structure(content: str, tokens: int, count: Count) -> list[tuple[int, int]]:
+    """Stretches of a long text, of so many tokens at most."""
     from recollect.ingest.markdown import read_markdown  # not before there is anything to cut: most processes only read
 
-    title = text.title and fitted(text.title, ROOM, count)
-    starts = [0, *(ending.end() for ending in _LINE_END.finditer(text.content)), len(text.content) + 1]
-    parts: list[Part] = []
-    for chunk in read_markdown(text.content, most - ROOM, count).chunks:
-        first, last = starts[chunk.start_line - 1], min(starts[chunk.end_line], len(text.content))
+    starts = [0, *(ending.end() for ending in _LINE_END.finditer(content)), len(content) + 1]
+    spans: list[tuple[int, int]] = []
+    for chunk in read_markdown(content, tokens, count).chunks:
+        first, last = starts[chunk.start_line - 1], min(starts[chunk.end_line], len(content))
         # Of a line that is over the budget by itself, a chunk is a stretch.
-        after = max(first, parts[-1].first + 1) if parts else first  # which may repeat a sentence of the one before
-        place = text.content.find(chunk.text, after, last)
-        span = (first, last) if place < 0 else (place, place + len(chunk.text))
-        parts.append(Part(text, *span, title))
-    return parts if len(parts) > 1 else []
+        after = max(first, spans[-1][0] + 1) if spans else first  # which may repeat a sentence of the one before
+        place = content.find(chunk.text, after, last)
+        spans.append((first, last) if place < 0 else (place, place + len(chunk.text)))
+    return spans
+
+
+def _by_sentence(content: str, first: int, last: int, least: int) -> list[tuple[int, int]]:
+    """A stretch cut after sentences and lines, into pieces of `least` characters or more."""
+    ends: list[int] = []
+    for end in _END.finditer(content, first, last):
+        if end.end() - (ends[-1] if ends else first) >= least and last - end.end() >= least // 2:
+            ends.append(end.end())
+    return list(zip([first, *ends], [*ends, last], strict=True))

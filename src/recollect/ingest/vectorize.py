@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recollect.embed.base import Embedder, embed_documents, embed_question
 from recollect.errors import EmbedderError, EmbedderUnavailable, StoreError
 from recollect.ingest.parts import parts_of
-from recollect.store.base import Model, Store, Unembedded
+from recollect.store.base import Model, Part, Store, Unembedded
 
 BATCH = 256
 SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is left alone for a while
@@ -24,9 +24,10 @@ Progress = Callable[[int], None]
 class Vectorizer:
     """One model at work on one store. A model that fails never costs a memory: its text waits for another time."""
 
-    def __init__(self, store: Store, embedder: Embedder | None) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, *, parts: bool = True) -> None:
         self._store = store
         self._embedder = embedder
+        self._cut = parts  # chunks of files are parts already
         self._paused_until = 0.0
         self._failure: str | None = None
         self._backlog, self._after = True, 0  # texts may be waiting since before this process, from this key on
@@ -121,7 +122,7 @@ class Vectorizer:
         while todo:
             batch = todo.pop()
             try:
-                parts = [part for text in batch for part in parts_of(text, self._embedder)] if self._embedder else []
+                parts = [part for text in batch for part in self._parts_of(text)]
                 vectors = self._embedded([*(text.text for text in batch), *(part.embedded for part in parts)])
             except EmbedderUnavailable:
                 raise
@@ -137,6 +138,9 @@ class Vectorizer:
             else:
                 self._store.put_vectors(self.model(), batch, vectors, parts)
         return refused
+
+    def _parts_of(self, text: Unembedded) -> list[Part]:
+        return parts_of(text, self._embedder) if self._embedder and self._cut else []
 
     def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._call(lambda embedder: embed_documents(embedder, texts))

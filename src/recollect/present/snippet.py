@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from recollect.records import Query
 from recollect.store.words import Word, split_unspaced, stemmed
@@ -11,6 +10,8 @@ from recollect.store.words import Word, split_unspaced, stemmed
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
 LOOKED_AT, MOST_LOOKS = 20_000, 10  # characters of a memory searched for the best passage at a time, and how often
+AROUND, LONGEST_WORD = 1_000, 50  # characters before and after the nearest part that are looked at, to whole words
+_SPACE = re.compile(r"\s+")
 MOST_PAIRS = 128  # of a run of unspaced script that are looked for
 
 
@@ -67,17 +68,23 @@ def passage(content: str, needles: Needles, width: int, nearest: tuple[int, int]
     """
     The stretch of about `width` words with the most different matches, whole words only.
 
-    Of a long memory it is looked for in the part that is `nearest` in meaning first. Without a match, as for a memory
-    that only its meaning found, it is the beginning, of that part or of all.
+    It is looked for around the part that is `nearest` in meaning first, if there is one. Without a match, as for a
+    memory that only its meaning found, it is the beginning, of that part or of all.
     """
     places = range(0, min(len(content), LOOKED_AT * MOST_LOOKS), LOOKED_AT)
-    stretches = [*([nearest] if nearest else []), *((base, base + LOOKED_AT) for base in places)]
-    looks = (_Look.at(content, start, end, needles) for start, end in stretches)
-    first = next(looks)
-    look = next((each for each in chain([first], looks) if each.found), first)
+    start, end = nearest or (0, 0)
+    around = [(_after_space(content, start - AROUND), _after_space(content, end + AROUND))] if nearest else []
+    looks = (_Look.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)])
+    look = next((each for each in looks if each.found), None) or _Look.at(content, start, start + LOOKED_AT, needles)
     start, end = _best_window(look.text, look.words, look.found, width)
     highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
     return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)
+
+
+def _after_space(content: str, place: int) -> int:
+    """Where the next word begins, if one does soon."""
+    space = _SPACE.search(content, place, place + LONGEST_WORD) if place > 0 else None
+    return space.end() if space else max(place, 0)
 
 
 @dataclass(frozen=True, slots=True)

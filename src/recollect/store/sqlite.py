@@ -28,7 +28,7 @@ from recollect.store.sqlite_insert import as_json, content_hash, insert
 from recollect.store.sqlite_links import Links, replace_by, revive
 from recollect.store.sqlite_load import Loader
 from recollect.store.sqlite_notebook import Notebook
-from recollect.store.sqlite_parts import nearest_part, parts
+from recollect.store.sqlite_parts import NearestPart, nearest_parts
 from recollect.store.sqlite_past import vector as stored_vector
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_recalls import Feedbacks, Lenses, Recalls
@@ -48,6 +48,7 @@ from recollect.store.sqlite_suggest import Vocabulary
 from recollect.store.sqlite_turns import take
 from recollect.store.sqlite_update import update
 from recollect.store.sqlite_vectors import Vectors
+from recollect.store.vectors import whole_share
 
 
 class SqliteStore:
@@ -340,7 +341,7 @@ class SqliteStore:
     ) -> list[Row]:
         then = as_of is not None
         sql = f"""
-            select m.rid, {stored_vector(then=then)}, {parts(then=then)}, {columns(then=then)}
+            select m.rid, {stored_vector(then=then)}, {"m.reworded" if then else "false"}, {columns(then=then)}
             from {source(then=then)}
             where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
         """
@@ -352,12 +353,13 @@ class SqliteStore:
         }
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
+            near = {}
+            if model is not None and vector is not None and self._vectors.have_parts(model):
+                same = [row[0] for row in found if not row[2]]  # the parts there are belong to what it says now
+                near = nearest_parts(connection, model.name, same, vector)
         similarities = _similarities([row[1] for row in found], vector)
-        rows = [ranking_row(row[0], near, row[3:]) for row, near in zip(found, similarities, strict=True)]
-        if vector is None:
-            return rows
-        of_long_ones = (row[2] for row in found)
-        return [_by_part(row, some, vector) if some else row for row, some in zip(rows, of_long_ones, strict=True)]
+        rows = [ranking_row(row[0], whole, row[3:]) for row, whole in zip(found, similarities, strict=True)]
+        return [_by_part(row, near[row.key]) if row.key in near else row for row in rows]
 
     # Vectors
 
@@ -430,10 +432,13 @@ def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | N
     return [None if blob is None else next(scores) for blob in blobs]
 
 
-def _by_part(row: Row, parts: str, vector: NDArray[np.float32]) -> Row:
-    """A long memory is as near as the nearest of its parts."""
-    near, passage = nearest_part(parts, vector)
-    return replace(row, similarity=near, passage=passage) if near > (row.similarity or -1.0) else row
+def _by_part(row: Row, part: NearestPart) -> Row:
+    """A memory that has parts is near by itself and by the nearest of them."""
+    whole = row.similarity
+    if whole is None or part.similarity <= whole:
+        return row
+    share = float(whole_share(part.of))
+    return replace(row, similarity=share * max(whole, 0.0) + (1.0 - share) * part.similarity, passage=part.span)
 
 
 def _cursor_values(cursor: str) -> dict[str, int]:

@@ -1,30 +1,30 @@
-"""The parts of memories that are too long for one vector: each has its own, and speaks for the whole memory."""
+"""
+The parts of memories: a few sentences each, with a vector of their own.
 
+In memory, a part's key is that of its memory and its number within it, so that whose it is need not be looked up.
+"""
+
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect.store.base import Part
-from recollect.store.sqlite_pool import fetch
-from recollect.store.vectors import VectorScan
+from recollect.store.sqlite_pool import fetch, value
+from recollect.store.vectors import VectorScan, whole_share
 
-_PARTS = """(
-    select group_concat(p.first || ':' || p.last || ':' || hex(p.vector), ' ')
-    from part_vectors p
-    where p.rid = m.rid and p.model = (select model from models where name = :model))"""
+NUMBER_BITS = 16  # a memory of a million characters has some thousand parts at most
+LOOKED_AT = 4  # times as many parts as memories are wanted: several of the nearest may be of one
 
 Keys = NDArray[np.int64]
 Scores = NDArray[np.float32]
+Halves = NDArray[np.float16]
 
 
-def parts(*, then: bool) -> str:
-    """The parts of a memory `m`, for `nearest_part`; null where it has none, as most, or said something else then."""
-    return f"case when not m.reworded then {_PARTS} end" if then else _PARTS
-
-
-def put(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: NDArray[np.float16]) -> None:
+def put(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: Halves) -> None:
     """Store the vectors of parts; those a memory had before went when its own vector did."""
     connection.executemany(
         """
@@ -38,66 +38,111 @@ def put(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: 
     )
 
 
-def nearest_part(parts: str, vector: NDArray[np.float32]) -> tuple[float, tuple[int, int]]:
-    """How similar the nearest of a memory's parts is, exactly, and which characters of the content it is."""
-    spans, blobs = [], []
-    for part in parts.split():
-        first, last, blob = part.split(":")
-        spans.append((int(first), int(last)))
-        blobs.append(bytes.fromhex(blob))
-    matrix = np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), -1).astype(np.float64)
-    scores = np.einsum("ij,j->i", matrix, vector.astype(np.float64))
-    best = int(scores.argmax())
-    return float(scores[best]), spans[best]
+@dataclass(frozen=True, slots=True)
+class NearestPart:
+    """How similar the nearest of a memory's parts is, exactly, which characters it is, and of how many parts."""
+
+    similarity: float
+    span: tuple[int, int]
+    of: int
+
+
+def nearest_parts(
+    connection: apsw.Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
+) -> dict[int, NearestPart]:
+    """The nearest part of each of these memories that has parts."""
+    found = fetch(
+        connection,
+        """
+        select p.rid, p.first, p.last, p.vector
+        from json_each(:memories) k
+        cross join part_vectors p on p.rid = k.value
+        where p.model = (select model from models where name = :model)
+        order by p.rid, p.part
+        """,
+        {"memories": json.dumps(memories), "model": model},
+    )
+    if not found:
+        return {}
+    matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), -1)
+    # Row by row in double: a similarity must not depend on which others are computed beside it.
+    scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
+    nearest: dict[int, NearestPart] = {}
+    for (rid, first, last, _), score in zip(found, scores, strict=True):
+        best = nearest.get(rid)
+        if best is None or score > best.similarity:
+            nearest[rid] = NearestPart(score, (first, last), best.of + 1 if best else 1)
+        else:
+            nearest[rid] = replace(best, of=best.of + 1)
+    return nearest
+
+
+def rows(
+    connection: apsw.Connection, namespace: str, model: int, dimensions: int, among: str, values: Iterable[int]
+) -> tuple[Keys, Halves]:
+    """The parts of live memories, in order: those `among` some values, each of them `b.value` there."""
+    found = fetch(
+        connection,
+        f"""
+        select p.rid, p.vector
+        from json_each(:values) b
+        cross join part_vectors p on {among}
+        cross join memories m on m.rid = p.rid
+        where p.model = :model and m.namespace = :namespace and m.deleted_at is null
+        order by p.rid, p.part
+        """,
+        {"values": json.dumps(list(values)), "model": model, "namespace": namespace},
+    )
+    owners = np.array([rid for rid, _ in found], np.int64)
+    numbers = np.arange(len(owners)) - np.searchsorted(owners, owners)
+    halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16).reshape(-1, dimensions)
+    return (owners << NUMBER_BITS) | numbers, halves
 
 
 class Parts:
-    """The parts of one namespace in memory, found in the place of their memories."""
+    """The parts of one namespace in memory."""
 
     def __init__(self, dimensions: int) -> None:
-        self._scan = VectorScan(dimensions)
-        self._dimensions = dimensions
-        self._parts: Keys = np.empty(0, np.int64)  # ascending
-        self._owners: Keys = np.empty(0, np.int64)  # the memory of each
+        self.scan = VectorScan(dimensions)
 
-    def read(self, connection: apsw.Connection, namespace: str, model: str, keys: Iterable[int] | None = None) -> None:
-        """Take in the parts of all live memories; or of some anew, whatever has become of them."""
-        chosen = None if keys is None else np.fromiter(keys, np.int64)
-        if chosen is not None and len(chosen):
-            gone = np.isin(self._owners, chosen)
-            self._scan.remove(self._parts[gone])
-            self._parts, self._owners = self._parts[~gone], self._owners[~gone]
-        some = "" if chosen is None else "and p.rid in (select value from json_each(:keys))"
-        rows = fetch(
-            connection,
-            f"""
-            select p.part, p.rid, p.vector
-            from part_vectors p cross join memories m on m.rid = p.rid
-            where p.model = (select model from models where name = :model)
-              and m.namespace = :namespace and m.deleted_at is null {some}
-            order by p.part
-            """,
-            {"namespace": namespace, "model": model, **({} if chosen is None else {"keys": str(chosen.tolist())})},
-        )
-        if rows:
-            parts, owners, blobs = zip(*rows, strict=True)
-            self._scan.put(parts, np.frombuffer(b"".join(blobs), np.float16).reshape(-1, self._dimensions))
-            order = np.argsort(joined := np.concatenate([self._parts, np.array(parts, np.int64)]))
-            owned = np.concatenate([self._owners, np.array(owners, np.int64)])
-            self._parts, self._owners = joined[order], owned[order]
+    def follow(self, connection: apsw.Connection, namespace: str, model: str, memories: Iterable[int]) -> None:
+        """Take in the parts of some memories anew, whatever has become of them."""
+        changed = np.sort(np.fromiter(memories, np.int64))
+        number = value(connection, "select model from models where name = ?", (model,))
+        self.scan.remove(self._of(changed))
+        if number is None:
+            return
+        keys, halves = rows(connection, namespace, number, self.scan.dimensions, "p.rid = b.value", changed.tolist())
+        if len(keys):
+            self.scan.put(keys, halves)
 
-    def better(
-        self, keys: Keys, scores: Scores, vector: NDArray[np.float32], k: int, among: Keys | None
+    def nearest(
+        self, wholes: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None
     ) -> tuple[Keys, Scores]:
-        """The nearest memories, where a part may be nearer than the whole."""
-        if not len(self._parts):
+        """The nearest memories, by themselves and by their parts; `among` ascends."""
+        keys, scores = wholes.nearest(vector, k, among)
+        if not len(self.scan):
             return keys, scores
-        allowed = None if among is None else self._parts[np.isin(self._owners, among)]
-        # Several of the nearest parts may be of one memory.
-        parts, near = self._scan.nearest(vector, 4 * k, allowed)
-        owners = self._owners[np.searchsorted(self._parts, parts)]
-        every, closest = np.concatenate([keys, owners]), np.concatenate([scores, near])
-        order = np.lexsort((every, -closest))
-        _, first = np.unique(every[order], return_index=True)
-        best = order[np.sort(first)[:k]]
-        return every[best], closest[best]
+        parts, _ = self.scan.nearest(vector, LOOKED_AT * k, None if among is None else self._of(among))
+        every = np.union1d(keys, parts >> NUMBER_BITS)
+        keys, scores = wholes.nearest(vector, len(every), every)
+        order = np.argsort(keys)
+        keys, scores = keys[order], scores[order]
+        theirs = self._of(keys)
+        parts, near = self.scan.nearest(vector, len(theirs), theirs)
+        owners = np.searchsorted(keys, parts >> NUMBER_BITS)
+        nearest = np.full(len(keys), -1.0, np.float32)
+        np.maximum.at(nearest, owners, near)
+        share = whole_share(np.bincount(owners, minlength=len(keys))).astype(np.float32)
+        scores = np.where(nearest > scores, share * np.maximum(scores, 0) + (1 - share) * nearest, scores)
+        best = np.lexsort((keys, -scores))[:k]
+        return keys[best], scores[best]
+
+    def _of(self, memories: Keys) -> Keys:
+        """The keys of all parts of memories, which ascend."""
+        there = self.scan.keys
+        first = np.searchsorted(there, memories << NUMBER_BITS)
+        many = np.searchsorted(there, (memories + 1) << NUMBER_BITS) - first
+        before = np.cumsum(many) - many
+        theirs: Keys = there[np.repeat(first - before, many) + np.arange(many.sum())]
+        return theirs

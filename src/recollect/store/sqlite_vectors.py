@@ -7,8 +7,9 @@ namespace, in each of these statements.
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import apsw
 import numpy as np
@@ -115,9 +116,11 @@ class Vectors:
         )
         for (block,) in open_blocks:
             keys, halves = _read_rows(connection, self._namespace, number, dimensions, [block])
+            part_keys, part_halves = _read_parts(connection, self._namespace, number, dimensions, [block])
+            parts = pack(part_keys, encode(part_halves)) if len(part_keys) else None
             connection.execute(
-                "update vector_blocks set data = ? where model = ? and namespace = ? and block = ?",
-                (pack(keys, encode(halves)), number, self._namespace, block),
+                "update vector_blocks set data = ?, parts = ? where model = ? and namespace = ? and block = ?",
+                (pack(keys, encode(halves)), parts, number, self._namespace, block),
             )
 
     def drop_others(self, model: Model) -> int:
@@ -158,6 +161,11 @@ class Vectors:
                 matches + self._then(model, vector, scope.filter), key=lambda each: (-each.score, each.key)
             )
         return Nearest(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
+
+    def have_parts(self, model: Model) -> bool:
+        """Whether any memory has parts, or may have: where none has, nobody need ask for them."""
+        mirror = self._mirror
+        return mirror is None or mirror.model != model or len(mirror.parts.scan) > 0
 
     def _then(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
         """What has changed since the time that is asked about, compared as it was."""
@@ -227,6 +235,14 @@ class Vectors:
         self._mirror = None
 
 
+class _Column(NamedTuple):
+    """A column of packed vectors: how its rows are read one by one, and by how much a block's number is shifted."""
+
+    name: str
+    read: Callable[[apsw.Connection, str, int, int, Sequence[int]], tuple[NDArray[np.int64], NDArray[np.float16]]]
+    bits: int
+
+
 class _Mirror:
     """All live vectors of one model in memory, as of one place in the log."""
 
@@ -251,8 +267,8 @@ class _Mirror:
             )
         position = value(connection, "select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
-        mirror._read_blocks(connection, known[0])
-        mirror.parts.read(connection, namespace, model.name)
+        mirror._read_blocks(connection, known[0], mirror.scan, _WHOLES)
+        mirror._read_blocks(connection, known[0], mirror.parts.scan, _PARTS)
         mirror.total = _live(connection, namespace)
         return mirror
 
@@ -263,27 +279,26 @@ class _Mirror:
         self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The nearest memories and how near they are, by themselves or by a part."""
-        keys, similarities = self.scan.nearest(vector, limit, among)
-        return self.parts.better(keys, similarities, vector, limit, among)
+        return self.parts.nearest(self.scan, vector, limit, among)
 
-    def _read_blocks(self, connection: apsw.Connection, number: int) -> None:
+    def _read_blocks(self, connection: apsw.Connection, number: int, scan: VectorScan, column: "_Column") -> None:
         """Packed blocks one by one, so that none is held twice; the rows of open ones in their places between them."""
-        owner = (number, self._namespace)
-        sizes = fetch(connection, f"select block, length(data) {_BLOCKS}", owner)
-        loose = [block for block, size in sizes if size is None]
-        keys, halves = _read_rows(connection, self._namespace, number, self.model.dimensions, loose)
+        owner, dimensions = (number, self._namespace), self.model.dimensions
+        blocks = fetch(connection, f"select block, data is null, length({column.name}) {_BLOCKS}", owner)
+        loose = [block for block, open, _ in blocks if open]
+        keys, halves = column.read(connection, self._namespace, number, dimensions, loose)
         codes = encode(halves)
 
-        def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
-            for block, data in connection.execute(f"select block, data {_BLOCKS}", owner):
-                if data is None:
-                    here = slice(*np.searchsorted(keys, [block << BLOCK_BITS, (block + 1) << BLOCK_BITS]))
+        def pieces() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
+            for block, open, data in connection.execute(f"select block, data is null, {column.name} {_BLOCKS}", owner):
+                if open:
+                    here = slice(*np.searchsorted(keys, [block << column.bits, (block + 1) << column.bits]))
                     yield keys[here], codes[here]
-                else:
-                    yield unpack(data, self.model.dimensions)
+                elif data is not None:
+                    yield unpack(data, dimensions)
 
-        packed = sum(size // row_bytes(self.model.dimensions) for _, size in sizes if size is not None)
-        self.scan.load(parts(), packed + len(keys))
+        packed = sum(size // row_bytes(dimensions) for _, open, size in blocks if not open and size is not None)
+        scan.load(pieces(), packed + len(keys))
 
     def follow(self, connection: apsw.Connection) -> bool:
         """
@@ -322,7 +337,7 @@ class _Mirror:
         if come:
             self.scan.put(np.array(come, np.int64), _halves([latest[rid] for rid in come], self.model.dimensions))
         if news:
-            self.parts.read(connection, self._namespace, self.model.name, latest)
+            self.parts.follow(connection, self._namespace, self.model.name, latest)
         self._position = news[-1][0] if news else self._position
         if total is None and any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
             total = _live(connection, self._namespace)
@@ -385,6 +400,17 @@ def _read_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
     rows = block_rows(connection, namespace, number, blocks)
     return np.array([rid for rid, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
+
+
+def _read_parts(
+    connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    within = f"p.rid >= b.value << {BLOCK_BITS} and p.rid < (b.value + 1) << {BLOCK_BITS}"
+    return sqlite_parts.rows(connection, namespace, number, dimensions, within, blocks)
+
+
+_WHOLES = _Column("data", _read_rows, BLOCK_BITS)
+_PARTS = _Column("parts", _read_parts, BLOCK_BITS + sqlite_parts.NUMBER_BITS)
 
 
 def _halves(blobs: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:

@@ -24,6 +24,11 @@ GATHER_BELOW = 1 / 8  # picking single rows costs several times what passing ove
 GROUPS_PER_RESULT = 8  # see `_best`: a floor that lets about 7 % more than the wanted rows through
 DEAD_ABOVE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
+# Of a text with many parts, one is near to almost anything: the whole of it counts as much as the nearest part. Of one
+# with few parts, the nearest counts alone. Looked at on LoCoMo and SciFact's train part: docs/quality.md.
+FEW_PARTS, MANY_PARTS = 3, 8
+WHOLE_SHARE = 0.5
+
 
 def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     """The codes of vectors: each row stretched so that its largest part is 127, and rounded."""
@@ -54,6 +59,11 @@ def unpack(blob: bytes, dimensions: int) -> tuple[Keys, Codes]:
     return keys, np.frombuffer(blob, np.int8, offset=count * KEY_BYTES).reshape(count, dimensions)
 
 
+def whole_share(parts: ArrayLike) -> NDArray[np.float64]:
+    """How much the whole of a text counts beside the nearest of so many parts."""
+    return np.interp(np.asarray(parts, np.float64), (FEW_PARTS, MANY_PARTS), (0.0, WHOLE_SHARE))
+
+
 class VectorScan:
     """
     Every vector of one model in memory as int8 codes, found by brute force.
@@ -69,6 +79,11 @@ class VectorScan:
 
     def __len__(self) -> int:
         return self._state.live
+
+    @property
+    def keys(self) -> Keys:
+        """All keys there are, ascending."""
+        return self._state.ascending
 
     def load(self, parts: Iterable[tuple[Keys, Codes]], count: int) -> None:
         """Replace everything with these parts, `count` rows in all, copied into one; keys ascend through all."""
