@@ -1,6 +1,6 @@
 """The profile `precise`: the best read a second time, and what is said where that cannot be."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -76,6 +76,20 @@ def test_a_place_in_a_file_is_read_again_too(memory: Recollect, tmp_path: Path) 
     memory.index(tmp_path)
 
     assert memory.search_documents(QUESTION, profile="precise")[0].path.endswith("3.md")
+
+
+class Shortest:
+    """A reranker that likes what is short."""
+
+    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+        return [1 / len(passage) for passage in passages]
+
+
+def test_a_reranker_of_ones_own_reads_in_place_of_ours() -> None:
+    with recollect.open(":memory:", reranker=Shortest()) as memory:
+        memory.add_many([*OTHERS, ANSWER])
+
+        assert contents(memory, profile="precise", rerank_weight=1.0)[0] == min(OTHERS, key=len)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1001, 2.5, True, "always"])

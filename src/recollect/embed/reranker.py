@@ -6,17 +6,23 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from recollect.embed.further import FURTHER
+from recollect.embed.further import FURTHER, MODEL
 from recollect.embed.runner import Runner
 from recollect.embed.tokens import vocabulary
 from recollect.errors import EmbedderError
 
 SOFTER = 2.0  # what the model is unsure of is told apart better than by the scale it was trained on
 QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
+
+
+class Reading(Protocol):
+    """What the engine asks of a reranker."""
+
+    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
 class Reranker(Runner):
@@ -26,6 +32,11 @@ class Reranker(Runner):
     Nothing is loaded before the first use. Each pair is run by itself: in int8 its score would otherwise depend on the
     pairs beside it. The model was trained on English.
     """
+
+    # With another of these it is another score.
+    model_id: ClassVar[str] = (
+        f"local:reranker-{FURTHER['reranker'].sums[MODEL][:16]}-{SOFTER}-{QUESTION_TOKENS}-{MAX_TOKENS}"
+    )
 
     def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
         super().__init__(threads=threads)

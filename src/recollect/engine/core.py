@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from recollect import inputs
 from recollect.embed.base import Embedder
-from recollect.embed.reranker import Reranker
+from recollect.embed.reranker import Reading
 from recollect.errors import Ambiguous, InvalidInput, NotFound
 from recollect.ingest.recorder import Recorder
 from recollect.ingest.redaction import Redaction
@@ -42,7 +42,8 @@ class Core:
         named_embedder: Callable[[str | Embedder], Embedder | None],
         near: str = "report",
         redaction: Redaction = _NO_REDACTION,
-        reranker: Reranker,
+        reranker: Reading,
+        own_reranker: bool,
     ) -> None:
         self._store = store
         self._profile = options.profile(profile)
@@ -56,6 +57,7 @@ class Core:
         self._near = near
         self._redaction = redaction
         self._reranker = reranker
+        self._own_reranker = reranker if own_reranker else None
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +74,7 @@ class Core:
         self._file_legs.close()
         self._store.close()
         close_model(self._own_model)
-        self._reranker.close()
+        close_model(self._own_reranker)
 
     @property
     def recalls_lost(self) -> int:
@@ -141,7 +143,7 @@ def given_id(value: object) -> str:
     return inputs.clean(value)
 
 
-def close_model(model: Embedder | None) -> None:
+def close_model(model: Embedder | Reading | None) -> None:
     close = getattr(model, "close", None)
     if close:
         close()

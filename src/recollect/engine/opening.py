@@ -9,7 +9,7 @@ from recollect import inputs
 from recollect.config import SYNCHRONOUS, default_path, nothing_at
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
-from recollect.embed.reranker import Reranker
+from recollect.embed.reranker import Reading, Reranker
 from recollect.engine.carrying import Carrying
 from recollect.engine.living import Living
 from recollect.engine.notebook import Notebook
@@ -45,6 +45,7 @@ def open_memory(
     redact: bool = False,
     redact_allow: Sequence[str] = (),
     models: str | Path | None = None,
+    reranker: Reading | None = None,
 ) -> Recollect:
     """
     Open a memory, creating it where there is none.
@@ -56,7 +57,8 @@ def open_memory(
     writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
     "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets in what is written down are
     replaced by a mark first; `redact_allow` are texts, or patterns written as /regex/, that are none. `models` is a
-    folder in which to look for further models.
+    folder in which to look for further models. `reranker` is an object that reads in place of ours, with its
+    `scores(question, passages, seconds)`.
     """
     options.profile(profile)
     inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
@@ -86,7 +88,8 @@ def open_memory(
         named_embedder=named,
         near=near,
         redaction=redaction,
-        reranker=Reranker(folder=folder, threads=threads),
+        reranker=Reranker(folder=folder, threads=threads) if reranker is None else reranker,
+        own_reranker=reranker is None,
     )
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from recollect.embed.reranker import Reranker
+from recollect.embed.reranker import Reading
 from recollect.errors import EmbedderError
 from recollect.present.snippet import Needles, passage, without_marks
 from recollect.profiles import Profile
@@ -18,7 +18,7 @@ SECOND_LOAN = 0.5  # of what neighbours lend before; what was read needs less of
 
 
 def reread(
-    reranker: Reranker, question: Query, ranked: Sequence[Ranked], gathered: Candidates, profile: Profile
+    reranker: Reading, question: Query, ranked: Sequence[Ranked], gathered: Candidates, profile: Profile
 ) -> tuple[list[Ranked], str | None]:
     """Ranked again by reading question and passage together, and in words why not, where that could not be done."""
     best, needles = ranked[: profile.reread], Needles.of(question)
