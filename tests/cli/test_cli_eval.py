@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
+from conftest import MODELS
+
 REMEMBERED = Path(__file__).parents[1] / "data" / "remembered"
 
 
@@ -125,6 +127,20 @@ class TestEval:
         self, arguments: list[str], code: int, about: str, cli: CommandLine
     ) -> None:
         cli(*arguments, "--cache", "cache").assert_failed(code, about)
+
+    def test_the_reranker_that_the_setting_models_names_reads_nothing_twice(
+        self, elsewhere: Path, cli: CommandLine
+    ) -> None:
+        (elsewhere / "reranker").symlink_to(MODELS / "reranker" / "src" / "recollect_reranker")
+        cli("config", "set", "models", str(elsewhere))
+        command = evaluated(cli, "--profile", "precise:rerank=2", "-n", "3", "--json")
+
+        first, second = ([way for one in cli(*command).json["sets"] for way in one["ways"]][-1] for _ in range(2))
+
+        assert first["degraded"] == []
+        assert first["measures"] == second["measures"]
+        assert first["latency_ms"]["p50"] > 0
+        assert second["latency_ms"]["p50"] is None
 
     def test_without_a_place_it_keeps_things_in_the_users_cache(self, cli: CommandLine) -> None:
         cli("eval", str(REMEMBERED), "--mode", "keyword", "-n", "3", "--save", "mine")

@@ -36,7 +36,7 @@ _asked = together(
 )
 _kept = together(
     click.option("--cache", type=click.Path(path_type=Path), help="Where databases and runs are kept."),
-    click.option("--rebuild", is_flag=True, help="Make the databases of the sets anew."),
+    click.option("--rebuild", is_flag=True, help="Make the databases of the sets, and the reranker's scores, anew."),
     click.option("--save", metavar="NAME", help="Keep the run, with every answer, by name or as FILE.json."),
     click.option("--html", type=click.Path(path_type=Path), help="Write a page with plots."),
 )
@@ -182,6 +182,7 @@ def _compared(
 
 def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
     from recollect.embed import resolve
+    from recollect.embed.reranker import Reranker
     from recollect.engine.core import close_model
     from recollect.evaluate.report import data
     from recollect.evaluate.ways import choices, settings
@@ -190,14 +191,16 @@ def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
     profiles = wanted.profiles or (options.profile,)
     chosen = choices(wanted.modes or ("hybrid",), profiles, settings(wanted.replaced))
     model = resolve(wanted.embedder or options.embedder, threads=options.threads, models=session.models)
+    reranker = Reranker(folder=session.models, threads=options.threads)
     try:
-        every = [*_of_sets(wanted, chosen, model, cache), *_of_own(session, wanted, chosen, model)]
+        every = [*_of_sets(wanted, chosen, model, reranker, cache), *_of_own(session, wanted, chosen, model)]
         return data(every, version=__version__, embedder=model.model_id if model else None, seed=wanted.seed)
     finally:
         close_model(model)
+        close_model(reranker)
 
 
-def _of_sets(wanted: _Wanted, chosen: Sequence[Any], model: Any, cache: Path) -> Iterator[Any]:
+def _of_sets(wanted: _Wanted, chosen: Sequence[Any], model: Any, reranker: Any, cache: Path) -> Iterator[Any]:
     from recollect.evaluate.dataset import load
     from recollect.evaluate.indexing import indexed
     from recollect.evaluate.measuring import measured
@@ -205,7 +208,7 @@ def _of_sets(wanted: _Wanted, chosen: Sequence[Any], model: Any, cache: Path) ->
     for folder in wanted.datasets:
         dataset = load(folder, wanted.part).narrowed(wanted.scopes, wanted.limit, wanted.seed)
         with Bar(f"{dataset.name}: indexing", len(dataset.documents)) as bar:
-            made = indexed(dataset, model, cache, rebuild=wanted.rebuild, progress=bar)
+            made = indexed(dataset, model, cache, reranker=reranker, rebuild=wanted.rebuild, progress=bar)
         with closing(made.memory) as memory:
             yield measured(dataset, chosen, memory, made, relevance=wanted.relevance, watched=_watched)
 

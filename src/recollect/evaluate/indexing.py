@@ -12,21 +12,28 @@ from typing import Any
 import numpy as np
 
 from recollect.embed.base import Embedder, Vectors
+from recollect.embed.reranker import Reranker
 from recollect.engine import Recollect, open_memory
 from recollect.evaluate.dataset import Dataset, Document, fingerprint, moments
+from recollect.evaluate.pairs import KeptScores
 
 FORM = 1  # of how documents become memories, below; another one is another database
-_DATABASE, _IDS = "memory.db", "ids.json"
+_DATABASE, _IDS, _PAIRS = "memory.db", "ids.json", "pairs.txt"
 _PROBED = 50  # documents, to see what of them is embedded
 
 Progress = Callable[[int], None]
 
 
 class Indexed:
-    """A set in a database: the memory, and which documents each memory stands for (a text said twice is one memory)."""
+    """
+    A set in a database: the memory, which documents each memory stands for (a text said twice is one memory), and what
+    was kept of what a reranker read.
+    """
 
-    def __init__(self, memory: Recollect, documents: Sequence[Document], ids: Sequence[str]) -> None:
-        self.memory = memory
+    def __init__(
+        self, memory: Recollect, documents: Sequence[Document], ids: Sequence[str], pairs: KeptScores | None = None
+    ) -> None:
+        self.memory, self.pairs = memory, pairs
         self._documents: dict[str, list[str]] = {}
         for document, id in zip(documents, ids, strict=True):
             self._documents.setdefault(id, []).append(document.id)
@@ -41,10 +48,14 @@ def indexed(
     embedder: Embedder | None,
     cache: Path,
     *,
+    reranker: Reranker | None = None,
     rebuild: bool = False,
     progress: Progress | None = None,
 ) -> Indexed:
-    """The set as a memory; made where the cache has none of these documents with this model's vectors."""
+    """
+    The set as a memory; made where the cache has none of these documents with this model's vectors. What the `reranker`
+    reads is kept beside it.
+    """
     folder = cache / "sets" / f"{dataset.name}-{_key(dataset, embedder)}"
     if folder.exists() and (rebuild or not (folder / _IDS).exists()):  # without, it was not wholly taken away
         shutil.rmtree(folder)
@@ -57,8 +68,9 @@ def indexed(
                 made.rename(folder)
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    memory = _open(folder, embedder)
-    return Indexed(memory, dataset.documents, json.loads((folder / _IDS).read_text("utf-8")))
+    pairs = KeptScores(reranker, folder / _PAIRS) if reranker else None
+    memory = _open(folder, embedder, pairs)
+    return Indexed(memory, dataset.documents, json.loads((folder / _IDS).read_text("utf-8")), pairs)
 
 
 def _make(dataset: Dataset, embedder: Embedder | None, folder: Path, progress: Progress | None) -> None:
@@ -69,8 +81,10 @@ def _make(dataset: Dataset, embedder: Embedder | None, folder: Path, progress: P
     (folder / _IDS).write_text(json.dumps(ids), "utf-8")
 
 
-def _open(folder: Path, embedder: Embedder | None) -> Recollect:
-    return open_memory(folder / _DATABASE, embedder=embedder or "none", synchronous="normal", near="off")
+def _open(folder: Path, embedder: Embedder | None, pairs: KeptScores | None = None) -> Recollect:
+    return open_memory(
+        folder / _DATABASE, embedder=embedder or "none", synchronous="normal", near="off", reranker=pairs
+    )
 
 
 def _add(memory: Recollect, documents: Sequence[Document], progress: Progress | None) -> list[str]:

@@ -6,7 +6,7 @@ from math import floor, log10
 from typing import Any
 
 from recollect.evaluate.metrics import MAIN, MEASURES
-from recollect.evaluate.report import about, notes
+from recollect.evaluate.report import about, milliseconds, notes, untimed
 from recollect.present.render import counted
 
 _ROW, _LABEL, _PLOT = 24, 250, 420  # pixels
@@ -65,7 +65,7 @@ def _set(one: Mapping[str, Any]) -> str:
     for name, of_it in categories.items():
         rows = [(way["name"], way["categories"][name]["measures"][MAIN]) for way in ways]
         parts += [f"<h4>{escape(name)}, {counted(of_it['questions'], 'question')}</h4>", _intervals(rows, chosen)]
-    parts += [f"<p>{escape(note)}</p>" for note in notes(ways)]
+    parts += [f"<p>{escape(note)}</p>" for note in (*untimed(ways), *notes(ways))]
     return "\n".join(parts)
 
 
@@ -74,7 +74,7 @@ def _table(ways: Iterable[Mapping[str, Any]], chosen: Sequence[str]) -> str:
     rows = []
     for way in ways:
         figures = [f"{way['measures'][name]['mean']:.4f}" for name in MEASURES]
-        figures += [f"{way['latency_ms'][name]:.1f}" for name in ("p50", "p95")]
+        figures += [milliseconds(way["latency_ms"][name]) for name in ("p50", "p95")]
         cells = "".join(f"<td>{cell}</td>" for cell in (escape(way["name"]), *figures))
         rows.append(f'<tr class="{_kind(way["name"], chosen)}">{cells}</tr>')
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
@@ -101,9 +101,10 @@ def _intervals(rows: Sequence[tuple[str, Mapping[str, float]]], chosen: Sequence
 
 
 def _scatter(ways: Sequence[Mapping[str, Any]], chosen: Sequence[str]) -> str:
-    """nDCG@10 against the median time of an answer, which is on a logarithmic scale."""
+    """nDCG@10 against the median time of an answer, which is on a logarithmic scale; only what was timed."""
     left, height = 50, 260
-    times = [max(way["latency_ms"]["p50"], _SHORTEST) for way in ways]
+    timed = [way for way in ways if way["latency_ms"]["p50"] is not None]
+    times = [max(way["latency_ms"]["p50"], _SHORTEST) for way in timed]
     first, last = floor(log10(min(times))), floor(log10(max(times))) + 1
 
     def across(ms: float) -> float:
@@ -118,7 +119,7 @@ def _scatter(ways: Sequence[Mapping[str, Any]], chosen: Sequence[str]) -> str:
         y = height - (height - 10) * tick / 5
         shapes.append(f'<line x1="{left}" y1="{y:g}" x2="{_LABEL + _PLOT}" y2="{y:g}"/>')
         shapes.append(_text(left - 8, y + 4, f"{tick / 5:g}", "end", "soft"))
-    for place, way in enumerate(ways):
+    for place, way in enumerate(timed):
         x, kind = across(way["latency_ms"]["p50"]), _kind(way["name"], chosen)
         y = height - (height - 10) * way["measures"][MAIN]["mean"]
         shapes.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')

@@ -90,7 +90,6 @@ def _way(outcome: Outcome, certainty: Certainty | None, seed: int) -> Data:
     for answer in outcome.answers:
         if answer.question.category is not None:
             categories.setdefault(answer.question.category, []).append(answer)
-    times = [answer.ms for answer in outcome.answers]
     return {
         "name": outcome.name,
         "measures": _measures(outcome.answers, seed),
@@ -98,7 +97,7 @@ def _way(outcome: Outcome, certainty: Certainty | None, seed: int) -> Data:
             name: {"questions": len(answers), "measures": _measures(answers, seed)}
             for name, answers in sorted(categories.items())
         },
-        "latency_ms": {"p50": _percentile(times, 50), "p95": _percentile(times, 95)},
+        "latency_ms": _latency(outcome.answers),
         "certainty": asdict(certainty) if certainty else None,
         "degraded": list(outcome.degraded),
         "answers": [_answer(answer) for answer in outcome.answers],
@@ -121,8 +120,15 @@ def _answer(answer: Answer) -> Data:
         "found": list(answer.found),
         **answer.figures,
         "relevance": answer.relevance,
-        "ms": round(answer.ms, 3),
+        "ms": None if answer.ms is None else round(answer.ms, 3),
     }
+
+
+def _latency(answers: Sequence[Answer]) -> Data:
+    """Of all or of none: some of the questions would be another sample in every run."""
+    times = [answer.ms for answer in answers if answer.ms is not None]
+    whole = len(times) == len(answers)
+    return {f"p{percent}": _percentile(times, percent) if whole else None for percent in (50, 95)}
 
 
 def _percentile(values: Sequence[float], percent: int) -> float:
@@ -149,22 +155,34 @@ def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
     for way in one["ways"]:
         mark = "* " if way["name"] in one["chosen"] else "  "
         latency = way["latency_ms"]
-        lines.append(
-            f"{mark}{way['name']:{width - 2}}  {_figures(way['measures'])}{latency['p50']:>10.1f}{latency['p95']:>8.1f}"
-        )
+        times = f"{milliseconds(latency['p50']):>10}{milliseconds(latency['p95']):>8}"
+        lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['measures'])}{times}")
     for name in one["ways"][0]["categories"] if categories else ():
         count = one["ways"][0]["categories"][name]["questions"]
         lines.append(f"  {name}: {counted(count, 'question')}")
         for way in one["ways"]:
             mark = "* " if way["name"] in one["chosen"] else "  "
             lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['categories'][name]['measures'])}")
-    return [*lines, *notes(one["ways"])]
+    return [*lines, *untimed(one["ways"]), *notes(one["ways"])]
 
 
 def about(one: Mapping[str, Any]) -> str:
     """How big a set is."""
     left_out = f" ({one['left_out']} more without a judged answer left out)" if one["left_out"] else ""
     return f"{counted(one['documents'], 'document')}, {counted(one['questions'], 'question')}{left_out}"
+
+
+def milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def untimed(ways: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why some have no latency."""
+    return [
+        f"Note: {way['name']}: not timed, as some was read before; `--rebuild` reads all of it again"
+        for way in ways
+        if way["latency_ms"]["p50"] is None
+    ]
 
 
 def notes(ways: Sequence[Mapping[str, Any]]) -> list[str]:

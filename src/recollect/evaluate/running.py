@@ -13,12 +13,12 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question, what was found for it, how good that is, and how long it took."""
+    """A question, what was found for it, how good that is, and how long it took, where all of it was done."""
 
     question: Question
     found: tuple[str, ...]
     figures: Mapping[str, float]
-    ms: float
+    ms: float | None
     relevance: float | None = None
 
 
@@ -41,9 +41,8 @@ def run(way: Way, questions: Sequence[Question], progress: Progress | None = Non
         started = time.perf_counter()
         found = way.answer(question)
         took = (time.perf_counter() - started) * 1000
-        answers.append(
-            Answer(question, tuple(found.ids), measured(found.ids, question.judged), took, found.relevance)
-        )  # fmt: skip
+        figures, ms = measured(found.ids, question.judged), took if found.timed else None
+        answers.append(Answer(question, tuple(found.ids), figures, ms, found.relevance))
         if found.degraded:
             degraded[found.degraded] = None
         if progress:

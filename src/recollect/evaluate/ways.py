@@ -26,11 +26,15 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came back: ids, best first; how relevant the best one says it is; and what was missing, in words."""
+    """
+    What came back: ids, best first; how relevant the best one says it is; what was missing, in words; and whether it
+    took its time: not where a reranker's scores were at hand.
+    """
 
     ids: Sequence[str]
     relevance: float | None = None
     degraded: str | None = None
+    timed: bool = True
 
 
 class Way(Protocol):
@@ -75,7 +79,7 @@ class Search:
         return self.choice.name
 
     def answer(self, question: Question) -> Found:
-        choice = self.choice
+        choice, kept = self.choice, self._kept_scores
         try:
             results = self._memory.search(
                 question.text,
@@ -90,7 +94,13 @@ class Search:
             return Found((), degraded=str(exc))
         ids = [hit.memory.id for hit in results]
         found = self._indexed.documents(ids)[:PLACES] if self._indexed else ids
-        return Found(found, results[0].relevance if results else 0.0, results.degraded)
+        timed = self._kept_scores == kept
+        return Found(found, results[0].relevance if results else 0.0, results.degraded, timed)
+
+    @property
+    def _kept_scores(self) -> int:
+        """How many scores have been at hand so far."""
+        return self._indexed.pairs.used if self._indexed and self._indexed.pairs else 0
 
 
 class Grep:
