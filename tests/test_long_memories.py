@@ -15,7 +15,7 @@ from conftest import FailingEmbedder, HashingEmbedder
 from living import now, rows
 from recollect import Recollect
 from recollect.embed.local import LocalEmbedder
-from recollect.ingest.parts import ROOM, parts_of
+from recollect.ingest.parts import LEAST_PART, MOST_PARTS, ROOM, parts_of
 from recollect.store.base import Unembedded
 from recollect.store.migrations import bundled
 from recollect.store.sqlite import SqliteStore
@@ -329,6 +329,54 @@ class TestTheirLife:
             assert set(nearness(one, "quokka")) == {kept.id}
 
 
+class BySentence(ShortSighted):
+    """Has a vector for every few sentences, as the models on this machine have."""
+
+    by_sentence = True
+
+
+class TestPacked:
+    """A block of 1,024 memories that no new one will join is packed, with the parts of its memories."""
+
+    @pytest.fixture
+    def kept(self, path: Path) -> Iterator[tuple[Recollect, str]]:
+        with recollect.open(path, embedder=BySentence()) as memory:
+            memory.add_many(f"number {number}" for number in range(500))
+            kept = memory.add(long("quokka"))
+            memory.add_many(f"number {number}" for number in range(500, 1100))
+            yield memory, kept.id
+
+    def test_a_new_process_finds_by_packed_parts_what_the_first_one_found(
+        self, kept: tuple[Recollect, str], path: Path
+    ) -> None:
+        memory, id = kept
+        assert rows(path, "select block from vector_blocks where parts is not null") == [(0,)]
+
+        with recollect.open(path, embedder=BySentence()) as another:
+            assert nearness(another, "quokka") == nearness(memory, "quokka")
+            assert nearness(another, "quokka")[id] > BY_A_PART
+
+    def test_what_is_erased_leaves_no_packed_part_behind(self, kept: tuple[Recollect, str], path: Path) -> None:
+        memory, id = kept
+        memory.forget(id, hard=True)
+
+        assert rows(path, "select count(*) from vector_blocks where parts is not null") == [(0,)]
+        with recollect.open(path, embedder=BySentence()) as another:
+            assert id not in nearness(another, "quokka")
+
+    def test_a_change_is_seen_by_who_has_the_packed_parts_in_memory(
+        self, kept: tuple[Recollect, str], path: Path
+    ) -> None:
+        memory, id = kept
+        with recollect.open(path, embedder=BySentence()) as another:
+            assert nearness(another, "quokka")[id] > BY_A_PART
+            memory.update(id, content=long("wombat"))
+
+            assert nearness(another, "quokka").get(id, 0.0) < BY_A_PART
+            assert nearness(another, "wombat")[id] > BY_A_PART
+            assert memory.check().ok
+
+
 class TestTheModel:
     def test_another_model_makes_parts_of_its_own_and_prune_drops_the_others(
         self, short: Recollect, path: Path
@@ -442,6 +490,15 @@ class TestFromBeforeThereWereParts:
             assert memory.check().ok
         assert len(parts(path)) > 5
 
+    def test_so_do_those_of_several_sentences_where_the_model_goes_by_sentence(self, path: Path) -> None:
+        text = "We went to the lake with the old bus and came home late. " * 3 + "There was a quokka. " * 5
+        self.old(path, text, "a short one")
+        with recollect.open(path, embedder=BySentence()) as memory:
+            assert memory.reembed() == 1
+            assert memory.reembed() == 0
+
+        assert len(parts(path)) > 2
+
     def test_so_do_those_that_are_only_a_little_too_long_for_the_model(self, path: Path) -> None:
         text = "\n".join(["some words of no great length on it"] * 20 + ["quokka"] * 10)  # 170 words, 800 characters
         self.old(path, text)
@@ -494,6 +551,24 @@ def test_parts_are_in_order_within_the_budget_and_hold_all_there_is_to_see(text:
 @example(" ".join(f"Sentence {number} is short." for number in range(100)))
 def test_so_are_those_of_one_long_line(text: str) -> None:
     assert_parts(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS)
+@example(" ".join(f"We came {number} times." for number in range(40)))
+@example("".join(f"我们来了{number}次。" for number in range(60)))
+def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_there_is_to_see(text: str) -> None:
+    model = BySentence()
+    made = parts_of(Unembedded(1, None, text), model)
+    if not made:
+        return
+    covered = {at for part in made for at in range(part.first, part.last)}
+    assert [text[at] for at in range(len(text)) if at not in covered and not text[at].isspace()] in ([], ["\ufeff"])
+    assert sorted(made, key=lambda part: (part.first, part.last)) == made
+    if model.count_tokens(text) <= model.max_tokens:
+        assert [part.first for part in made] == [0, *(part.last for part in made[:-1])]
+        assert len(made) <= MOST_PARTS
+        assert min(part.last - part.first for part in made) >= LEAST_PART // 2
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

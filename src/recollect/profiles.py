@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 MINILM, BGE_SMALL = "local:all-MiniLM-L6-v2-int8", "local:bge-small-en-v1.5-int8"
 
@@ -99,10 +100,12 @@ class MatchWords:
 class Profile:
     """
     Every option of a search. `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); in `rrf`,
-    None means that both legs count as one each. A threshold of None asks for nothing; 0 is a value. `noise_floor`
-    takes the active model's own floor where no `min_similarity` is given. With `intent="auto"` a query of nothing but
-    identifiers and phrases is looked for by its words alone; with `"cached"`, every query whose vector is not at hand.
-    `snippet` is a `passage` around the matches, a `cut` of the first 100 characters, or `full`.
+    None means that both legs count as one each. Where what was found is long, `alpha_long` takes its place, if given,
+    and the best answers are added to the question with the weight `expansion` (`convex` alone). A threshold of None
+    asks for nothing; 0 is a value. `noise_floor` takes the active model's own floor where no `min_similarity` is given.
+    With `intent="auto"` a query of nothing but identifiers and phrases is looked for by its words alone; with
+    `"cached"`, every query whose vector is not at hand. `snippet` is a `passage` around the matches, a `cut` of the
+    first 100 characters, or `full`.
 
     `sector_decay` and `fact_decay` are what salience and confidence lose a day; a preset's name will do. Confidence is
     the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`, or be `off`.
@@ -120,6 +123,8 @@ class Profile:
     intent: str = "always"
     fusion: str = "convex"
     alpha: float | None = 0.5
+    alpha_long: float | None = None
+    expansion: float = 0.0
     k: int = 60
     missing: str = "zero"
     bm25_norm: str = "max"
@@ -160,17 +165,19 @@ class Profile:
         return {"off": 0, "auto": RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
 
 
+# Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
+# docs/quality.md.
+_MEASURED: Any = {"alpha": 0.4, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.25, "noise_floor": True}
+
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         profile.name: profile
         for profile in (
-            # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
-            # docs/quality.md.
-            Profile("balanced", alpha=0.4, noise_floor=True, neighbours=0.25),
+            Profile("balanced", **_MEASURED),
             # The same, and the best of it read a second time, by a model that has to be added.
-            Profile("precise", alpha=0.4, noise_floor=True, neighbours=0.25, rerank="auto"),
+            Profile("precise", **_MEASURED, rerank="auto"),
             # By words, and by meaning only where that costs nothing.
-            Profile("fast", alpha=0.4, noise_floor=True, neighbours=0.25, intent="cached"),
+            Profile("fast", **_MEASURED, intent="cached"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile(
                 "rank",

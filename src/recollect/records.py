@@ -307,6 +307,7 @@ class Row:
 
     key: int
     similarity: float | None
+    vector: bytes | None  # of the active model, in float16
     created_at: float
     updated_at: float
     accessed_at: float | None

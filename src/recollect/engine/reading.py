@@ -18,7 +18,8 @@ from recollect.present.hits import PageOfHits, page
 from recollect.present.places import placed
 from recollect.profiles import Profile
 from recollect.rank.documents import best_places
-from recollect.rank.fuse import rank
+from recollect.rank.expand import expanded
+from recollect.rank.fuse import Ranked, rank
 from recollect.rank.neighbours import lent
 from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
@@ -200,7 +201,7 @@ class Reading(Core):
         gathered = gather(stores, found, settled, asked.now, asked.filter.as_of)
         if asked.documents and gathered.gone and not again:  # a file was replaced in the meantime: it is there anew
             return self._ranked(asked, profile, detail, include_facts, again=True)
-        ranked = lent(rank(gathered.candidates, settled, asked.now.timestamp(), asked.lens.boosts), profile.neighbours)
+        ranked = lent(self._fused(asked, settled, found, gathered), profile.neighbours)
         if profile.reread and ranked:
             ranked, missing = reread(self._reranker, asked.question, ranked, gathered, profile)
             found = replace(found, degraded="; ".join(filter(None, [found.degraded, missing])) or None)
@@ -221,6 +222,16 @@ class Reading(Core):
             return self._ranked(asked, replace(profile, least_candidates=wanted * 4), detail, include_facts)
         hits = placed(answer.hits, answer.keys, places, self._store.namespace)
         return found, gathered, replace(answer, hits=hits), legs_done
+
+    def _fused(self, asked: _Asked, settled: Profile, found: Found, gathered: Candidates) -> builtins.list[Ranked]:
+        """What the legs found as one list; where its best may be added to the question, asked again with them."""
+        now, boosts = asked.now.timestamp(), asked.lens.boosts
+        ranked = rank(gathered.candidates, settled, now, boosts)
+        if not settled.expansion or found.question is None:
+            return ranked
+        vectors = {key: row.vector for key, row in gathered.rows.items() if row.vector}
+        again = expanded(ranked, vectors, found.question, settled.expansion)
+        return rank(again, settled, now, boosts) if any(candidate.likeness for candidate in again) else ranked
 
     def _found(self, asked: _Asked, profile: Profile) -> tuple[Found, builtins.list[Store]]:
         """What the legs find where is to be looked, and the stores it is in."""

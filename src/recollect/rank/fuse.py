@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from recollect.profiles import Profile
 from recollect.rank.lens import Boosts, factor
@@ -11,7 +12,9 @@ from recollect.rank.signals import confidence_factor, decayed, recency_bonus, re
 # What a memory with all words of the query has ahead of those with some; half puts them first. Measured with alpha.
 WHOLE_SHARE = 0.5
 # How much a missing word costs. With 1, a question that shares no word with its answer is answered by chance matches.
-STRICTNESS = 1.5
+# A long text that answers lacks more of the words, because it says them in its own way.
+STRICTNESS, STRICTNESS_LONG = 1.5, 1.0
+SHORT_TEXT, LONG_TEXT = 200, 800  # characters; between them, what holds for the one turns into what holds for the other
 ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
 
@@ -40,6 +43,7 @@ class Candidate:
     confidence: float = 1.0
     session: str | None = None  # the same for all that was made in one session
     length: int = 0  # of its content, in characters
+    likeness: float = 0.0  # how much nearer it is to the question with the best answers added: `rank.expand`
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +99,32 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: 
 
 def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
     """
-    (1 - alpha) * scaled BM25 * coverage ** STRICTNESS + alpha * nearness.
+    (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (nearness + likeness).
 
     Scaled by the best alone, a chance match of one word would count as much as a perfect match when there is no other;
     coverage tells the two apart, whatever the size of the store.
     """
     alpha = 0.5 if profile.alpha is None else profile.alpha
+    long = longness(candidates)
+    alpha += long * ((alpha if profile.alpha_long is None else profile.alpha_long) - alpha)
+    strictness = STRICTNESS + long * (STRICTNESS_LONG - STRICTNESS)
     near = _cosine if alpha == 1.0 else _nearness  # alone, a cosine is on nobody's scale but its own
     scaled = _scaled_bm25(candidates, profile.bm25_norm)
     tallies = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
-            keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**STRICTNESS
+            keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
             trace = {"keyword": keyword, "vector": alpha * near(candidate)}
+            if candidate.likeness:
+                trace["likeness"] = alpha * candidate.likeness
             tallies.append(_Tally(candidate, trace, _raw(candidate)))
     return tallies
+
+
+def longness(candidates: Sequence[Candidate]) -> float:
+    """How long what was found is for the most part: 0 where it is notes and turns, 1 where it is pages."""
+    typical = median(candidate.length for candidate in candidates) if candidates else 0.0
+    return min(1.0, max(0.0, (typical - SHORT_TEXT) / (LONG_TEXT - SHORT_TEXT)))
 
 
 def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:

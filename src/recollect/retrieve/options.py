@@ -37,6 +37,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
     "alpha": (0, 1),
+    "alpha_long": (0, 1),
+    "expansion": (0, 10),
     "min_similarity": (-1, 1),
     "min_score": (0, 1),
     "min_salience": (0, 1),
@@ -74,6 +76,8 @@ def settle(base: Profile, replaced: Mapping[str, Any]) -> Profile:
     for option in given:
         if option not in _FIELDS or option == "name":
             raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
+    if "alpha" in given:
+        given.setdefault("alpha_long", given["alpha"])  # who says how much meaning counts says it of all texts
     return dataclasses.replace(base, **{option: _checked(option, value, base) for option, value in given.items()})
 
 
@@ -88,7 +92,8 @@ def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
     """The profile where only one leg ran: that leg has the whole score."""
     if settled.alpha is None or (mode == "hybrid" and not degraded):
         return settled
-    return dataclasses.replace(settled, alpha=1.0 if mode == "semantic" and not degraded else 0.0)
+    alpha = 1.0 if mode == "semantic" and not degraded else 0.0
+    return dataclasses.replace(settled, alpha=alpha, alpha_long=alpha, expansion=0.0)
 
 
 def _checked(option: str, value: Any, base: Profile) -> Any:

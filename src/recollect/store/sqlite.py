@@ -358,7 +358,7 @@ class SqliteStore:
                 same = [row[0] for row in found if not row[2]]  # the parts there are belong to what it says now
                 near = nearest_parts(connection, model.name, same, vector)
         similarities = _similarities([row[1] for row in found], vector)
-        rows = [ranking_row(row[0], whole, row[3:]) for row, whole in zip(found, similarities, strict=True)]
+        rows = [ranking_row(row[0], whole, row[1], row[3:]) for row, whole in zip(found, similarities, strict=True)]
         return [_by_part(row, near[row.key]) if row.key in near else row for row in rows]
 
     # Vectors

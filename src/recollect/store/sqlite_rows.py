@@ -142,7 +142,7 @@ _FOR_RANKING = itemgetter(
 )  # fmt: skip
 
 
-def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
+def ranking_row(key: int, similarity: float | None, vector: bytes | None, row: Sequence[Any]) -> Row:
     """What ranking looks at of the columns of a memory."""
     (
         id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
@@ -151,6 +151,7 @@ def ranking_row(key: int, similarity: float | None, row: Sequence[Any]) -> Row:
     return Row(
         key=key,
         similarity=similarity,
+        vector=vector,
         created_at=created_at / 1e6,
         updated_at=updated_at / 1e6,
         accessed_at=None if accessed_at is None else accessed_at / 1e6,
