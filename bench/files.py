@@ -6,7 +6,7 @@ Indexing a real tree of documents: how long, what of it is the model, and whethe
 
 It indexes the folder's markdown in a process that it kills half-way, goes on from there, runs again with nothing
 changed, edits one file, and asks ten questions that a reader of those pages would ask. The questions and the pages that
-answer them were written down before they were first asked.
+answer them were written down before they were first asked; what was read afterwards is counted apart.
 """
 
 import argparse
@@ -37,6 +37,12 @@ QUESTIONS = {
     "restart a container when it no longer answers": ("liveness", "probe"),
     "spread the pods of an application over several zones": ("topology-spread-constraints.md", "multiple-zones.md"),
     "only let certain pods talk to my database pod": ("network-policies.md", "declare-network-policy.md"),
+}
+# Pages nobody had thought of that were found, read, and answer: the first has a section on what restarts a container
+# that hangs, the second is about which pods may talk to each other, with the manifest.
+READ_AFTERWARDS = {
+    "restart a container when it no longer answers": ("workloads/pods/pod-lifecycle.md",),
+    "only let certain pods talk to my database pod": ("enforcing-network-policies-in-kubernetes.md",),
 }
 FIRST = 3
 
@@ -139,15 +145,21 @@ def edited(memory: recollect.Recollect, folder: Path, model: Timed) -> str:
 
 
 def asked(memory: recollect.Recollect, folder: Path) -> dict[str, Any]:
-    """At which place each question finds a page that answers it."""
-    places = {}
+    """At which place each question finds a page that answers it: one of those written down, or read afterwards."""
+    expected, places = 0, {}
     for question, pages in QUESTIONS.items():
         hits = [Path(hit.path).relative_to(folder).as_posix() for hit in memory.search_documents(question)]
-        places[question] = next((at for at, path in enumerate(hits, 1) if any(page in path for page in pages)), None)
-    found = sum(place is not None and place <= FIRST for place in places.values())
-    return {f"questions answered in the first {FIRST} (of {len(places)})": found} | {
-        f"  {question}": "not in the first ten" if place is None else place for question, place in places.items()
-    }
+        expected += _place(hits, pages) <= FIRST
+        places[question] = _place(hits, (*pages, *READ_AFTERWARDS.get(question, ())))
+    found = sum(place <= FIRST for place in places.values())
+    return {
+        f"questions answered in the first {FIRST} (of {len(places)})": found,
+        "  by a page that was written down beforehand": expected,
+    } | {f"  {question}": place if place <= len(hits) else "not found" for question, place in places.items()}
+
+
+def _place(hits: Sequence[str], pages: Sequence[str]) -> int:
+    return next((at for at, path in enumerate(hits, 1) if any(page in path for page in pages)), len(hits) + 1)
 
 
 if __name__ == "__main__":
