@@ -131,7 +131,7 @@ class TestFinding:
         aside = "By the way, my sister Clara had her baby on the third of March."
         text = (
             "I am looking for a place to have my bicycle repaired before the long tour in the summer holidays. "
-            "Do you know a good workshop near the station that also sells tyres and takes cards? "
+            "Do you know a good workshop near the station that also sells tyres and takes cards on a Saturday? "
             f"{aside} The brakes squeal terribly and the chain jumps whenever I climb a hill."
         )
         kept = understanding.add(text)
@@ -141,7 +141,9 @@ class TestFinding:
 
         assert [hit.memory.id for hit in found] == [kept.id, whole.id]
         assert "Clara" in found[0].snippet
-        assert [text[first:last].strip() for first, last in parts(path)][2].startswith(aside)
+        pieces = [text[first:last] for first, last in parts(path)]
+        assert "".join(pieces) == text
+        assert any(piece.startswith(aside) for piece in pieces)
 
     def test_it_is_one_memory_and_found_once(self, understanding: Recollect) -> None:
         text = prose(900, "\n\n", BURIED) + "\n\n" + prose(500, "\n\n", BURIED.replace("ten", "twenty"))
@@ -497,7 +499,7 @@ class TestFromBeforeThereWereParts:
             assert memory.reembed() == 1
             assert memory.reembed() == 0
 
-        assert len(parts(path)) > 2
+        assert len(parts(path)) == 2
 
     def test_so_do_those_that_are_only_a_little_too_long_for_the_model(self, path: Path) -> None:
         text = "\n".join(["some words of no great length on it"] * 20 + ["quokka"] * 10)  # 170 words, 800 characters

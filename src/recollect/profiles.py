@@ -167,7 +167,7 @@ class Profile:
 
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
 # docs/quality.md.
-_MEASURED: Any = {"alpha": 0.4, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.25, "noise_floor": True}
+_MEASURED: Any = {"alpha": 0.4, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "noise_floor": True}
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {

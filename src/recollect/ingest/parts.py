@@ -13,7 +13,7 @@ ROOM = 56  # tokens left for a title or heading above a part
 # A vector of several sentences is mostly about the longest, and what was said by the way is lost in it. Every few
 # sentences are a part: of so many characters at least, and no more than about so many parts while the model can read
 # each of them. Measured: docs/quality.md.
-LEAST_PART, MOST_PARTS = 75, 10
+LEAST_PART, MOST_PARTS = 100, 6
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _END = re.compile(rf"(?:{SENTENCE_END.pattern})|(?:\s*[\r\n])+\s*")

@@ -26,7 +26,7 @@ DEAD_ABOVE = 1 / 4  # removed rows still cost time to pass over; past this share
 
 # Of a text with many parts, one is near to almost anything: the whole of it counts as much as the nearest part. Of one
 # with few parts, the nearest counts alone. Looked at on LoCoMo and SciFact's train part: docs/quality.md.
-FEW_PARTS, MANY_PARTS = 3, 8
+FEW_PARTS, MANY_PARTS = 2, 6
 WHOLE_SHARE = 0.5
 
 
