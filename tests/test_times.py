@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from recollect.times import Period, period
+from recollect.times import Period, mentioned, period
 
 BERLIN = "Europe/Berlin"
 EASTWARD = timezone(timedelta(hours=2))  # for all that no change of the clock concerns
@@ -127,6 +127,8 @@ class TestWhatIsSaid:
         [
             ("last week", "2026-03-30 to 2026-04-06"),
             ("this week", "2026-04-06 to 2026-04-13"),
+            ("last weekend", "2026-04-04 to 2026-04-06"),
+            ("this weekend", "2026-04-11 to 2026-04-13"),
             ("next week", "2026-04-13 to 2026-04-20"),
             ("last month", "2026-03-01 to 2026-04-01"),
             ("this month", "2026-04-01 to 2026-05-01"),
@@ -546,6 +548,159 @@ texts = st.one_of(
     st.lists(st.sampled_from(WORDS), max_size=7).map("".join),
     st.from_regex(r"\A(in )?[0-9]{1,8} ?(s|min|hours|days|w|months|years)( ago)?\Z"),
 )
+
+
+def asked(question: str, now: str = "2026-04-08 15:30") -> list[str | None]:
+    """The times a question speaks of, asked in the afternoon of Wednesday, 8 April 2026."""
+    moment = datetime.fromisoformat(now).replace(tzinfo=EASTWARD)
+    return [shown(time, EASTWARD) for time in mentioned(question, moment, EASTWARD)]
+
+
+class TestWhatAQuestionMentions:
+    @pytest.mark.parametrize(
+        ("question", "meant"),
+        [
+            ("Who called on 7 May 2023?", "2023-05-07 to 2023-05-08"),
+            ("who called on 7 may, 2023", "2023-05-07 to 2023-05-08"),
+            ("What did Tim read on 8th December, 2023?", "2023-12-08 to 2023-12-09"),
+            ("the picture of December 1,2023 was taken where?", "2023-12-01 to 2023-12-02"),
+            ("What broke on 2023-05-07?", "2023-05-07 to 2023-05-08"),
+            ("What broke on 7.5.2023, and why?", "2023-05-07 to 2023-05-08"),
+            ("Which movie did we see on May 7th?", "2025-05-07 to 2025-05-08"),
+            ("Which movie did we see on may 7?", "2025-05-07 to 2025-05-08"),
+            ("the meeting of April 2 was about what", "2026-04-02 to 2026-04-03"),
+            ("Where did we travel in May?", "2025-05-01 to 2025-06-01"),
+            ("Where did we travel in March 2023?", "2023-03-01 to 2023-04-01"),
+            ("the storm of May of 2012", "2012-05-01 to 2012-06-01"),
+            ("How was the first weekend of August 2023?", "2023-08-01 to 2023-09-01"),
+            ("How many museums did I visit in the month of February?", "2026-02-01 to 2026-03-01"),
+            ("What was released in 2022?", "2022-01-01 to 2023-01-01"),
+            ("In 2022, what was released?", "2022-01-01 to 2023-01-01"),
+        ],
+    )
+    def test_a_date_a_month_or_a_year(self, question: str, meant: str) -> None:
+        assert asked(question) == [meant]
+
+    @pytest.mark.parametrize(
+        ("question", "meant"),
+        [
+            ("What did we decide yesterday?", "2026-04-07 to 2026-04-08"),
+            ("What did we decide yesterday evening?", "2026-04-07 18:00 to 2026-04-08"),
+            ("What have we done today?", "2026-04-08 to 2026-04-09"),
+            ("What broke last night?", "2026-04-07 18:00 to 2026-04-08 06:00"),
+            ("What did we decide last week?", "2026-03-30 to 2026-04-06"),
+            ("Last week's decision, please", "2026-03-30 to 2026-04-06"),
+            ("Which game did I beat last weekend?", "2026-04-04 to 2026-04-06"),
+            ("Which bike did I repair the past weekend?", "2026-04-04 to 2026-04-06"),
+            ("Whom did I meet last Tuesday?", "2026-04-07 to 2026-04-08"),
+            ("When did I reach the clinic on Monday?", "2026-04-06 to 2026-04-07"),
+            ("How much did we sell this month?", "2026-04-01 to 2026-05-01"),
+            ("Where were we last March?", "2026-03-01 to 2026-04-01"),
+            ("What did I buy 10 days ago?", "2026-03-29 to 2026-03-30"),
+        ],
+    )
+    def test_a_time_relative_to_now(self, question: str, meant: str) -> None:
+        assert asked(question) == [meant]
+
+    @pytest.mark.parametrize(
+        ("question", "meant"),
+        [
+            ("Which book did I finish a week ago?", "2026-03-29 to 2026-04-05"),
+            ("Which museum was it two months ago?", "2026-01-24 to 2026-02-24"),
+            ("What did I bake a few weeks ago?", "2026-03-15 to 2026-03-22"),
+        ],
+    )
+    def test_long_ago_is_about_then(self, question: str, meant: str) -> None:
+        assert asked(question) == [meant]
+
+    @pytest.mark.parametrize(
+        ("question", "since"),
+        [
+            ("What did I bake in the past two weeks?", "2026-03-25"),
+            ("What did I bake in the last month?", "2026-03-08"),
+            ("What did I bake over the past few months?", "2026-01-08"),
+            ("What changed since March?", "2026-03-01"),
+            ("What changed after 7 March 2026?", "2026-03-08"),
+        ],
+    )
+    def test_some_times_reach_to_the_present(self, question: str, since: str) -> None:
+        assert asked(question) == [f"{since} to 2026-04-08 15:30"]
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            "What did John do the week before August 3, 2023?",
+            "What did Joanna finish last Friday on 3 August, 2023?",
+            "Where did they go on the Saturday after August 3, 2023?",
+        ],
+    )
+    def test_beside_a_date_the_rest_is_relative_to_it(self, question: str) -> None:
+        assert asked(question) == ["2023-08-03 to 2023-08-04"]
+
+    def test_several_times(self) -> None:
+        assert asked("Did I swim more in January or in March?") == [
+            "2026-01-01 to 2026-02-01",
+            "2026-03-01 to 2026-04-01",
+        ]
+
+    @pytest.mark.parametrize(
+        "question",
+        [
+            "",
+            "how do we ship?",
+            "It may fail; may 5 people try again?",
+            "In which ways may this march on?",
+            "this may be wrong",
+            "rule 5 may apply",
+            "the second song, the 2nd of three",
+            "version 2022 of the tool",
+            "Cyberpunk 2077",
+            "a play of the 1970's",
+            "how many days ago did I buy it?",
+            "How many months have passed since I last visited a museum?",
+            "my last name, the last time, the last one of them",
+            "a week-long trip, a one-year-old child",
+            "What was I doing in the last week of the course?",
+            "Which month was John in Italy?",
+            "What time do I wake up on Saturday mornings?",
+            "How many tournaments had he won by July 10, 2022?",
+            "What was so before 2020?",
+            "port 2023-05-07-a, logs/2023-05-07.txt, 2023/05/07/1",
+            "CVE-2023-1234 in 2023.1",
+            "What shall we do this weekend, tomorrow, next week, on 1 May 2027 and in 2030?",
+            "was geschah letzte Woche im März?",
+            "上周发生了什么",
+        ],
+    )
+    def test_what_is_no_time_or_lies_ahead_or_anywhere_before_is_none(self, question: str) -> None:
+        assert asked(question) == []
+
+    def test_who_names_many_times_asks_for_none(self) -> None:
+        days = [f"2026-03-{day:02} the harbour was closed\n" for day in range(1, 9)]
+
+        assert len(asked("".join(days[:3]))) == 3
+        assert asked("".join(days)) == []
+
+    def test_only_the_beginning_of_a_long_text_is_looked_at(self) -> None:
+        assert asked("harbour " * 200 + "yesterday") == []
+
+
+pieces = st.sampled_from(
+    "in on since before the last past this a few 2 13 31 999 years months weeks ago may march june 7th 2023 1999 of "
+    "week weekend monday yesterday night 2023-02-31 31.12.9999 , . - '".split()
+)
+
+
+@given(text=st.text() | st.lists(pieces, max_size=12).map(" ".join), now=st.datetimes(timezones=st.just(UTC)))
+@example(text="999 years ago", now=datetime(1000, 1, 1, tzinfo=UTC))
+@settings(deadline=None)
+def test_of_any_question_at_any_time_come_periods_that_have_begun(text: str, now: datetime) -> None:
+    for found in mentioned(text, now, UTC):
+        assert found.start.tzinfo is found.end.tzinfo is UTC
+        assert found.start <= now
+        assert found.start <= found.end
+
+
 values = st.one_of(
     texts,
     st.none(),

@@ -9,6 +9,8 @@ from datetime import time as clock
 from typing import Any
 
 MAX_TEXT = 100  # nobody says a time with more characters, and so reading one is always instant
+MAX_QUESTION = 1000  # characters of a question that are looked at for times
+MOST_TIMES = 3  # that a question speaks of; more are those of a log
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,22 @@ def period(value: object, now: datetime | None = None, zone: tzinfo | None = Non
     return None
 
 
+def mentioned(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Period, ...]:
+    """
+    The times that a question speaks of, such as "last week" or "on 7 May 2023", as far as they have begun.
+
+    Only what is surely a time counts: "it may fail", "version 2022" and "how many days ago" name none. Beside a date,
+    "last week" is the one before that, and says no more. Who names many times asks for none of them.
+    """
+    present, said = _utc(now, zone), " ".join(text[:MAX_QUESTION].lower().replace(",", " ").split())
+    dates = [date for date in re.finditer(_DATE_IN_TEXT, said) if date["date"] or date["lead"]]
+    found = [_dated(date, said, present, zone) for date in dates]
+    if not any(date["date"] for date in dates):
+        found += [_relative(words, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
+    times = tuple(dict.fromkeys(time for time in found if time and time.start <= present))
+    return times if len(times) <= MOST_TIMES else ()
+
+
 _Days = tuple[date, date]  # the first and the last, as the calendar on the person's wall has them
 _Found = Mapping[str, Any]
 _DAY = timedelta(days=1)
@@ -66,6 +84,7 @@ _MONTHS = _table(
     "8 08 aug august|9 09 sep sept september|10 oct october|11 nov november|12 dec december",
     range(1, 13),
 )
+_PARTS_OF_WEEK = {"week": (0, 6), "weekend": (5, 6)}  # by the days since Monday
 _HOURS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}  # of the day it begins in
 
 # All patterns are texts, which `re` compiles when first used: who names no time does not wait for them.
@@ -214,8 +233,9 @@ def _named(found: _Found, today: date) -> _Days | None:
         return day, day
     if step is None:
         return (day := today + _FROM_TODAY[name] * _DAY, day) if name in _FROM_TODAY else None
-    if name == "week":
-        return monday + 7 * step * _DAY, monday + (7 * step + 6) * _DAY
+    if name in _PARTS_OF_WEEK:
+        first, last = _PARTS_OF_WEEK[name]
+        return monday + (7 * step + first) * _DAY, monday + (7 * step + last) * _DAY
     if size := _CALENDAR_MONTHS.get(name):
         return _months((_month_number(today) // size + step) * size, size)
     if month := _MONTHS.get(name):
@@ -272,3 +292,61 @@ _FORMS: tuple[tuple[str, Callable[[_Found, date], _Days | None]], ...] = (
     (rf"{_NTH} (?:of )?{_MONTH_NAME}{_MAYBE_YEAR}", _date),  # 5 march 2026, 5th of march
     (r"(?:(?P<which>last|this|next) )?(?P<name>[a-z ]+)", _named),  # today, tuesday, last week, next march
 )
+
+
+# Times within a text. A month with a day or a year is a date; alone, either is one only behind a word such as "in".
+_SOME_MONTH = "|".join(filter(str.isalpha, _MONTHS))
+_SURE_MONTH = "|".join(name for name in _MONTHS if name.isalpha() and name not in ("mar", "march", "may"))
+_SOME_WEEKDAY = "|".join(name for name in _WEEKDAYS if name.endswith("day"))
+_PART_OF_DAY = "|".join(_HOURS)
+_SOME_COUNT = rf"(?:[0-9]{{1,3}}|a couple of|(?:a )?few|{'|'.join(_COUNTS)})"
+_SOME_DAY, _NTH_DAY, _SOME_YEAR = "[0-9]{1,2}(?:st|nd|rd|th)?", "[0-9]{1,2}(?:st|nd|rd|th)", "(?:19|20)[0-9]{2}"
+_DATES = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}",
+    rf"{_SOME_DAY} (?:of )?(?:{_SOME_MONTH}) {_SOME_YEAR}|(?:{_SOME_MONTH}) (?:the )?{_SOME_DAY} {_SOME_YEAR}",
+    rf"{_NTH_DAY} (?:of )?(?:{_SOME_MONTH})|(?:{_SOME_MONTH}) (?:the )?{_NTH_DAY}",
+    rf"[0-9]{{1,2}} (?:{_SURE_MONTH})|(?:{_SURE_MONTH}) [0-9]{{1,2}}",
+    rf"(?:{_SOME_MONTH}) (?:of )?{_SOME_YEAR}",
+)
+_NOT_ALONE = rf"[0-9]{{1,2}} (?:{_SOME_MONTH})|(?:{_SOME_MONTH}) [0-9]{{1,2}}|{_SOME_MONTH}|{_SOME_YEAR}"
+_DATE_IN_TEXT = (
+    r"(?<![\w./-])(?:(?P<lead>in|on|during|since|after|until|before|by)(?: the| early| late| month of| year)* )?"
+    rf"(?:(?P<date>{'|'.join(_DATES)})|(?P<led>{_NOT_ALONE}))(?![\w/%-]|[.:][0-9a-z]|'s)"
+)
+_RELATIVES = (
+    rf"(?:day before )?yesterday(?: (?:{_PART_OF_DAY}))?|today|last (?:{_SOME_MONTH})",
+    rf"(?:last|this|past|on) (?:weekend|(?:{_SOME_WEEKDAY})(?: (?:{_PART_OF_DAY}))?)",
+    r"(?:past|the last) (?P<one>day|week|month|year)",
+    rf"(?:past|last) (?P<several>{_SOME_COUNT} (?:day|week|month|year)s?)",
+    rf"(?:last|this) (?:{_PART_OF_DAY}|week|month|quarter|year)",
+    rf"{_SOME_COUNT} (?P<unit>hour|day|week|month|year)s? ago",
+)
+_RELATIVE_IN_TEXT = rf"(?<![\w-])(?:{'|'.join(_RELATIVES)})(?![\w-]| of\b| (?:{_PART_OF_DAY})s)"
+_NEAR_IT = rf"(?:day|week|weekend|month|year|{_SOME_WEEKDAY})s? $"
+_HALF_OF = {"week": 3 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
+
+
+def _dated(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
+    """
+    The time of a date in a text. "Since" and "after" it is all up to now. "Before" and "until" it is any time, unless
+    it is the week before, or the Sunday: that is near.
+    """
+    time, lead = period((found["date"] or found["led"]).replace(" of ", " "), now, zone), found["lead"]
+    if time is None or lead in (None, "in", "on", "during") or re.search(_NEAR_IT, said[: found.start()]):
+        return time
+    if lead in ("since", "after"):
+        return Period(time.start if lead == "since" else time.end, now)
+    return None
+
+
+def _relative(found: re.Match[str], now: datetime, zone: tzinfo | None) -> Period | None:
+    """The time of words in a text that count from now. "Two months ago" is not the day, but about then."""
+    length = found["several"] or (found["one"] and f"a {found['one']}")
+    said = re.sub("(a )?few", "three", length or found[0])
+    time = period(said.replace("past ", "last ").removeprefix("on "), now, zone)
+    if time is None or length:
+        return time and Period(time.start, now)
+    with suppress(OverflowError):  # so long ago that half of it more is beyond the calendar
+        around = _HALF_OF.get(found["unit"], timedelta())
+        time = Period(time.start - around, time.end + around)
+    return time
