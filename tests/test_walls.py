@@ -604,7 +604,7 @@ PLAIN = set(
     active after allow alpha amount at before boosts budget change confidence core created_at decay_rate detail
     documents embedder end exclude explain facts fields format fusion grammar grouped hard include include_documents
     include_facts include_global include_superseded kind limit metadata min_relevance min_salience mode month
-    neighbours object overwrite pinned predicate profile progress prune recalled recency record redact repair
+    neighbours now object overwrite pinned predicate profile progress prune recalled recency record redact repair
     said_by salience sector since source start stop subject summary tags text threshold tier title tools until
     vectors
     """.split()

@@ -113,6 +113,7 @@ class Profile:
     and a little more salience (`reinforce`, by `reinforcement`).
 
     `neighbours` is the share of its score that a memory lends to those made just before and after it in its session.
+    `when` is how much more counts what is from the time that a question names ("last week", "in May 2023"), 0 to 1.
     `rerank` says how many of the best a cross-encoder reads a second time: none (`off`), so many, or as many as the
     time of `rerank_ms` suffices for (`auto`). `rerank_weight` is the share of what it says in the score.
     """
@@ -155,6 +156,7 @@ class Profile:
     record: str = "off"
     reinforcement: float = 0.02
     neighbours: float = 0.0
+    when: float = 0.0
     rerank: str | int = "off"
     rerank_ms: int = 500
     rerank_weight: float = 0.85
@@ -167,7 +169,9 @@ class Profile:
 
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
 # docs/quality.md.
-_MEASURED: Any = {"alpha": 0.4, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "noise_floor": True}
+_MEASURED: Any = {
+    "alpha": 0.4, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "when": 0.7, "noise_floor": True,
+}  # fmt: skip
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {

@@ -169,6 +169,14 @@ class TestTimes:
 
         assert [moment.second for moment in moments(three)] == [0, 1, 2]
 
+    @pytest.mark.parametrize("field", ["date", "question_date"])
+    def test_a_question_may_say_when_it_was_asked(self, tmp_path: Path, field: str) -> None:
+        asked = [{"_id": "q", "text": "which tea?", "metadata": {field: "2023/04/10 (Mon) 23:07"}}]
+        asked.append({"_id": "r", "text": "which tea?"})
+        folder = write_set(tmp_path, [{"_id": "d", "text": "green tea"}], asked, [("q", "d", 1), ("r", "d", 1)])
+
+        assert [one.asked for one in load(folder).questions] == [datetime(2023, 4, 10, 23, 7, tzinfo=UTC), None]
+
 
 def test_another_document_is_another_corpus(tmp_path: Path) -> None:
     documents = load(harbours(tmp_path)).documents

@@ -90,6 +90,7 @@ class TestRecalls:
         (question,) = from_recalls(memory).questions
 
         assert (question.text, question.judged) == ("how do we ship?", {good.id: 1, bad.id: 0})
+        assert question.asked == memory.feedbacks()[-1].at
 
     def test_a_recorded_question_of_which_nothing_good_was_said_is_counted(self, memory: Recollect) -> None:
         one = memory.add("We ship with make")

@@ -1,5 +1,7 @@
 """Ways to answer: chosen by text, with their legs beside them, and grep."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from recollect import InvalidInput, Recollect
@@ -121,3 +123,16 @@ class TestSearching:
 
         assert found.ids == ()
         assert "no embedding model" in (found.degraded or "")
+
+    def test_last_month_is_the_one_before_the_question_was_asked(self, memory: Recollect) -> None:
+        ids = {
+            month: memory.add(f"In {name} the ferry was repaired", created_at=datetime(2023, month, 15, tzinfo=UTC)).id
+            for month, name in ((2, "Porto"), (3, "Lisbon"), (4, "Faro"))
+        }
+        search = Search(Choice("keyword", "balanced"), memory)
+
+        for month, id in ids.items():
+            asked = datetime(2023, month + 1, 10, tzinfo=UTC)
+            assert (
+                search.answer(Question("q", "where was the ferry repaired last month?", {}, asked=asked)).ids[0] == id
+            )

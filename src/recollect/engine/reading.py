@@ -21,6 +21,7 @@ from recollect.rank.documents import best_places
 from recollect.rank.expand import expanded
 from recollect.rank.fuse import Ranked, rank
 from recollect.rank.neighbours import lent
+from recollect.rank.when import timely
 from recollect.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
 from recollect.retrieve import options
 from recollect.retrieve.candidates import Candidates, gather
@@ -28,6 +29,7 @@ from recollect.retrieve.legs import Found, candidates_wanted, merged
 from recollect.retrieve.query import parse
 from recollect.retrieve.suggest import suggestion
 from recollect.store.base import Store
+from recollect.times import Period, mentioned
 
 MOST_CANDIDATES = 10_000  # ranked for one page, however much its thresholds take away
 FOUND_LITTLE = 3  # hits by words; with fewer, a word may have been meant otherwise
@@ -51,6 +53,7 @@ class _Asked:
     record: str
     session: str | None
     now: datetime
+    times: Sequence[Period] = ()  # that the question names
     memories: bool = True  # whether they are looked at
     documents: bool = False
     grouped: bool = True  # one place of a document at most
@@ -83,6 +86,7 @@ class Reading(Core):
         since: Moment | None = None,
         until: Moment | None = None,
         as_of: Moment | None = None,
+        now: Moment | None = None,
         pinned: bool | None = None,
         recalled: bool | None = None,
         min_salience: float | None = None,
@@ -101,8 +105,8 @@ class Reading(Core):
         """
         Find memories by word and by meaning, best first.
 
-        Filters hold within both legs, so a page is full whenever enough memories pass them. Every option of the profile
-        (`recollect.profiles.Profile`) can be replaced. With `include_documents`, places in files are ranked alongside.
+        Filters hold within both legs, so a page is full whenever enough memories pass. "Last week" counts from `now`.
+        Options of the profile (`recollect.profiles.Profile`) can be replaced. `include_documents` ranks files beside.
         """
         started = time.perf_counter()
         filters = dict(
@@ -112,14 +116,13 @@ class Reading(Core):
         )  # fmt: skip
         asked = self._asked(
             query, filters, {**replaced, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
-            record_session=record_session, include_superseded=include_superseded,
+            record_session=record_session, include_superseded=include_superseded, now=now,
         )  # fmt: skip
         detail, counted = inputs.detail(detail), inputs.facets(facets)
-        inputs.flag(include_facts, "include_facts")
         asked = replace(asked, documents=inputs.flag(include_documents, "include_documents"))
         written = self._redaction.shown(asked.query)
         _log.debug("search %r begins, mode %s", written[:LOGGED], asked.mode)
-        results = self._answer(asked, started, detail, include_facts, counted, explain)
+        results = self._answer(asked, started, detail, inputs.flag(include_facts, "include_facts"), counted, explain)
         _log.info("search %r: %d hits in %.1f ms", written[:LOGGED], len(results), results.took_ms)
         if asked.record != "off":
             self._recorder.put(_recall(replace(asked, query=written), results), self._reinforcement(asked))
@@ -136,6 +139,7 @@ class Reading(Core):
         lens: str | None,
         record_session: str | None,
         include_superseded: bool,
+        now: Moment | None = None,
     ) -> _Asked:
         seen_through = _NO_LENS if lens is None else self._lens(lens)
         filters = {**seen_through.filters, **{name: value for name, value in filters.items() if value is not None}}
@@ -152,6 +156,7 @@ class Reading(Core):
             session = self._store.sessions.whole_id(inputs.session_id(record_session), open=True)
         record = "log" if session and replaced.get("record") is None and settled.record == "off" else settled.record
         text = inputs.query_text(query)
+        at = inputs.moment_or_none(now, "now") or filter.as_of or datetime.now(UTC)
         return _Asked(
             query=text,
             question=replace(parse(text, settled.grammar), stemmed=settled.stemmed),
@@ -161,7 +166,8 @@ class Reading(Core):
             lens=seen_through,
             record=record,
             session=session,
-            now=filter.as_of or datetime.now(UTC),
+            now=at,
+            times=mentioned(text, at) if settled.when else (),
         )
 
     def _answer(
@@ -202,8 +208,10 @@ class Reading(Core):
         if asked.documents and gathered.gone and not again:  # a file was replaced in the meantime: it is there anew
             return self._ranked(asked, profile, detail, include_facts, again=True)
         ranked = lent(self._fused(asked, settled, found, gathered), profile.neighbours)
+        ranked = timely(ranked, asked.times, profile.when)
         if profile.reread and ranked:
             ranked, missing = reread(self._reranker, asked.question, ranked, gathered, profile)
+            ranked = timely(ranked, asked.times, profile.when)  # who reads a text does not see when it is from
             found = replace(found, degraded="; ".join(filter(None, [found.degraded, missing])) or None)
         places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
         shown = ranked

@@ -38,13 +38,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, where, and how relevant each judged document is: above 0 is relevant."""
+    """What is asked, where and when, and how relevant each judged document is: above 0 is relevant."""
 
     id: str
     text: str
     judged: Mapping[str, int]
     category: str | None = None
     scope: str | None = None
+    asked: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def moments(documents: Sequence[Document]) -> Iterator[datetime]:
     """
     seen: dict[datetime, int] = {}
     for document in documents:
-        date = _date(document.metadata.get("date"))
+        date = _date(document.metadata.get("date")) or _UNDATED
         seen[date] = seen.get(date, -1) + 1
         yield date + timedelta(seconds=seen[date])
 
@@ -186,7 +187,12 @@ def _question(id: str, fields: Mapping[str, Any], place: str, judgements: Mappin
     if not isinstance(text := fields.get("text"), str) or not text.strip():
         raise InvalidInput(f"{place}: a question needs a text")
     category = next((str(about[name]) for name in _CATEGORY if about.get(name) is not None), None)
-    return Question(id, text, judgements.get(id, {}), category, _scope(about))
+    return Question(id, text, judgements.get(id, {}), category, _scope(about), _asked(about))
+
+
+def _asked(about: Mapping[str, Any]) -> datetime | None:
+    """When it was asked, where that is known: "last week" is the one before."""
+    return _date(about.get("date")) or _date(about.get("question_date"))
 
 
 def _about(fields: Mapping[str, Any], place: str) -> Mapping[str, Any]:
@@ -212,7 +218,7 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
     return judged
 
 
-def _date(value: object) -> datetime:
+def _date(value: object) -> datetime | None:
     if isinstance(value, str):
         for form in _DATES:
             with suppress(ValueError):
@@ -220,4 +226,4 @@ def _date(value: object) -> datetime:
         with suppress(ValueError):
             date = datetime.fromisoformat(value)
             return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
-    return _UNDATED
+    return None

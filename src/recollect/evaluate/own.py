@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,17 @@ def from_recalls(memory: Recollect) -> Dataset:
     Every question that a memory was said to be a good answer to. Recorded questions of which nothing good was said are
     counted, not measured.
     """
-    asked: dict[str, str] = {}
+    asked: dict[str, tuple[str, datetime]] = {}
     judged: dict[str, dict[str, int]] = {}
     for said in reversed(memory.feedbacks(limit=ALL)):
-        asked.setdefault(_same(said.query), said.query)
+        asked.setdefault(_same(said.query), (said.query, said.at))
         judged.setdefault(_same(said.query), {})[said.memory] = int(said.good)
     for recall in memory.recalls(limit=ALL):
         if recall.query and recall.query.strip():
-            asked.setdefault(_same(recall.query), recall.query)
+            asked.setdefault(_same(recall.query), (recall.query, recall.at))
     questions = [
-        Question(str(number), text, judged.get(key, {})) for number, (key, text) in enumerate(asked.items(), 1)
+        Question(str(number), text, judged.get(key, {}), asked=at)
+        for number, (key, (text, at)) in enumerate(asked.items(), 1)
     ]
     return _dataset(memory, "recalls", questions)
 

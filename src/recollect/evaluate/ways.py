@@ -87,6 +87,7 @@ class Search:
                 mode=choice.mode,
                 profile=choice.profile,
                 project=question.scope,
+                now=question.asked,
                 record="off",
                 **choice.options,
             )

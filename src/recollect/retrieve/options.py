@@ -49,6 +49,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "reinforcement": (0, 1),
     "rerank_weight": (0, 1),
     "neighbours": (0, 1),
+    "when": (0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int]] = {
     "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
