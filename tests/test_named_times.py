@@ -60,8 +60,9 @@ def test_a_clearly_better_answer_from_another_time_stays_first(meetings: Recolle
     assert colours(meetings, "why did the lighthouse keeper retire last month?")[0] == "coast"
 
 
-def test_the_trace_tells_what_the_time_added(meetings: Recollect) -> None:
-    best, *others = meetings.search("what did we decide in January?", now=NOW)
+@pytest.mark.parametrize("profile", ["balanced", "precise"])
+def test_the_trace_tells_what_the_time_added(meetings: Recollect, profile: str) -> None:
+    best, *others = meetings.search("what did we decide in January?", now=NOW, profile=profile)
 
     assert best.trace["when"] > 0
     assert all(hit.trace.get("when", 0) < best.trace["when"] for hit in others)
