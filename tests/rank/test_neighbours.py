@@ -71,3 +71,12 @@ def test_scores_stay_in_order_and_traces_add_up(
     assert [each.score for each in after] == values
     assert sorted(keys(after)) == sorted(keys(ranked))
     assert all(sum(each.trace.values()) == pytest.approx(each.score) for each in after)
+
+
+def test_the_trace_adds_up_to_the_score_however_often_score_is_lent() -> None:
+    ranked = [entry(5, 0.9), entry(50, 0.4), entry(6, 0.3), entry(7, 0.2)]
+
+    twice = lent(lent(ranked, 0.4), 0.8)
+
+    assert keys(twice) != keys(ranked)
+    assert [sum(each.trace.values()) for each in twice] == pytest.approx([each.score for each in twice])

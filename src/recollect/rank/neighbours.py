@@ -37,4 +37,5 @@ def lent(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
 def _at(score: float, entry: Ranked) -> Ranked:
     if score == entry.score:
         return entry
-    return replace(entry, score=score, trace={**entry.trace, "neighbours": score - entry.score})
+    moved = entry.trace.get("neighbours", 0.0) + score - entry.score  # it may have moved before it was read again
+    return replace(entry, score=score, trace={**entry.trace, "neighbours": moved})
