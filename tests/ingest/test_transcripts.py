@@ -5,6 +5,7 @@ import json
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -598,7 +599,7 @@ def mutated(value: Any, draw: Callable[..., Any]) -> Any:
             return value
         inside, key = draw(st.sampled_from(found))
         if draw(st.booleans()):
-            inside[key] = draw(JUNK)
+            inside[key] = deepcopy(draw(JUNK))  # what is drawn is one for all examples, and may be changed next
         else:
             del inside[key]
     return value
