@@ -1,5 +1,6 @@
 """Long memories: what stands in the middle of one is found by its meaning, and shown."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +16,7 @@ from conftest import FailingEmbedder, HashingEmbedder
 from living import now, rows
 from recollect import Recollect
 from recollect.embed.local import LocalEmbedder
-from recollect.ingest.parts import LEAST_PART, MOST_PARTS, ROOM, parts_of
+from recollect.ingest.parts import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
 from recollect.store.base import Unembedded
 from recollect.store.migrations import bundled
 from recollect.store.sqlite import SqliteStore
@@ -336,6 +337,9 @@ class BySentence(ShortSighted):
 
     by_sentence = True
 
+    def __init__(self) -> None:
+        super().__init__("local:by-sentence")
+
 
 class TestPacked:
     """A block of 1,024 memories that no new one will join is packed, with the parts of its memories."""
@@ -357,6 +361,45 @@ class TestPacked:
         with recollect.open(path, embedder=BySentence()) as another:
             assert nearness(another, "quokka") == nearness(memory, "quokka")
             assert nearness(another, "quokka")[id] > BY_A_PART
+
+    @pytest.mark.parametrize("damage", ["substr(parts, 1, length(parts) - 1)", "null", "zeroblob(length(parts))"])
+    def test_packed_parts_that_are_damaged_are_found_and_made_anew(
+        self, kept: tuple[Recollect, str], path: Path, damage: str
+    ) -> None:
+        memory, id = kept
+        rows(path, f"update vector_blocks set parts = {damage} where parts is not null")
+
+        assert any("packed block" in problem for problem in memory.check().problems)
+        assert memory.check(repair=True).repaired
+
+        assert memory.check().ok
+        with recollect.open(path, embedder=BySentence()) as another:
+            assert nearness(another, "quokka")[id] > BY_A_PART
+
+    def test_a_process_from_before_there_were_packed_parts_leaves_its_blocks_open(
+        self, kept: tuple[Recollect, str], path: Path
+    ) -> None:
+        _, id = kept
+        ((data,),) = rows(path, "select data from vector_blocks where block = 0")
+        rows(path, "update vector_blocks set data = null where block = 0")
+        connection = apsw.Connection(str(path))
+        connection.execute("update vector_blocks set data = ? where block = 0", (data,))  # as it packs
+        connection.close()
+
+        assert rows(path, "select data, parts from vector_blocks where block = 0") == [(None, None)]
+        with recollect.open(path, embedder=BySentence()) as another:
+            assert nearness(another, "quokka")[id] > BY_A_PART
+
+    def test_a_damaged_part_does_not_keep_others_from_their_vectors(self, path: Path) -> None:
+        with recollect.open(path, embedder=BySentence()) as memory:
+            memory.add(long("quokka"))
+            rows(path, "update part_vectors set vector = x'00' where part = (select max(part) from part_vectors)")
+            memory.add_many(f"number {number}" for number in range(1100))
+
+            assert memory.stats().vectors == 1101
+            assert not memory.check().ok
+            memory.check(repair=True)
+            assert memory.check().ok
 
     def test_what_is_erased_leaves_no_packed_part_behind(self, kept: tuple[Recollect, str], path: Path) -> None:
         memory, id = kept
@@ -458,10 +501,10 @@ class TestFromBeforeThereWereParts:
     """A database of the schema before, with memories and their vectors."""
 
     @staticmethod
-    def old(path: Path, *texts: str) -> None:
+    def old(path: Path, *texts: str, model: ShortSighted | None = None) -> None:
         migrations = dict(list(bundled("sqlite").items())[:2])
         SqliteStore(str(path), migrations=migrations).close()
-        model = ShortSighted()
+        model = model or ShortSighted()
         database = apsw.Connection(str(path))
         database.execute("insert into models(model, name, dimensions) values (1, ?, 64)", (model.model_id,))
         for number, text in enumerate(texts, 1):
@@ -494,12 +537,35 @@ class TestFromBeforeThereWereParts:
 
     def test_so_do_those_of_several_sentences_where_the_model_goes_by_sentence(self, path: Path) -> None:
         text = "We went to the lake with the old bus and came home late. " * 3 + "There was a quokka. " * 5
-        self.old(path, text, "a short one")
+        self.old(path, text, "a short one", model=BySentence())
         with recollect.open(path, embedder=BySentence()) as memory:
             assert memory.reembed() == 1
             assert memory.reembed() == 0
 
         assert len(parts(path)) == 2
+
+    def test_so_do_those_that_were_exported_before(self, path: Path, tmp_path: Path) -> None:
+        told = "We went to the lake with the old bus and came home late. " * 3 + "There was a quokka. " * 5
+        with recollect.open(path) as memory:
+            memory.add(told)
+            memory.export(tmp_path / "all.jsonl", vectors=True)
+        lines = (tmp_path / "all.jsonl").read_text("utf-8").splitlines()
+        old = [{name: of for name, of in json.loads(line).items() if name != "part_vectors"} for line in lines]
+        assert old != [json.loads(line) for line in lines]
+        (tmp_path / "old.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in old), "utf-8")
+        other = tmp_path / "other.db"
+
+        with recollect.open(other) as memory:
+            memory.import_(tmp_path / "old.jsonl")
+            assert parts(other) == []
+            assert memory.reembed() == 1
+
+        assert parts(other) == parts(path) != []
+
+    def test_a_model_that_does_not_go_by_sentence_has_nothing_to_do(self, path: Path) -> None:
+        self.old(path, "We went to the lake with the old bus and came home late. " * 3, "a short one")
+        with recollect.open(path, embedder=ShortSighted()) as memory:
+            assert memory.reembed() == 0
 
     def test_so_do_those_that_are_only_a_little_too_long_for_the_model(self, path: Path) -> None:
         text = "\n".join(["some words of no great length on it"] * 20 + ["quokka"] * 10)  # 170 words, 800 characters
@@ -582,6 +648,21 @@ def test_parts_begin_and_end_where_lines_do(end: str) -> None:
     for part in made:
         assert part.first == 0 or text[: part.first].endswith(end)
         assert part.last == len(text) or text[part.last - len(end) : part.last + len(end)].count(end)
+
+
+@pytest.mark.parametrize("text", ["first" + " " * 300_000 + "last", "a. " * 100_000, "\n" * 300_000, "。" * 100_000])
+def test_a_hostile_text_is_cut_at_once(text: str) -> None:
+    assert _by_sentence(text, 0, len(text), max(LEAST_PART, len(text) // MOST_PARTS))[-1][1] == len(text)
+
+
+def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_apart() -> None:
+    model = ShortSighted("tiny")
+    model.max_tokens = 4
+
+    made = parts_of(Unembedded(1, "a title of five words", "w " * 500), model)
+
+    assert made
+    assert max(model.count_tokens(part.embedded) for part in made) <= model.max_tokens
 
 
 def test_front_matter_is_in_no_part() -> None:

@@ -53,7 +53,7 @@ def mentioned(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Per
     dates = [date for date in re.finditer(_DATE_IN_TEXT, said) if date["date"] or date["lead"]]
     found = [_dated(date, said, present, zone) for date in dates]
     if not any(date["date"] for date in dates):
-        found += [_relative(words, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
+        found += [_relative(words, said, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
     times = tuple(dict.fromkeys(time for time in found if time and time.start <= present))
     return times if len(times) <= MOST_TIMES else ()
 
@@ -321,32 +321,41 @@ _RELATIVES = (
     rf"(?:last|this) (?:{_PART_OF_DAY}|week|month|quarter|year)",
     rf"{_SOME_COUNT} (?P<unit>hour|day|week|month|year)s? ago",
 )
-_RELATIVE_IN_TEXT = rf"(?<![\w-])(?:{'|'.join(_RELATIVES)})(?![\w-]| of\b| (?:{_PART_OF_DAY})s)"
+_RELATIVE_IN_TEXT = (
+    rf"(?<![\w-])(?:(?P<lead>since|after|until|before|by) )?(?P<words>{'|'.join(_RELATIVES)})"
+    rf"(?![\w-]| of\b| (?:{_PART_OF_DAY})s)"
+)
 _NEAR_IT = rf"(?:day|week|weekend|month|year|{_SOME_WEEKDAY})s? $"
 _HALF_OF = {"week": 3 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
 
 
 def _dated(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
-    """
-    The time of a date in a text. "Since" and "after" it is all up to now. "Before" and "until" it is any time, unless
-    it is the week before, or the Sunday: that is near.
-    """
-    time, lead = period((found["date"] or found["led"]).replace(" of ", " "), now, zone), found["lead"]
-    if time is None or lead in (None, "in", "on", "during") or re.search(_NEAR_IT, said[: found.start()]):
-        return time
-    if lead in ("since", "after"):
-        return Period(time.start if lead == "since" else time.end, now)
-    return None
+    """The time of a date in a text."""
+    time = period((found["date"] or found["led"]).replace(" of ", " "), now, zone)
+    return _led(time, found, said, now)
 
 
-def _relative(found: re.Match[str], now: datetime, zone: tzinfo | None) -> Period | None:
+def _relative(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
     """The time of words in a text that count from now. "Two months ago" is not the day, but about then."""
     length = found["several"] or (found["one"] and f"a {found['one']}")
-    said = re.sub("(a )?few", "three", length or found[0])
-    time = period(said.replace("past ", "last ").removeprefix("on "), now, zone)
+    words = re.sub("(a )?few", "three", length or found["words"])
+    time = period(words.replace("past ", "last ").removeprefix("on "), now, zone)
     if time is None or length:
         return time and Period(time.start, now)
     with suppress(OverflowError):  # so long ago that half of it more is beyond the calendar
         around = _HALF_OF.get(found["unit"], timedelta())
         time = Period(time.start - around, time.end + around)
-    return time
+    return _led(time, found, said, now)
+
+
+def _led(time: Period | None, found: re.Match[str], said: str, now: datetime) -> Period | None:
+    """
+    A time as the word that leads it has it. "Since" and "after" it is all up to now. "Before" and "until" it is any
+    time, unless it is the week before, or the Sunday: that is near.
+    """
+    lead = found["lead"]
+    if time is None or lead in (None, "in", "on", "during") or re.search(_NEAR_IT, said[: found.start()]):
+        return time
+    if lead in ("since", "after") and time.start <= now:
+        return Period(time.start if lead == "since" else min(time.end, now), now)
+    return None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.profiles import PROFILES, Profile, Recency
-from recollect.rank.fuse import Candidate, Ranked, rank
+from recollect.rank.fuse import Candidate, Ranked, longness, rank
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -299,3 +299,11 @@ def test_a_better_keyword_match_never_scores_lower(a: float, b: float, norm: str
     scores = {entry.candidate.key: entry.score for entry in ranked}
 
     assert scores.get(2, 0.0) >= scores.get(1, 0.0)
+
+
+def test_how_long_texts_are_does_not_depend_on_how_many_are_wanted() -> None:
+    few = [Candidate(key, vector_rank=key, length=1_000) for key in range(1, 21)]
+    more = [Candidate(key, vector_rank=key, length=50) for key in range(21, 300)]
+
+    assert longness(few) == longness([*few, *more]) == 1.0
+    assert longness([]) == longness(more) == 0.0

@@ -19,7 +19,7 @@ SOFTER = 2.0  # what the model is unsure of is told apart better than by the sca
 QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
 
 
-class Reading(Protocol):
+class Rereads(Protocol):
     """What the engine asks of a reranker."""
 
     def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...

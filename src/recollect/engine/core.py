@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from recollect import inputs
 from recollect.embed.base import Embedder
-from recollect.embed.reranker import Reading
+from recollect.embed.reranker import Rereads
 from recollect.errors import Ambiguous, InvalidInput, NotFound
 from recollect.ingest.recorder import Recorder
 from recollect.ingest.redaction import Redaction
@@ -42,7 +42,7 @@ class Core:
         named_embedder: Callable[[str | Embedder], Embedder | None],
         near: str = "report",
         redaction: Redaction = _NO_REDACTION,
-        reranker: Reading,
+        reranker: Rereads,
         own_reranker: bool,
     ) -> None:
         self._store = store
@@ -143,7 +143,7 @@ def given_id(value: object) -> str:
     return inputs.clean(value)
 
 
-def close_model(model: Embedder | Reading | None) -> None:
+def close_model(model: Embedder | Rereads | None) -> None:
     close = getattr(model, "close", None)
     if close:
         close()

@@ -9,7 +9,7 @@ from recollect import inputs
 from recollect.config import SYNCHRONOUS, default_path, nothing_at
 from recollect.embed import resolve
 from recollect.embed.base import Embedder
-from recollect.embed.reranker import Reading, Reranker
+from recollect.embed.reranker import Reranker, Rereads
 from recollect.engine.carrying import Carrying
 from recollect.engine.living import Living
 from recollect.engine.notebook import Notebook
@@ -45,7 +45,7 @@ def open_memory(
     redact: bool = False,
     redact_allow: Sequence[str] = (),
     models: str | Path | None = None,
-    reranker: Reading | None = None,
+    reranker: Rereads | None = None,
 ) -> Recollect:
     """
     Open a memory, creating it where there is none.

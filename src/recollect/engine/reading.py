@@ -210,8 +210,7 @@ class Reading(Core):
         ranked = lent(self._fused(asked, settled, found, gathered), profile.neighbours)
         ranked = timely(ranked, asked.times, profile.when)
         if profile.reread and ranked:
-            ranked, missing = reread(self._reranker, asked.question, ranked, gathered, profile)
-            ranked = timely(ranked, asked.times, profile.when)  # who reads a text does not see when it is from
+            ranked, missing = reread(self._reranker, asked.question, asked.times, ranked, gathered, profile)
             found = replace(found, degraded="; ".join(filter(None, [found.degraded, missing])) or None)
         places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
         shown = ranked

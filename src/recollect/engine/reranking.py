@@ -3,24 +3,35 @@
 import math
 from collections.abc import Sequence
 
-from recollect.embed.reranker import Reading
+from recollect.embed.reranker import Rereads
 from recollect.errors import EmbedderError
 from recollect.present.snippet import Needles, passage, without_marks
 from recollect.profiles import Profile
 from recollect.rank.fuse import Ranked
 from recollect.rank.neighbours import lent
 from recollect.rank.rerank import Opinion, reranked
+from recollect.rank.when import timely
 from recollect.records import Query, Row
 from recollect.retrieve.candidates import Candidates
+from recollect.times import Period
 
 PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
 SECOND_LOAN = 0.5  # of what neighbours lend before; what was read needs less of it
 
 
 def reread(
-    reranker: Reading, question: Query, ranked: Sequence[Ranked], gathered: Candidates, profile: Profile
+    reranker: Rereads,
+    question: Query,
+    times: Sequence[Period],
+    ranked: Sequence[Ranked],
+    gathered: Candidates,
+    profile: Profile,
 ) -> tuple[list[Ranked], str | None]:
-    """Ranked again by reading question and passage together, and in words why not, where that could not be done."""
+    """
+    Ranked again by reading question and passage together, and in words why not, where that could not be done.
+
+    `times` are those that the question names: who reads a text does not see when it is from.
+    """
     best, needles = ranked[: profile.reread], Needles.of(question)
     passages = [_passage(gathered.rows[entry.candidate.key], needles) for entry in best]
     try:
@@ -32,7 +43,9 @@ def reread(
         for entry, score, (_, share) in zip(best, scores, passages, strict=True)
         if score is not None
     }
-    return lent(reranked(ranked, opinions, profile.rerank_weight), profile.neighbours * SECOND_LOAN), None
+    again = reranked(ranked, opinions, profile.rerank_weight)
+    read = timely(again[: len(opinions)], times, profile.when)
+    return lent([*read, *again[len(opinions) :]], profile.neighbours * SECOND_LOAN), None
 
 
 def _passage(row: Row, needles: Needles) -> tuple[str, float]:

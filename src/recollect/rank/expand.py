@@ -26,11 +26,12 @@ def expanded(
     if not weight or not best:
         return candidates
     known = {key: place for place, key in enumerate(vectors)}
-    matrix = np.frombuffer(b"".join(vectors.values()), np.float16).reshape(len(vectors), -1).astype(np.float32)
-    shares = np.array([entry.score for entry in best], np.float32)
+    matrix = np.frombuffer(b"".join(vectors.values()), np.float16).reshape(len(vectors), -1).astype(np.float64)
+    shares = np.array([entry.score for entry in best])
     added = (shares / shares.sum()) @ matrix[[known[entry.candidate.key] for entry in best]]
-    asked = question + np.float32(weight) * added
-    nearer = (matrix @ (asked / np.linalg.norm(asked) - question)).tolist()
+    asked = question + weight * added
+    # Row by row in double: how near one is must not depend on which others are beside it.
+    nearer = np.einsum("ij,j->i", matrix, asked / np.linalg.norm(asked) - question).tolist()
     return [
         replace(candidate, likeness=nearer[known[candidate.key]]) if candidate.key in known else candidate
         for candidate in candidates

@@ -14,6 +14,7 @@ WHOLE_SHARE = 0.5
 # How much a missing word costs. With 1, a question that shares no word with its answer is answered by chance matches.
 # A long text that answers lacks more of the words, because it says them in its own way.
 STRICTNESS, STRICTNESS_LONG = 1.5, 1.0
+FIRST = 20  # of each leg, that tell how long the texts of a store are
 SHORT_TEXT, LONG_TEXT = 200, 800  # characters; between them, what holds for the one turns into what holds for the other
 ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
@@ -122,8 +123,17 @@ def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
 
 
 def longness(candidates: Sequence[Candidate]) -> float:
-    """How long what was found is for the most part: 0 where it is notes and turns, 1 where it is pages."""
-    typical = median(candidate.length for candidate in candidates) if candidates else 0.0
+    """
+    How long what was found is for the most part: 0 where it is notes and turns, 1 where it is pages.
+
+    Only the first of each leg are looked at: what an answer is like must not depend on how many are wanted.
+    """
+    first = [
+        candidate.length
+        for candidate in candidates
+        if (candidate.keyword_rank or FIRST + 1) <= FIRST or (candidate.vector_rank or FIRST + 1) <= FIRST
+    ]
+    typical = median(first) if first else 0.0
     return min(1.0, max(0.0, (typical - SHORT_TEXT) / (LONG_TEXT - SHORT_TEXT)))
 
 

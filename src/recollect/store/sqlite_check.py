@@ -1,7 +1,7 @@
 """Is the database sound? What is derived is compared with what it is derived from, and made anew on request."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -14,7 +14,7 @@ from recollect.store.sqlite_documents import BESIDE
 from recollect.store.sqlite_match import INDEXES
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.sqlite_strength import index_facts
-from recollect.store.sqlite_vectors import block_rows
+from recollect.store.sqlite_vectors import block_rows, part_rows
 from recollect.store.vectors import encode, unpack
 
 
@@ -208,22 +208,27 @@ def _blocks(connection: apsw.Connection) -> Iterator[str]:
 def _bad_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
     blocks = connection.execute(
         """
-        select b.model, b.block, b.namespace, b.data, o.dimensions
+        select b.model, b.block, b.namespace, b.data, b.parts, o.dimensions
         from vector_blocks b join models o on o.model = b.model
         where b.data is not null
         """
     )
-    for model, block, namespace, data, dimensions in blocks:
-        rows = block_rows(connection, namespace, model, [block])
-        whole = [(rid, vector) for rid, vector in rows if len(vector) == 2 * dimensions]
-        try:
-            keys, codes = unpack(data, dimensions)
-        except ValueError:
+    for model, block, namespace, data, parts, dimensions in blocks:
+        wholes = block_rows(connection, namespace, model, [block])
+        theirs = part_rows(connection, namespace, model, [block])
+        if not (_packed(data, wholes, dimensions) and _packed(parts or b"", theirs, dimensions)):
             yield model, block, namespace
-            continue
-        halves = np.frombuffer(b"".join(vector for _, vector in whole), np.float16).reshape(-1, dimensions)
-        if keys.tolist() != [rid for rid, _ in whole] or not np.array_equal(codes, encode(halves)):
-            yield model, block, namespace
+
+
+def _packed(data: bytes, rows: Sequence[tuple[int, bytes]], dimensions: int) -> bool:
+    """Whether a block has what its rows say; a row of another length is damaged itself, and told of elsewhere."""
+    whole = [(key, vector) for key, vector in rows if len(vector) == 2 * dimensions]
+    try:
+        keys, codes = unpack(data, dimensions)
+    except ValueError:
+        return False
+    halves = np.frombuffer(b"".join(vector for _, vector in whole), np.float16).reshape(-1, dimensions)
+    return keys.tolist() == [key for key, _ in whole] and np.array_equal(codes, encode(halves))
 
 
 def _open_bad_blocks(connection: apsw.Connection) -> None:

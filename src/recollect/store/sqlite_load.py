@@ -23,6 +23,15 @@ from recollect.store.words import segments
 
 Fields = Mapping[str, Any]
 
+# As the migration to parts has it: what was said in several sentences, and has no vectors of its parts.
+_UNCUT = """
+    insert or ignore into uncut(rid)
+    select m.rid from memories m
+    where m.rid = ? and length(m.content) > 150 and m.rid not in (select rid from chunks)
+      and exists (
+        select 1 from vectors v join models o on o.model = v.model where v.rid = m.rid and o.name like 'local:%')
+"""
+
 
 class Loader:
     """
@@ -227,6 +236,8 @@ class Loader:
                 connection.execute(
                     f"insert into {table}({', '.join(row)}) values ({', '.join(f':{name}' for name in row)})", row
                 )
+        if fields.get("vectors") and not fields.get("part_vectors"):  # perhaps from before there were any
+            connection.execute(_UNCUT, (rid,))
 
     # Rows and keys.
 

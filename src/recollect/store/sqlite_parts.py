@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from recollect.errors import StoreCorrupt
 from recollect.store.base import Part
 from recollect.store.sqlite_pool import fetch, value
 from recollect.store.vectors import VectorScan, whole_share
@@ -62,9 +63,9 @@ def nearest_parts(
         """,
         {"memories": json.dumps(memories), "model": model},
     )
-    if not found:
-        return {}
-    matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), -1)
+    if any(len(blob) != 2 * len(vector) for *_, blob in found):
+        raise StoreCorrupt("a stored vector is damaged: its length is wrong; `recollect check --repair` makes it anew")
+    matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), len(vector))
     # Row by row in double: a similarity must not depend on which others are computed beside it.
     scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
     nearest: dict[int, NearestPart] = {}
@@ -78,9 +79,9 @@ def nearest_parts(
 
 
 def rows(
-    connection: apsw.Connection, namespace: str, model: int, dimensions: int, among: str, values: Iterable[int]
-) -> tuple[Keys, Halves]:
-    """The parts of live memories, in order: those `among` some values, each of them `b.value` there."""
+    connection: apsw.Connection, namespace: str, model: int, among: str, values: Iterable[int]
+) -> list[tuple[int, bytes]]:
+    """The parts of live memories by their keys, in order: those `among` some values, each of them `b.value` there."""
     found = fetch(
         connection,
         f"""
@@ -94,9 +95,8 @@ def rows(
         {"values": json.dumps(list(values)), "model": model, "namespace": namespace},
     )
     owners = np.array([rid for rid, _ in found], np.int64)
-    numbers = np.arange(len(owners)) - np.searchsorted(owners, owners)
-    halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16).reshape(-1, dimensions)
-    return (owners << NUMBER_BITS) | numbers, halves
+    keys = (owners << NUMBER_BITS) | (np.arange(len(owners)) - np.searchsorted(owners, owners))
+    return list(zip(keys.tolist(), (blob for _, blob in found), strict=True))
 
 
 class Parts:
@@ -112,9 +112,10 @@ class Parts:
         self.scan.remove(self._of(changed))
         if number is None:
             return
-        keys, halves = rows(connection, namespace, number, self.scan.dimensions, "p.rid = b.value", changed.tolist())
-        if len(keys):
-            self.scan.put(keys, halves)
+        found = rows(connection, namespace, number, "p.rid = b.value", changed.tolist())
+        if found:
+            halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16)
+            self.scan.put([key for key, _ in found], halves.reshape(len(found), self.scan.dimensions))
 
     def nearest(
         self, wholes: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None

@@ -115,8 +115,11 @@ class Vectors:
             (number, self._namespace),
         )
         for (block,) in open_blocks:
-            keys, halves = _read_rows(connection, self._namespace, number, dimensions, [block])
-            part_keys, part_halves = _read_parts(connection, self._namespace, number, dimensions, [block])
+            try:
+                keys, halves = _read_rows(connection, self._namespace, number, dimensions, [block])
+                part_keys, part_halves = _read_parts(connection, self._namespace, number, dimensions, [block])
+            except ValueError:  # a row is damaged: `check` tells of it, and its block stays open
+                continue
             parts = pack(part_keys, encode(part_halves)) if len(part_keys) else None
             connection.execute(
                 "update vector_blocks set data = ?, parts = ? where model = ? and namespace = ? and block = ?",
@@ -185,7 +188,7 @@ class Vectors:
             found = mirror.nearest(vector, limit)
             return found, found
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
-        # that pass is read and only those are compared. Either way the answer is exact.
+        # that pass is read and only those are compared. Either way it is what a scan of all would find.
         look = limit * (SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK)
         if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= look:
             matches = mirror.nearest(vector, limit, self._passing(filter) if scope.keys is None else _keys(scope.keys))
@@ -398,15 +401,25 @@ def block_rows(
 def _read_rows(
     connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    rows = block_rows(connection, namespace, number, blocks)
-    return np.array([rid for rid, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
+    return _arrays(block_rows(connection, namespace, number, blocks), dimensions)
+
+
+def part_rows(
+    connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
+) -> list[tuple[int, bytes]]:
+    """The same of the parts of live memories."""
+    within = f"p.rid >= b.value << {BLOCK_BITS} and p.rid < (b.value + 1) << {BLOCK_BITS}"
+    return sqlite_parts.rows(connection, namespace, number, within, blocks)
 
 
 def _read_parts(
     connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    within = f"p.rid >= b.value << {BLOCK_BITS} and p.rid < (b.value + 1) << {BLOCK_BITS}"
-    return sqlite_parts.rows(connection, namespace, number, dimensions, within, blocks)
+    return _arrays(part_rows(connection, namespace, number, blocks), dimensions)
+
+
+def _arrays(rows: Sequence[tuple[int, bytes]], dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    return np.array([key for key, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
 
 
 _WHOLES = _Column("data", _read_rows, BLOCK_BITS)
