@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 import recollect
 from recollect.embed.local import LocalEmbedder
+from recollect.embed.tokens import count_tokens
 
 Vectors = NDArray[np.float32]
 Pairs = NDArray[np.int64]
@@ -112,18 +114,27 @@ class Derived:
     Stands in for the bundled model while a database is built, and looks the vectors up.
 
     It goes by the bundled model's name, so that the database is searched afterwards by the product as it is,
-    command line and all. The file is the bench's own and holds no other vectors.
+    command line and all. The file is the bench's own and holds no other vectors. A part of a text has the vector of
+    some half.
     """
 
     model_id = LocalEmbedder.model_id
     dimensions = LocalEmbedder.dimensions
+    max_tokens, by_sentence = LocalEmbedder.max_tokens, LocalEmbedder.by_sentence
+    count_tokens = staticmethod(count_tokens)
 
     def __init__(self, corpus: Corpus, texts: Sequence[str], pairs: Pairs) -> None:
         self._rows = {text: row for row, text in enumerate(texts)}
         self._vectors = derive(corpus.head_vectors, corpus.tail_vectors, pairs, len(pairs))
+        self._halves = corpus.head_vectors
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._vectors[[self._rows[text] for text in texts]]
+        return np.stack([self._vector(text) for text in texts])
+
+    def _vector(self, text: str) -> Vectors:
+        row = self._rows.get(text)
+        vector: Vectors = self._halves[crc32(text.encode()) % len(self._halves)] if row is None else self._vectors[row]
+        return vector
 
 
 def about(number: int) -> dict[str, Any]:

@@ -12,8 +12,10 @@ import recollect
 from corpus import PROJECTS, Corpus, Vectors, derived, filters
 from figures import Figure, Spread, interleave
 from recollect.embed.local import LocalEmbedder
+from recollect.ingest.parts import parts_of
 from recollect.ingest.vectorize import BATCH
 from recollect.records import FACETS
+from recollect.store.base import Unembedded
 from recollect.store.vectors import VectorScan, encode
 
 CANDIDATES = 50  # what a search of ten hits asks of a leg
@@ -131,25 +133,33 @@ def lives(corpus: Corpus, database: Path, size: int, queries: int, passes: int, 
 
 
 def writing(corpus: Corpus, texts: int, cache: Path) -> list[Figure]:
-    """add_many into a fresh file with default settings, in turns with the bare embedding of the same texts."""
+    """add_many into a fresh file with default settings, in turns with the bare embedding of what the model gets."""
     embedder = LocalEmbedder()
     wanted, _ = corpus.texts(texts)
     batches = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
+    given = [
+        [*batch, *(part.embedded for text in batch for part in parts_of(Unembedded(0, None, text), embedder))]
+        for batch in batches
+    ]
     embedder.embed(batches[0])
     with (
         tempfile.TemporaryDirectory(dir=cache) as folder,
         recollect.open(Path(folder, "fresh.db"), embedder=embedder) as memory,
     ):
         tasks: dict[str, Callable[[int], object]] = {
-            "embedding": lambda n: embedder.embed(batches[n]),
+            "embedding": lambda n: embedder.embed(given[n]),
+            "wholes": lambda n: embedder.embed(batches[n]),
             "add_many": lambda n: memory.add_many(batches[n]),
         }
         took = interleave(tasks, len(batches))
         if memory.stats().pending or memory.stats().memories != len(wanted):
             raise SystemExit("Error: add_many left texts behind; its time cannot be compared")
     what = f"add_many, {BATCH} at a time"
-    base = "embedding the same texts"
-    return [Figure("Writing", len(wanted), what, took["add_many"], base, took["embedding"], target=1.15)]
+    base = "embedding the same texts and their parts"
+    return [
+        Figure("Writing", len(wanted), what, took["add_many"], base, took["embedding"], target=1.15),
+        Figure("Writing", len(wanted), what, took["add_many"], "embedding the texts without parts", took["wholes"]),
+    ]
 
 
 def _scan(corpus: Corpus, size: int) -> tuple[Vectors, VectorScan]:
