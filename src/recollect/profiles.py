@@ -170,7 +170,7 @@ class Profile:
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
 # docs/quality.md.
 _MEASURED: Any = {
-    "alpha": 0.4, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "when": 0.7, "noise_floor": True,
+    "alpha": 0.5, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "when": 0.7, "noise_floor": True,
 }  # fmt: skip
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
