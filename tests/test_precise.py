@@ -92,6 +92,27 @@ def test_a_reranker_of_ones_own_reads_in_place_of_ours() -> None:
         assert contents(memory, profile="precise", rerank_weight=1.0)[0] == min(OTHERS, key=len)
 
 
+class OutOfTime:
+    """A reranker that gets to read the first three, and thinks little of them."""
+
+    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+        return [0.1 if number < 3 else None for number, _ in enumerate(passages)]
+
+
+def test_what_was_not_read_stays_behind_also_where_it_is_from_the_time_that_was_asked_for() -> None:
+    long_ago, last_week = "2025-05-01T12:00:00+00:00", "2026-11-05T12:00:00+00:00"
+    with recollect.open(":memory:", embedder="none", reranker=OutOfTime()) as memory:
+        for number in range(3):
+            memory.add(f"The deploy of the billing service failed again, case {number}", created_at=long_ago)
+        for number in range(3):
+            memory.add(f"A deploy was quick, run {number} of many others on that day", created_at=last_week)
+
+        found = memory.search("why did the deploy of billing fail last week?", profile="precise", now="2026-11-12")
+
+    assert [hit.memory.created_at.year for hit in found[:3]] == [2025, 2025, 2025]
+    assert min(hit.score for hit in found[:3]) >= max(hit.score for hit in found[3:])
+
+
 @pytest.mark.parametrize("wrong", [0, -1, 1001, 2.5, True, "always"])
 def test_a_wrong_number_is_refused(memory: Recollect, wrong: object) -> None:
     with pytest.raises(InvalidInput, match="rerank"):
