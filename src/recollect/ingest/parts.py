@@ -4,7 +4,7 @@ import re
 
 from recollect.embed.base import Embedder
 from recollect.ingest.chunk import SENTENCE_END, Count
-from recollect.store.base import Part, Unembedded
+from recollect.store.base import PART_BITS, Part, Unembedded
 
 UNTOLD_TOKENS = 512  # what a model reads at least, if it does not say
 CHARACTERS_A_TOKEN = 4  # where the model does not count tokens itself
@@ -14,7 +14,6 @@ ROOM = 56  # tokens left for a title or heading above a part
 # sentences are a part: of so many characters at least, and no more than about so many parts while the model can read
 # each of them. Measured: docs/quality.md.
 LEAST_PART, MOST_PARTS = 100, 6
-COUNTED = 1 << 16  # parts of one memory that can be told apart; only a model that reads a few words makes as many
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _END = re.compile(rf"(?:{SENTENCE_END.pattern})|[\r\n]\s*+")
@@ -42,13 +41,15 @@ def parts_of(text: Unembedded, embedder: Embedder) -> list[Part]:
     """The parts of a text that one vector cannot stand for; none where it can."""
     most, count = longest(embedder), counter(embedder)
     room = min(ROOM, most * 3 // 4)
-    title = text.title and fitted(text.title, room, count)
     fits = len(text.text) <= most or count(text.text) <= most  # a token has a character at least
     spans = [(0, len(text.content))] if fits else _by_structure(text.content, most - room, count)
     if getattr(embedder, "by_sentence", False):
         least = max(LEAST_PART, len(text.content) // MOST_PARTS)
         spans = [piece for first, last in spans for piece in _by_sentence(text.content, first, last, least)]
-    return [Part(text, *span, title) for span in spans[:COUNTED]] if len(spans) > 1 else []
+    if len(spans) < 2:
+        return []
+    title = text.title and fitted(text.title, room, count)
+    return [Part(text, *span, title) for span in spans[: 1 << PART_BITS]]
 
 
 def _by_structure(content: str, tokens: int, count: Count) -> list[tuple[int, int]]:

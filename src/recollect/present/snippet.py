@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from recollect.records import Query
 from recollect.store.words import Word, split_unspaced, stemmed
@@ -71,11 +72,14 @@ def passage(content: str, needles: Needles, width: int, nearest: tuple[int, int]
     It is looked for around the part that is `nearest` in meaning first, if there is one. Without a match, as for a
     memory that only its meaning found, it is the beginning, of that part or of all.
     """
-    places = range(0, min(len(content), LOOKED_AT * MOST_LOOKS), LOOKED_AT)
+    places = range(0, max(1, min(len(content), LOOKED_AT * MOST_LOOKS)), LOOKED_AT)
     start, end = nearest or (0, 0)
     around = [(_after_space(content, start - AROUND), _after_space(content, end + AROUND))] if nearest else []
     looks = (_Look.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)])
-    look = next((each for each in looks if each.found), None) or _Look.at(content, start, start + LOOKED_AT, needles)
+    first = next(looks)
+    look = next((each for each in chain([first], looks) if each.found), None)
+    if look is None:
+        look = _Look.at(content, start, start + LOOKED_AT, needles) if nearest else first
     start, end = _best_window(look.text, look.words, look.found, width)
     highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
     return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)

@@ -49,6 +49,9 @@ class Unembedded:
         return f"{self.title}\n{self.content}" if self.title else self.content
 
 
+PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a text that is too long for one vector: characters of its content, from `first` up to `last`."""

@@ -48,7 +48,7 @@ from recollect.store.sqlite_suggest import Vocabulary
 from recollect.store.sqlite_turns import take
 from recollect.store.sqlite_update import update
 from recollect.store.sqlite_vectors import Vectors
-from recollect.store.vectors import whole_share
+from recollect.store.vectors import with_parts
 
 
 class SqliteStore:
@@ -437,8 +437,7 @@ def _by_part(row: Row, part: NearestPart) -> Row:
     whole = row.similarity
     if whole is None or part.similarity <= whole:
         return row
-    share = float(whole_share(part.of))
-    return replace(row, similarity=share * max(whole, 0.0) + (1.0 - share) * part.similarity, passage=part.span)
+    return replace(row, similarity=float(with_parts(whole, part.similarity, part.of)), passage=part.span)
 
 
 def _cursor_values(cursor: str) -> dict[str, int]:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import StoreCorrupt
-from recollect.store.base import Part
+from recollect.store.base import PART_BITS, Part
 from recollect.store.sqlite_pool import fetch, value
-from recollect.store.vectors import VectorScan, whole_share
+from recollect.store.vectors import VectorScan, with_parts
 
-NUMBER_BITS = 16  # a memory of a million characters has some thousand parts at most
 LOOKED_AT = 4  # times as many parts as memories are wanted: several of the nearest may be of one
 
 Keys = NDArray[np.int64]
@@ -78,24 +77,32 @@ def nearest_parts(
     return nearest
 
 
-def rows(
-    connection: apsw.Connection, namespace: str, model: int, among: str, values: Iterable[int]
+def live_rows(
+    connection: apsw.Connection, table: str, order: str, namespace: str, model: int, among: str, values: Iterable[int]
 ) -> list[tuple[int, bytes]]:
-    """The parts of live memories by their keys, in order: those `among` some values, each of them `b.value` there."""
+    """Vectors of live memories, with their memories: those of a table `among` some values, each `b.value` there."""
     found = fetch(
         connection,
         f"""
-        select p.rid, p.vector
+        select v.rid, v.vector
         from json_each(:values) b
-        cross join part_vectors p on {among}
-        cross join memories m on m.rid = p.rid
-        where p.model = :model and m.namespace = :namespace and m.deleted_at is null
-        order by p.rid, p.part
+        cross join {table} v on {among}
+        cross join memories m on m.rid = v.rid
+        where v.model = :model and m.namespace = :namespace and m.deleted_at is null
+        order by {order}
         """,
         {"values": json.dumps(list(values)), "model": model, "namespace": namespace},
     )
+    return [(rid, vector) for rid, vector in found]
+
+
+def rows(
+    connection: apsw.Connection, namespace: str, model: int, among: str, values: Iterable[int]
+) -> list[tuple[int, bytes]]:
+    """The parts of live memories by their keys, in order; `among` as in `live_rows`."""
+    found = live_rows(connection, "part_vectors", "v.rid, v.part", namespace, model, among, values)
     owners = np.array([rid for rid, _ in found], np.int64)
-    keys = (owners << NUMBER_BITS) | (np.arange(len(owners)) - np.searchsorted(owners, owners))
+    keys = (owners << PART_BITS) | (np.arange(len(owners)) - np.searchsorted(owners, owners))
     return list(zip(keys.tolist(), (blob for _, blob in found), strict=True))
 
 
@@ -112,7 +119,7 @@ class Parts:
         self.scan.remove(self._of(changed))
         if number is None:
             return
-        found = rows(connection, namespace, number, "p.rid = b.value", changed.tolist())
+        found = rows(connection, namespace, number, "v.rid = b.value", changed.tolist())
         if found:
             halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16)
             self.scan.put([key for key, _ in found], halves.reshape(len(found), self.scan.dimensions))
@@ -125,25 +132,24 @@ class Parts:
         if not len(self.scan):
             return keys, scores
         parts, _ = self.scan.nearest(vector, LOOKED_AT * k, None if among is None else self._of(among))
-        every = np.union1d(keys, parts >> NUMBER_BITS)
+        every = np.union1d(keys, parts >> PART_BITS)
         keys, scores = wholes.nearest(vector, len(every), every)
         order = np.argsort(keys)
         keys, scores = keys[order], scores[order]
         theirs = self._of(keys)
         parts, near = self.scan.nearest(vector, len(theirs), theirs)
-        owners = np.searchsorted(keys, parts >> NUMBER_BITS)
+        owners = np.searchsorted(keys, parts >> PART_BITS)
         nearest = np.full(len(keys), -1.0, np.float32)
         np.maximum.at(nearest, owners, near)
-        share = whole_share(np.bincount(owners, minlength=len(keys))).astype(np.float32)
-        scores = np.where(nearest > scores, share * np.maximum(scores, 0) + (1 - share) * nearest, scores)
+        scores = with_parts(scores, nearest, np.bincount(owners, minlength=len(keys))).astype(np.float32)
         best = np.lexsort((keys, -scores))[:k]
         return keys[best], scores[best]
 
     def _of(self, memories: Keys) -> Keys:
         """The keys of all parts of memories, which ascend."""
         there = self.scan.keys
-        first = np.searchsorted(there, memories << NUMBER_BITS)
-        many = np.searchsorted(there, (memories + 1) << NUMBER_BITS) - first
+        first = np.searchsorted(there, memories << PART_BITS)
+        many = np.searchsorted(there, (memories + 1) << PART_BITS) - first
         before = np.cumsum(many) - many
         theirs: Keys = there[np.repeat(first - before, many) + np.arange(many.sum())]
         return theirs

@@ -19,7 +19,7 @@ from recollect.errors import EmbedderError, StoreCorrupt
 from recollect.forks import renew_after_fork
 from recollect.records import EVERYTHING, Filter, Match
 from recollect.store import sqlite_parts, sqlite_past
-from recollect.store.base import Model, Nearest, Part, Scope, Unembedded
+from recollect.store.base import PART_BITS, Model, Nearest, Part, Scope, Unembedded
 from recollect.store.sqlite_filter import conditions
 from recollect.store.sqlite_pool import Pool, fetch, value
 from recollect.store.vectors import VectorScan, encode, pack, row_bytes, unpack
@@ -116,8 +116,8 @@ class Vectors:
         )
         for (block,) in open_blocks:
             try:
-                keys, halves = _read_rows(connection, self._namespace, number, dimensions, [block])
-                part_keys, part_halves = _read_parts(connection, self._namespace, number, dimensions, [block])
+                keys, halves = _arrays(block_rows(connection, self._namespace, number, [block]), dimensions)
+                part_keys, part_halves = _arrays(part_rows(connection, self._namespace, number, [block]), dimensions)
             except ValueError:  # a row is damaged: `check` tells of it, and its block stays open
                 continue
             parts = pack(part_keys, encode(part_halves)) if len(part_keys) else None
@@ -239,10 +239,10 @@ class Vectors:
 
 
 class _Column(NamedTuple):
-    """A column of packed vectors: how its rows are read one by one, and by how much a block's number is shifted."""
+    """A column of packed vectors: how those of open blocks are read, and by how much a block's number is shifted."""
 
     name: str
-    read: Callable[[apsw.Connection, str, int, int, Sequence[int]], tuple[NDArray[np.int64], NDArray[np.float16]]]
+    rows: Callable[[apsw.Connection, str, int, Sequence[int]], list[tuple[int, bytes]]]
     bits: int
 
 
@@ -289,7 +289,7 @@ class _Mirror:
         owner, dimensions = (number, self._namespace), self.model.dimensions
         blocks = fetch(connection, f"select block, data is null, length({column.name}) {_BLOCKS}", owner)
         loose = [block for block, open, _ in blocks if open]
-        keys, halves = column.read(connection, self._namespace, number, dimensions, loose)
+        keys, halves = _arrays(column.rows(connection, self._namespace, number, loose), dimensions)
         codes = encode(halves)
 
         def pieces() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
@@ -383,47 +383,25 @@ def block_rows(
     connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
     """The live vectors of some blocks as they are stored, row by row, in the order of their keys."""
-    rows = fetch(
-        connection,
-        f"""
-        select v.rid, v.vector
-        from json_each(:blocks) b
-        cross join vectors v on v.rid >= b.value << {BLOCK_BITS} and v.rid < (b.value + 1) << {BLOCK_BITS}
-        cross join memories m on m.rid = v.rid
-        where v.model = :model and m.namespace = :namespace and m.deleted_at is null
-        order by v.rid
-        """,
-        {"blocks": json.dumps(list(blocks)), "model": number, "namespace": namespace},
-    )
-    return [(rid, vector) for rid, vector in rows]
-
-
-def _read_rows(
-    connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    return _arrays(block_rows(connection, namespace, number, blocks), dimensions)
+    return sqlite_parts.live_rows(connection, "vectors", "v.rid", namespace, number, _WITHIN, blocks)
 
 
 def part_rows(
     connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
     """The same of the parts of live memories."""
-    within = f"p.rid >= b.value << {BLOCK_BITS} and p.rid < (b.value + 1) << {BLOCK_BITS}"
-    return sqlite_parts.rows(connection, namespace, number, within, blocks)
+    return sqlite_parts.rows(connection, namespace, number, _WITHIN, blocks)
 
 
-def _read_parts(
-    connection: apsw.Connection, namespace: str, number: int, dimensions: int, blocks: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    return _arrays(part_rows(connection, namespace, number, blocks), dimensions)
+_WITHIN = f"v.rid >= b.value << {BLOCK_BITS} and v.rid < (b.value + 1) << {BLOCK_BITS}"
 
 
 def _arrays(rows: Sequence[tuple[int, bytes]], dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
     return np.array([key for key, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
 
 
-_WHOLES = _Column("data", _read_rows, BLOCK_BITS)
-_PARTS = _Column("parts", _read_parts, BLOCK_BITS + sqlite_parts.NUMBER_BITS)
+_WHOLES = _Column("data", block_rows, BLOCK_BITS)
+_PARTS = _Column("parts", part_rows, BLOCK_BITS + PART_BITS)
 
 
 def _halves(blobs: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:

@@ -59,9 +59,11 @@ def unpack(blob: bytes, dimensions: int) -> tuple[Keys, Codes]:
     return keys, np.frombuffer(blob, np.int8, offset=count * KEY_BYTES).reshape(count, dimensions)
 
 
-def whole_share(parts: ArrayLike) -> NDArray[np.float64]:
-    """How much the whole of a text counts beside the nearest of so many parts."""
-    return np.interp(np.asarray(parts, np.float64), (FEW_PARTS, MANY_PARTS), (0.0, WHOLE_SHARE))
+def with_parts(whole: ArrayLike, nearest: ArrayLike, parts: ArrayLike) -> NDArray[np.float64]:
+    """How near texts are, by how near they are as a whole, how near their nearest part is, and how many there are."""
+    share = np.interp(np.asarray(parts, np.float64), (FEW_PARTS, MANY_PARTS), (0.0, WHOLE_SHARE))
+    both = share * np.maximum(whole, 0.0) + (1.0 - share) * np.asarray(nearest, np.float64)
+    return np.where(np.greater(nearest, whole), both, whole)
 
 
 class VectorScan:
