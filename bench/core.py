@@ -1,5 +1,5 @@
 """
-How fast Recollect is, as ratios that hold on any machine: each figure is measured in turns with what it is compared to.
+How fast Memorist is, as ratios that hold on any machine: each figure is measured in turns with what it is compared to.
 
     python bench/core.py                    10k, 100k and (vectors only) 1M memories: some six minutes
     python bench/core.py --quick            a smoke run of under a minute
@@ -78,14 +78,14 @@ def _measure(options: argparse.Namespace, data: corpus.Corpus) -> list[Figure]:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Recollect's speed and memory, as ratios.", epilog="See bench/README.md for how to read it."
+        description="Memorist's speed and memory, as ratios.", epilog="See bench/README.md for how to read it."
     )
     parser.add_argument("--sizes", type=_sizes, metavar="N,N", help="memories (default 10k,100k)")
     parser.add_argument("--no-million", dest="million", action="store_false", help="leave the million vectors out")
     parser.add_argument("--quick", action="store_true", help="2k and 10k memories, few questions: a smoke run")
     parser.add_argument("--real", action="store_true", help="embed every text of the databases, derive no vectors")
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="holds the folder locomo")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench"), metavar="DIR",
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "memorist-bench"), metavar="DIR",
                         help="keeps what was built between runs (default %(default)s; 100k take 500 MB)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)

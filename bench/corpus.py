@@ -21,9 +21,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-import recollect
-from recollect.embed.local import LocalEmbedder
-from recollect.embed.tokens import count_tokens
+import memorist
+from memorist.embed.local import LocalEmbedder
+from memorist.embed.tokens import count_tokens
 
 Vectors = NDArray[np.float32]
 Pairs = NDArray[np.int64]
@@ -178,7 +178,7 @@ def database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Path:
         return path
     texts, pairs = corpus.texts(size)
     embedder = LocalEmbedder() if real else Derived(corpus, texts, pairs)
-    with recollect.open(path, embedder=embedder, synchronous="normal") as memory:
+    with memorist.open(path, embedder=embedder, synchronous="normal") as memory:
         before = memory.stats().memories
         if not before:
             for number in range(PROJECTS):
@@ -195,7 +195,7 @@ def database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Path:
 
 def _schema() -> str:
     """A sum of what shapes the file: a database of another schema is built anew."""
-    files = sorted((Path(recollect.__file__).parent / "store" / "sql" / "sqlite").glob("*.sql"))
+    files = sorted((Path(memorist.__file__).parent / "store" / "sql" / "sqlite").glob("*.sql"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
 
 

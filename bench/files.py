@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import recollect
-from recollect.embed import resolve
-from recollect.embed.encoder import Encoder
+import memorist
+from memorist.embed import resolve
+from memorist.embed.encoder import Encoder
 
 QUESTIONS = {
     "how do I roll a deployment back to an earlier revision": ("workloads/controllers/deployment.md", "rollout_undo"),
@@ -87,7 +87,7 @@ def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
     done = killed_half_way(folder, database, embedder)
     figures: dict[str, Any] = {"files finished when the first run was killed": done}
     model = Timed(resolve(embedder))
-    with recollect.open(database, embedder=model) as memory:
+    with memorist.open(database, embedder=model) as memory:
         started = time.perf_counter()
         rest = memory.index(folder)
         took = time.perf_counter() - started
@@ -111,7 +111,7 @@ def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
 
 def killed_half_way(folder: Path, database: Path, embedder: str) -> int:
     """Index in another process until a third of the files are in, and kill it; gives how many were finished."""
-    program = "import sys, recollect; recollect.open(sys.argv[1], embedder=sys.argv[3]).index(sys.argv[2])"
+    program = "import sys, memorist; memorist.open(sys.argv[1], embedder=sys.argv[3]).index(sys.argv[2])"
     process = subprocess.Popen([sys.executable, "-c", program, str(database), str(folder), embedder], env=os.environ)
     wanted = sum(1 for _ in folder.rglob("*.md")) // 3
     try:
@@ -127,11 +127,11 @@ def killed_half_way(folder: Path, database: Path, embedder: str) -> int:
 
 
 def count(database: Path) -> int:
-    with recollect.open(database, embedder="none") as memory:
+    with memorist.open(database, embedder="none") as memory:
         return memory.stats().documents
 
 
-def edited(memory: recollect.Recollect, folder: Path, model: Timed) -> str:
+def edited(memory: memorist.Memorist, folder: Path, model: Timed) -> str:
     """Change one paragraph of a long page."""
     file = max(folder.rglob("concepts/**/*.md"), key=lambda each: each.stat().st_size)
     text = file.read_text("utf-8")
@@ -144,7 +144,7 @@ def edited(memory: recollect.Recollect, folder: Path, model: Timed) -> str:
     return f"{model.texts - before} of {report.chunks}"
 
 
-def asked(memory: recollect.Recollect, folder: Path) -> dict[str, Any]:
+def asked(memory: memorist.Memorist, folder: Path) -> dict[str, Any]:
     """At which place each question finds a page that answers it: one of those written down, or read afterwards."""
     expected, places = 0, {}
     for question, pages in QUESTIONS.items():

@@ -26,12 +26,12 @@ def start(database: str, questions: list[str]) -> dict[str, Any]:
     def mark() -> None:
         marks.append(time.perf_counter())
 
-    import recollect.engine
-    from recollect.embed.local import LocalEmbedder
+    import memorist.engine
+    from memorist.embed.local import LocalEmbedder
 
     mark()
     embedder = LocalEmbedder()
-    with recollect.engine.open_memory(database, embedder=embedder) as memory:
+    with memorist.engine.open_memory(database, embedder=embedder) as memory:
         mark()
         import onnxruntime  # noqa: F401 - what loading the model would import
 
@@ -55,7 +55,7 @@ def scan(count: int, file: str) -> dict[str, Any]:
     import numpy as np
 
     from corpus import derived
-    from recollect.store.vectors import VectorScan, encode
+    from memorist.store.vectors import VectorScan, encode
 
     with np.load(file) as kept:
         heads, tails, questions = kept["heads"], kept["tails"], kept["questions"][:10]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
-COMMAND = "from recollect.cli.app import main; main()"  # what the installed script `recollect` runs
+COMMAND = "from memorist.cli.app import main; main()"  # what the installed script `memorist` runs
 STAGES = {
     "command": "importing the command line and hooks",
     "engine": "importing the engine (numpy, apsw)",
@@ -87,22 +87,22 @@ def _inside(database: str, question: str, again: str) -> dict[str, float]:
     def mark() -> None:
         marks.append(time.perf_counter())
 
-    import recollect.cli.hooks
-    import recollect.hooks.run
+    import memorist.cli.hooks
+    import memorist.hooks.run
 
     mark()
-    import recollect.engine
+    import memorist.engine
 
     mark()
     import onnxruntime  # noqa: F401 - what loading the model would import
 
     mark()
-    from recollect.embed.local import LocalEmbedder
+    from memorist.embed.local import LocalEmbedder
 
     embedder = LocalEmbedder()
     embedder.load()
     mark()
-    with recollect.engine.open_memory(database, embedder=embedder) as memory:
+    with memorist.engine.open_memory(database, embedder=embedder) as memory:
         mark()
         memory.context(question, project="p7", budget=1500, core=False)
         mark()
@@ -118,8 +118,8 @@ def _run(arguments: Sequence[str], prompt: str = "", embedder: str = "local") ->
         project = Path(folder, "p7")
         project.mkdir()
         places = dict.fromkeys(("XDG_CONFIG_HOME", "XDG_STATE_HOME"), folder)
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("RECOLLECT_", "CLAUDE_"))}
-        environment = own | places | {"PYTHONPATH": str(SOURCE), "RECOLLECT_EMBEDDER": embedder}
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("MEMORIST_", "CLAUDE_"))}
+        environment = own | places | {"PYTHONPATH": str(SOURCE), "MEMORIST_EMBEDDER": embedder}
         given = json.dumps({"session_id": "s", "cwd": str(project), "prompt": prompt})
         done = subprocess.run(
             [sys.executable, *arguments], input=given, env=environment, cwd=folder, capture_output=True, text=True
@@ -133,7 +133,7 @@ def _run(arguments: Sequence[str], prompt: str = "", embedder: str = "local") ->
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What a hook costs.", epilog="See bench/README.md for how to read it.")
     parser.add_argument("--data", type=Path, metavar="DIR", help="holds the folder locomo")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "recollect-bench"), metavar="DIR",
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "memorist-bench"), metavar="DIR",
                         help="keeps what was built between runs (default %(default)s; 100k take 500 MB)")  # fmt: skip
     parser.add_argument("--size", type=int, default=100_000, metavar="N", help="memories (default %(default)s)")
     parser.add_argument("--questions", type=int, default=6, metavar="N", help="prompts (default %(default)s)")

@@ -5,7 +5,7 @@ Are the options of `balanced` only right for the sets they were looked at on? Ea
 
 Every option is tried by itself, the others as they are. For each set, the value of each option that is best on average
 over the other sets is taken, and the set is asked with these values: what it loses against `balanced` as it is, is what
-looking at it was worth. Indexed sets are kept in the cache, as by `recollect eval`.
+looking at it was worth. Indexed sets are kept in the cache, as by `memorist eval`.
 """
 
 import argparse
@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from recollect.embed.local import LocalEmbedder
-from recollect.evaluate.dataset import Dataset, load
-from recollect.evaluate.indexing import Indexed, indexed
-from recollect.evaluate.running import run
-from recollect.evaluate.ways import Search, parsed
-from recollect.profiles import PROFILES
+from memorist.embed.local import LocalEmbedder
+from memorist.evaluate.dataset import Dataset, load
+from memorist.evaluate.indexing import Indexed, indexed
+from memorist.evaluate.running import run
+from memorist.evaluate.ways import Search, parsed
+from memorist.profiles import PROFILES
 
 TRIED: Mapping[str, tuple[float, ...]] = {
     "alpha": (0.2, 0.3, 0.4, 0.5, 0.6),

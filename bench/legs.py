@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import recollect
+import memorist
 from corpus import PROJECTS, Corpus, Vectors, derived, filters
 from figures import Figure, Spread, interleave
-from recollect.embed.local import LocalEmbedder
-from recollect.ingest.parts import parts_of
-from recollect.ingest.vectorize import BATCH
-from recollect.records import FACETS
-from recollect.store.base import Unembedded
-from recollect.store.vectors import VectorScan, encode
+from memorist.embed.local import LocalEmbedder
+from memorist.ingest.parts import parts_of
+from memorist.ingest.vectorize import BATCH
+from memorist.records import FACETS
+from memorist.store.base import Unembedded
+from memorist.store.vectors import VectorScan, encode
 
 CANDIDATES = 50  # what a search of ten hits asks of a leg
 RECALL_AT = 20
@@ -73,7 +73,7 @@ def search_legs(corpus: Corpus, database: Path, size: int, queries: int, passes:
     """Whole searches with LoCoMo's questions against embedding the same questions."""
     bare, embedder = LocalEmbedder(), Uncached()
     questions, warming = corpus.questions[:queries], corpus.questions[queries:][:20]
-    with recollect.open(database, embedder=embedder) as memory:
+    with memorist.open(database, embedder=embedder) as memory:
         tasks: dict[str, Callable[[int], object]] = {
             "embedding": lambda n: bare.embed([questions[n]]),
             "keyword": lambda n: memory.search(questions[n], mode="keyword"),
@@ -87,7 +87,7 @@ def search_legs(corpus: Corpus, database: Path, size: int, queries: int, passes:
             if answer.degraded or not answer:
                 raise SystemExit(f"Error: {database} cannot be measured: {answer.degraded or 'nothing found'}")
         took = interleave(tasks, len(questions), passes)
-    section, base = "Search: Recollect.search, ten hits, LoCoMo's questions", "embedding the question"
+    section, base = "Search: Memorist.search, ten hits, LoCoMo's questions", "embedding the question"
     hybrid = Figure(
         section, size, "hybrid", took["hybrid"], base, took["embedding"],
         target=at_target(size, 4), target_p95=at_target(size, 6),
@@ -102,7 +102,7 @@ def lives(corpus: Corpus, database: Path, size: int, queries: int, passes: int, 
     asked = [filters(4 * number) for number in range(PROJECTS // 4)]  # projects whose memories have facts
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         copy = shutil.copy(database, Path(folder, "lives.db"))  # recording writes
-        with recollect.open(copy, embedder=embedder) as memory:
+        with memorist.open(copy, embedder=embedder) as memory:
             tasks: dict[str, Callable[[int], object]] = {
                 "plain": lambda n: memory.search(questions[n]),
                 "all": lambda n: memory.search(
@@ -121,7 +121,7 @@ def lives(corpus: Corpus, database: Path, size: int, queries: int, passes: int, 
             memory.recalls(limit=1)
             if memory.recalls_lost:
                 raise SystemExit(f"Error: {memory.recalls_lost} recalls were lost; their time cannot be compared")
-    section = "Life: Recollect.search with more asked of it"
+    section = "Life: Memorist.search with more asked of it"
     others = {"filters": "every filter", "facets": "every facet", "record": "recording", "then": "as of a time"}
     return [
         Figure(
@@ -144,7 +144,7 @@ def writing(corpus: Corpus, texts: int, cache: Path) -> list[Figure]:
     embedder.embed(batches[0])
     with (
         tempfile.TemporaryDirectory(dir=cache) as folder,
-        recollect.open(Path(folder, "fresh.db"), embedder=embedder) as memory,
+        memorist.open(Path(folder, "fresh.db"), embedder=embedder) as memory,
     ):
         tasks: dict[str, Callable[[int], object]] = {
             "embedding": lambda n: embedder.embed(given[n]),

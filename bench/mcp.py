@@ -3,7 +3,7 @@ How long an agent waits for its memory: from starting the server to its answer t
 
     python bench/mcp.py [--runs 10] [--database FILE] [--json]
 
-Beside it, in turns, a bare server of the same SDK that can do nothing at all: the ratio is what Recollect itself costs.
+Beside it, in turns, a bare server of the same SDK that can do nothing at all: the ratio is what Memorist itself costs.
 Then what comes after the handshake: the first search, which answers by keyword while the model loads, and the first
 that finds by meaning. With --database on a copy of one's own, or on a temporary one with a few memories.
 """
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import recollect
+import memorist
 
 TARGET = 1.3  # times the bare server
 BARE = """
@@ -39,14 +39,14 @@ async def main():
 anyio.run(main)
 """
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-SERVERS = {"recollect mcp": ["-m", "recollect", "mcp"], "bare server": ["-c", BARE]}
+SERVERS = {"memorist mcp": ["-m", "memorist", "mcp"], "bare server": ["-c", BARE]}
 
 
 class Server:
     """A server process, and how long it takes to answer."""
 
     def __init__(self, arguments: list[str], database: Path) -> None:
-        environment = os.environ | {"RECOLLECT_DB": str(database)}
+        environment = os.environ | {"MEMORIST_DB": str(database)}
         pipe = subprocess.PIPE
         self.started = time.perf_counter()
         # Elsewhere than here, where this file would be taken for the SDK.
@@ -84,7 +84,7 @@ def handshake(name: str, database: Path) -> float:
 
 def first_answers(database: Path) -> tuple[float, float]:
     """From the handshake to the first answer, and to the first by meaning."""
-    server = Server(SERVERS["recollect mcp"], database)
+    server = Server(SERVERS["memorist mcp"], database)
     server.ask("initialize", HELLO)
     ready = time.perf_counter()
     server.search("how do we ship code?")
@@ -98,7 +98,7 @@ def first_answers(database: Path) -> tuple[float, float]:
 
 def tool_list(database: Path) -> int:
     """The characters of the tool list without its output schemas."""
-    server = Server(SERVERS["recollect mcp"], database)
+    server = Server(SERVERS["memorist mcp"], database)
     server.ask("initialize", HELLO)
     tools = server.ask("tools/list", {})["result"]["tools"]
     server.end()
@@ -114,7 +114,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         database = options.database.resolve() if options.database else Path(folder, "memory.db")
         if options.database is None:
-            with recollect.open(database) as memory:
+            with memorist.open(database) as memory:
                 memory.add_many(f"We deploy service {number} with make ship" for number in range(100))
         times: dict[str, list[float]] = {name: [] for name in SERVERS}
         for _ in range(options.runs + 1):  # the first warms the system's caches, and does not count

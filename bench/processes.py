@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import recollect
+import memorist
 from corpus import Corpus
 from figures import Figure, Spread
 
 HERE = Path(__file__).resolve().parent
 WARM = 20  # searches after the first
-COMMAND = "from recollect.cli.app import main; main()"  # what the installed script `recollect` runs
+COMMAND = "from memorist.cli.app import main; main()"  # what the installed script `memorist` runs
 STAGES = {
-    "import": "importing recollect",
+    "import": "importing memorist",
     "open": "opening the database",
     "onnxruntime": "importing onnxruntime",
     "model": "loading the model",
@@ -47,7 +47,7 @@ def starting(corpus: Corpus, database: Path, size: int, times: int) -> list[Figu
         Figure(section, size, what, Spread.of([one["stages"][name] for one in inside]), "a warm search", warm)
         for name, what in STAGES.items()
     ]
-    names = {"program": "a program, start to end", "command": "recollect search", "keyword": "... --mode keyword"}
+    names = {"program": "a program, start to end", "command": "memorist search", "keyword": "... --mode keyword"}
     return [
         Figure(section, size, "first answer, from import on", Spread.of(whole), "a warm search", warm),
         *stages,
@@ -64,7 +64,7 @@ def memory(corpus: Corpus, database: Path | None, size: int) -> list[Figure]:
     if database is not None:
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder, "empty.db")
-            with recollect.open(empty) as one:
+            with memorist.open(empty) as one:
                 one.add("the only memory")
             questions = list(corpus.questions[:WARM])
             full, least = (
@@ -87,8 +87,8 @@ def _megabytes(section: str, size: int, what: str, value: float, against: str, b
 def _wall(arguments: Sequence[str]) -> tuple[float, str]:
     """Run Python with these arguments: how long it took in milliseconds, and what it printed."""
     with tempfile.TemporaryDirectory() as folder:  # no settings of the user or of a project in sight
-        own = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-        path = os.pathsep.join([str(Path(recollect.__file__).parent.parent), own.get("PYTHONPATH", "")])
+        own = {name: value for name, value in os.environ.items() if not name.startswith("MEMORIST_")}
+        path = os.pathsep.join([str(Path(memorist.__file__).parent.parent), own.get("PYTHONPATH", "")])
         environment = own | {"PYTHONPATH": path.strip(os.pathsep), "XDG_CONFIG_HOME": folder}
         started = time.perf_counter()
         done = subprocess.run(

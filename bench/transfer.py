@@ -26,7 +26,7 @@ def make(file: Path, lines: int) -> None:
     stamp = "2026-03-01T12:00:00.000000Z"
     with file.open("w", encoding="utf-8") as out:
         out.write(
-            json.dumps({"recollect": 1, "schema": "003-documents", "namespace": "default", "vectors": False}) + "\n"
+            json.dumps({"memorist": 1, "schema": "003-documents", "namespace": "default", "vectors": False}) + "\n"
         )
         for number in range(lines):
             words = " ".join(WORDS[(number >> shift) % len(WORDS)] for shift in range(0, 20, 2))
@@ -42,10 +42,10 @@ def make(file: Path, lines: int) -> None:
 
 def measure(what: str, database: str, file: str) -> dict[str, float]:
     """In a process of its own: an import or an export, its time and the most memory it held."""
-    import recollect
+    import memorist
 
     started = time.perf_counter()
-    with recollect.open(database, embedder="none") as memory:
+    with memorist.open(database, embedder="none") as memory:
         rows = memory.import_(file).added if what == "import" else memory.export(file)
     return {"rows": rows, "seconds": time.perf_counter() - started, "peak_mb": _peak_mb()}
 

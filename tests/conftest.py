@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect import Recollect
-from recollect.embed import further
-from recollect.embed.bge import BgeSmall
-from recollect.embed.local import LocalEmbedder
+import memorist
+from memorist import Memorist
+from memorist.embed import further
+from memorist.embed.bge import BgeSmall
+from memorist.embed.local import LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -80,23 +80,23 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(path: Path) -> Iterator[Recollect]:
+def memory(path: Path) -> Iterator[Memorist]:
     """Keyword search only: instant, for everything that is not about vectors."""
-    with recollect.open(path, embedder="none") as opened:
+    with memorist.open(path, embedder="none") as opened:
         yield opened
 
 
 @pytest.fixture
-def hashed(path: Path) -> Iterator[Recollect]:
+def hashed(path: Path) -> Iterator[Memorist]:
     """With vectors that know words but no meaning."""
-    with recollect.open(path, embedder=HashingEmbedder()) as opened:
+    with memorist.open(path, embedder=HashingEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
-def understanding(path: Path, minilm: LocalEmbedder) -> Iterator[Recollect]:
+def understanding(path: Path, minilm: LocalEmbedder) -> Iterator[Memorist]:
     """With the bundled model."""
-    with recollect.open(path, embedder=minilm) as opened:
+    with memorist.open(path, embedder=minilm) as opened:
         yield opened
 
 
@@ -104,7 +104,7 @@ def understanding(path: Path, minilm: LocalEmbedder) -> Iterator[Recollect]:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a database: 2,000 memories with vectors, every second one forgotten. To be copied."""
     folder = tmp_path_factory.mktemp("filled")
-    with recollect.open(folder / "memory.db", embedder=HashingEmbedder()) as memory:
+    with memorist.open(folder / "memory.db", embedder=HashingEmbedder()) as memory:
         memory.add_many(f"live {number} {'and well ' * 20}" for number in range(1000))
         for id in memory.add_many(f"forgotten {number} {'and hidden ' * 20}" for number in range(1000)):
             memory.forget(id)

@@ -1,4 +1,4 @@
-"""What tests of a memory's life need: moments without waiting for them, and the file without Recollect between."""
+"""What tests of a memory's life need: moments without waiting for them, and the file without Memorist between."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from recollect.records import Results
+from memorist.records import Results
 
 
 class PlacedEmbedder:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect import Recollect
+from memorist import Memorist
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 FORK_OPTIONS = ("-W", "ignore::DeprecationWarning")
@@ -64,12 +64,12 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, printed
 
 
-def everything(memory: Recollect) -> set[str]:
+def everything(memory: Memorist) -> set[str]:
     return {one.content for one in memory.list(limit=100_000)}
 
 
 def contents(path: Path, sql: str) -> list[object]:
-    """What a database says without Recollect between."""
+    """What a database says without Memorist between."""
     connection = apsw.Connection(str(path))
     try:
         return [row[0] for row in connection.execute(sql)]

@@ -83,10 +83,10 @@ class Terminal:
 
 @contextmanager
 def terminal(*arguments: str, environment: Mapping[str, str]) -> Iterator[Terminal]:
-    """`recollect` at a terminal; it does not outlive the block."""
+    """`memorist` at a terminal; it does not outlive the block."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "recollect", *arguments],
+        [sys.executable, "-m", "memorist", *arguments],
         env={**environment, "TERM": "xterm"},
         preexec_fn=lambda: os.login_tty(theirs),
     )

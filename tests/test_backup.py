@@ -10,15 +10,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 from living import now, rows, texts
+from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, inputs, restore_backup
+from memorist.life import Reinforcement
+from memorist.store import sqlite_backup
+from memorist.store.migrations import bundled
+from memorist.store.sqlite import SqliteStore
 from processes import everything, expect, line, running, tell
-from recollect import InvalidInput, Recollect, RecollectError, StoreCorrupt, StoreError, inputs, restore_backup
-from recollect.life import Reinforcement
-from recollect.store import sqlite_backup
-from recollect.store.migrations import bundled
-from recollect.store.sqlite import SqliteStore
 from test_export import exported, full_life
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -26,31 +26,31 @@ kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system h
 
 def sound(path: Path) -> set[str]:
     """What a database holds; it has to be sound."""
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert memory.check().problems == ()
         return everything(memory)
 
 
 def test_a_backup_is_the_whole_database_in_one_file(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         full_life(memory, tmp_path / "docs")
         first = exported(memory, vectors=True)
-        with recollect.open(path, namespace="other", embedder="none") as other:
+        with memorist.open(path, namespace="other", embedder="none") as other:
             other.add("of another namespace")
         memory.backup(tmp_path / "copy.db")
 
     assert sorted(file.name for file in tmp_path.glob("copy.db*")) == ["copy.db"]
     assert rows(tmp_path / "copy.db", "pragma journal_mode") == [("delete",)]
-    with recollect.open(tmp_path / "copy.db", embedder=HashingEmbedder()) as copy:
+    with memorist.open(tmp_path / "copy.db", embedder=HashingEmbedder()) as copy:
         assert exported(copy, vectors=True) == first
         assert copy.check().problems == ()
         assert copy.search("retries")
-    with recollect.open(tmp_path / "copy.db", namespace="other", embedder="none") as other:
+    with memorist.open(tmp_path / "copy.db", namespace="other", embedder="none") as other:
         assert texts(other.list()) == ["of another namespace"]
 
 
 def test_a_database_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         memory.add("only here")
         memory.backup(tmp_path / "copy.db")
 
@@ -58,8 +58,8 @@ def test_a_database_in_memory_can_be_backed_up_too(tmp_path: Path) -> None:
 
 
 WRITER = """
-    import sys, recollect
-    with recollect.open(sys.argv[1], embedder="none", synchronous="normal") as memory:
+    import sys, memorist
+    with memorist.open(sys.argv[1], embedder="none", synchronous="normal") as memory:
         print("ready", flush=True)
         sys.stdin.readline()
         for number in range(1_000_000):
@@ -72,7 +72,7 @@ def test_a_backup_while_others_write_is_sound_and_of_one_moment(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_backup, "PAGES_AT_ONCE", 5)  # so that there is time to write between two of them
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"before {number} {'and well ' * 50}" for number in range(1000))
         with ExitStack() as stack:
             writers = [stack.enter_context(running(WRITER, path, f"writer{name}")) for name in range(2)]
@@ -93,7 +93,7 @@ def test_a_backup_while_others_write_is_sound_and_of_one_moment(
     assert not list(tmp_path.glob("*.part*"))
 
 
-def test_a_backup_does_not_overwrite_unless_told(memory: Recollect, path: Path, tmp_path: Path) -> None:
+def test_a_backup_does_not_overwrite_unless_told(memory: Memorist, path: Path, tmp_path: Path) -> None:
     memory.add("one")
     memory.backup(tmp_path / "copy.db")
     memory.add("two")
@@ -116,7 +116,7 @@ def test_a_backup_does_not_overwrite_unless_told(memory: Recollect, path: Path, 
     ],
 )
 def test_a_place_that_cannot_be_backed_up_to_is_refused(
-    memory: Recollect, tmp_path: Path, wrong: Callable[[Recollect, Path], object], about: str
+    memory: Memorist, tmp_path: Path, wrong: Callable[[Memorist, Path], object], about: str
 ) -> None:
     memory.add("one")
 
@@ -127,9 +127,9 @@ def test_a_place_that_cannot_be_backed_up_to_is_refused(
     assert not list(tmp_path.glob("*.part*"))
 
 
-def test_a_database_that_somebody_has_open_is_not_overwritten_by_a_backup(memory: Recollect, tmp_path: Path) -> None:
+def test_a_database_that_somebody_has_open_is_not_overwritten_by_a_backup(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
-    with recollect.open(tmp_path / "other.db", embedder="none") as other:
+    with memorist.open(tmp_path / "other.db", embedder="none") as other:
         other.add("two")
         with pytest.raises(InvalidInput, match="is open, or was not closed"):
             memory.backup(tmp_path / "other.db", overwrite=True)
@@ -144,7 +144,7 @@ def test_a_damaged_database_gives_no_backup(copy: Callable[[], Path], tmp_path: 
             file.seek(offset)
             file.write(b"\xff" * 512)
 
-    with recollect.open(path, embedder="none") as memory, pytest.raises(StoreCorrupt):
+    with memorist.open(path, embedder="none") as memory, pytest.raises(StoreCorrupt):
         memory.backup(tmp_path / "copy.db")
 
     assert not list(tmp_path.glob("copy.db*"))
@@ -153,7 +153,7 @@ def test_a_damaged_database_gives_no_backup(copy: Callable[[], Path], tmp_path: 
 # Putting it back
 
 
-def test_a_backup_is_restored_where_there_is_nothing(memory: Recollect, path: Path, tmp_path: Path) -> None:
+def test_a_backup_is_restored_where_there_is_nothing(memory: Memorist, path: Path, tmp_path: Path) -> None:
     memory.add("one")
     memory.backup(tmp_path / "copy.db")
     (tmp_path / "new").mkdir()
@@ -166,7 +166,7 @@ def test_a_backup_is_restored_where_there_is_nothing(memory: Recollect, path: Pa
 
 
 def test_a_restore_does_not_overwrite_unless_told_and_keeps_what_was_there(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
         memory.add("two")
@@ -182,7 +182,7 @@ def test_a_restore_does_not_overwrite_unless_told_and_keeps_what_was_there(path:
 
 
 def test_a_second_restore_keeps_what_the_first_one_kept(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
         memory.add("two")
@@ -191,13 +191,13 @@ def test_a_second_restore_keeps_what_the_first_one_kept(path: Path, tmp_path: Pa
 
     assert (first, second) == (Path(f"{path}.before-restore"), Path(f"{path}.before-restore-2"))
     assert (sound(Path(f"{path}.before-restore")), sound(Path(f"{path}.before-restore-2"))) == ({"one", "two"}, {"one"})
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.purge()
     assert not list(path.parent.glob("*.before-*"))
 
 
 def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         memory.add("red fox")
         memory.backup(tmp_path / "copy.db")
         for number in range(50):
@@ -218,7 +218,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_
     store = SqliteStore(str(tmp_path / "old.db"), migrations=old)
     store.add([inputs.draft({"content": "red fox"}, now())], Reinforcement())
     store.close()
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("blue whale")
 
         restore_backup(tmp_path / "old.db", path, overwrite=True)
@@ -229,7 +229,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_
     assert not list(tmp_path.glob("*.part*"))
 
 
-def test_an_empty_database_is_no_obstacle(memory: Recollect, tmp_path: Path) -> None:
+def test_an_empty_database_is_no_obstacle(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     memory.backup(tmp_path / "copy.db")
     connection = apsw.Connection(str(tmp_path / "empty.db"))
@@ -242,13 +242,13 @@ def test_an_empty_database_is_no_obstacle(memory: Recollect, tmp_path: Path) -> 
 
 
 def test_a_restore_after_one_of_a_damaged_database_keeps_what_was_there(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
     path.write_bytes(b"damaged" * 1000)
     Path(f"{path}-wal").write_bytes(b"left behind")
     restore_backup(tmp_path / "copy.db", path, overwrite=True)
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("two")
 
     restore_backup(tmp_path / "copy.db", path, overwrite=True)
@@ -258,7 +258,7 @@ def test_a_restore_after_one_of_a_damaged_database_keeps_what_was_there(path: Pa
 
 
 def test_a_purge_takes_the_copy_of_before_a_restore_with_it(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
         restore_backup(tmp_path / "copy.db", path, overwrite=True)
@@ -274,13 +274,13 @@ def other_program(path: Path) -> None:
 
 
 def newer(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("from the future")
     rows(path, "insert into _migrations values ('999-future', 'x')")
 
 
 def damaged(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"note {number} {'long ' * 100}" for number in range(500))
         memory.backup(f"{path}.whole")
     data = bytearray(Path(f"{path}.whole").read_bytes())
@@ -302,12 +302,12 @@ NO_BACKUPS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("what", NO_BACKUPS)
 def test_what_is_no_sound_backup_is_refused_and_the_database_left_alone(path: Path, tmp_path: Path, what: str) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("safe")
     make, about = NO_BACKUPS[what]
     make(tmp_path / "wrong.db")
 
-    with pytest.raises(RecollectError, match=about):
+    with pytest.raises(MemoristError, match=about):
         restore_backup(tmp_path / "wrong.db", path, overwrite=True)
 
     assert sound(path) == {"safe"}
@@ -315,7 +315,7 @@ def test_what_is_no_sound_backup_is_refused_and_the_database_left_alone(path: Pa
 
 
 def test_a_database_cannot_be_restored_from_itself(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("safe")
 
     with pytest.raises(InvalidInput, match="the database itself"):
@@ -325,7 +325,7 @@ def test_a_database_cannot_be_restored_from_itself(path: Path) -> None:
 
 
 def test_a_damaged_database_is_moved_aside_and_replaced(path: Path, tmp_path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
     path.write_bytes(b"no database at all" * 1000)
@@ -336,7 +336,7 @@ def test_a_damaged_database_is_moved_aside_and_replaced(path: Path, tmp_path: Pa
     assert Path(f"{path}.before-restore").read_bytes().startswith(b"no database at all")
 
 
-def test_a_database_of_another_program_is_not_replaced(memory: Recollect, tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_not_replaced(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     memory.backup(tmp_path / "copy.db")
     other_program(tmp_path / "other.db")
@@ -348,7 +348,7 @@ def test_a_database_of_another_program_is_not_replaced(memory: Recollect, tmp_pa
     assert not (tmp_path / "other.db.before-restore").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_refused(memory: Recollect, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(memory: Memorist, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir()
     folder.chmod(0o500)
@@ -363,7 +363,7 @@ def test_a_folder_that_cannot_be_written_is_refused(memory: Recollect, tmp_path:
 
 RESTORER = """
     import sys
-    from recollect.engine.carrying import restore_backup
+    from memorist.engine.carrying import restore_backup
     print("ready", flush=True)
     for _ in range(1000):
         restore_backup(sys.argv[1], sys.argv[2], overwrite=True)
@@ -374,7 +374,7 @@ RESTORER = """
 @kills
 def test_a_restore_that_is_killed_leaves_one_or_the_other_database(copy: Callable[[], Path], tmp_path: Path) -> None:
     path = copy()
-    with recollect.open(tmp_path / "small.db", embedder="none") as memory:
+    with memorist.open(tmp_path / "small.db", embedder="none") as memory:
         memory.add("small")
         memory.backup(tmp_path / "backup.db")
     before = sound(path)

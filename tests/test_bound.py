@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import InvalidInput, NotFound, Recollect
-from recollect.engine.bound import Bound
+import memorist
+from memorist import InvalidInput, Memorist, NotFound
+from memorist.engine.bound import Bound
 
 INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
 
@@ -16,7 +16,7 @@ INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
 class House:
     """A memory with two projects that are tangled up as much as they can be."""
 
-    def __init__(self, memory: Recollect) -> None:
+    def __init__(self, memory: Memorist) -> None:
         self.memory, self.bound = memory, Bound(memory, "ours")
         theirs = memory.start_session("theirs", summary=f"{OUTSIDE} session")
         shared = memory.start_session(summary=f"{OUTSIDE} meeting")
@@ -42,7 +42,7 @@ class House:
 
 @pytest.fixture
 def house(path: Path) -> Iterator[House]:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         yield House(memory)
 
 
@@ -159,7 +159,7 @@ def test_a_session_of_another_project_is_none(house: House) -> None:
 
 
 def test_a_neighbouring_turn_of_another_project_is_not_told(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         session = memory.start_session("ours")
         first = memory.add(f"{OUTSIDE} before", kind="turn", session=session.id, project="ours")
         memory.add(f"how does the {INSIDE} fly", kind="turn", session=session.id, project="ours")

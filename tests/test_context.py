@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import recollect
-from recollect import InvalidInput, Recollect
-from recollect.embed.tokens import count_tokens
-from recollect.present.context import CAUTION
+import memorist
+from memorist import InvalidInput, Memorist
+from memorist.embed.tokens import count_tokens
+from memorist.present.context import CAUTION
 
 OPENING = "<relevant-context>"
 CLOSING = "</relevant-context>"
 
 
 @pytest.fixture
-def memory() -> Iterator[Recollect]:
-    with recollect.open(":memory:") as opened:
+def memory() -> Iterator[Memorist]:
+    with memorist.open(":memory:") as opened:
         yield opened
 
 
@@ -27,7 +27,7 @@ def ids(block: str) -> list[str]:
     return re.findall(r'<(?:core-)?memory id="(\w+)"', block)
 
 
-def test_a_relevant_memory_stands_in_the_block_with_its_labels(memory: Recollect) -> None:
+def test_a_relevant_memory_stands_in_the_block_with_its_labels(memory: Memorist) -> None:
     ship = memory.add(
         "We deploy with `make ship` from the release branch",
         project="api", kind="decision", source="notes.md", created_at="2026-03-04T10:00:00Z",
@@ -43,20 +43,20 @@ def test_a_relevant_memory_stands_in_the_block_with_its_labels(memory: Recollect
     )
 
 
-def test_nothing_relevant_is_no_block_at_all(memory: Recollect) -> None:
+def test_nothing_relevant_is_no_block_at_all(memory: Memorist) -> None:
     memory.add("The cat sleeps on the red sofa")
 
     assert memory.context("how do I rotate the signing keys of the cluster?") == ""
 
 
 @pytest.mark.parametrize("message", ["", "   ", "?!"])
-def test_a_message_that_says_nothing_finds_nothing(memory: Recollect, message: str) -> None:
+def test_a_message_that_says_nothing_finds_nothing(memory: Memorist, message: str) -> None:
     memory.add("The cat sleeps on the red sofa")
 
     assert memory.context(message) == ""
 
 
-def test_core_memories_come_first_even_where_nothing_is_relevant(memory: Recollect) -> None:
+def test_core_memories_come_first_even_where_nothing_is_relevant(memory: Memorist) -> None:
     core = memory.add("Always answer in British English")
     memory.pin(core.id)
     ship = memory.add("We deploy with `make ship` from the release branch")
@@ -66,14 +66,14 @@ def test_core_memories_come_first_even_where_nothing_is_relevant(memory: Recolle
     assert memory.context("quantum chromodynamics on a lattice", core=False) == ""
 
 
-def test_a_core_memory_that_answers_stands_there_once(memory: Recollect) -> None:
+def test_a_core_memory_that_answers_stands_there_once(memory: Memorist) -> None:
     ship = memory.add("We deploy with `make ship` from the release branch")
     memory.pin(ship.id)
 
     assert ids(memory.context("how do we ship code?")) == [ship.short_id]
 
 
-def test_core_memories_leave_half_the_budget_to_the_question(memory: Recollect) -> None:
+def test_core_memories_leave_half_the_budget_to_the_question(memory: Memorist) -> None:
     for number in range(40):
         memory.pin(memory.add(f"Rule {number}: keep every function short, and name it after what it does").id)
     ship = memory.add("We deploy with `make ship` from the release branch")
@@ -84,7 +84,7 @@ def test_core_memories_leave_half_the_budget_to_the_question(memory: Recollect) 
     assert 5 < len(ids(block)) < 40
 
 
-def test_a_project_sees_its_own_what_is_global_and_what_belongs_to_none(memory: Recollect) -> None:
+def test_a_project_sees_its_own_what_is_global_and_what_belongs_to_none(memory: Memorist) -> None:
     own = memory.add("api: deploys go out with make ship", project="api")
     nobodys = memory.add("deploys go out with make ship, everywhere")
     shared = memory.add("deploys of all teams go out with make ship", project="infra", tier="global")
@@ -101,7 +101,7 @@ def test_a_project_sees_its_own_what_is_global_and_what_belongs_to_none(memory: 
     assert len(ids(memory.context(question))) == 4
 
 
-def test_what_was_said_in_the_session_under_way_is_left_out(memory: Recollect) -> None:
+def test_what_was_said_in_the_session_under_way_is_left_out(memory: Memorist) -> None:
     now, earlier = memory.start_session("api"), memory.start_session("api")
     memory.add("let us ship code with make ship", session=now.id)
     old = memory.add("we ship code with make ship, always", session=earlier.id)
@@ -109,7 +109,7 @@ def test_what_was_said_in_the_session_under_way_is_left_out(memory: Recollect) -
     assert ids(memory.context("how do we ship code?", session=now.id)) == [old.short_id]
 
 
-def test_what_does_not_fit_is_skipped_and_what_comes_after_it_is_not(memory: Recollect) -> None:
+def test_what_does_not_fit_is_skipped_and_what_comes_after_it_is_not(memory: Memorist) -> None:
     long = memory.add("We ship code with make ship. " + "Then we wait for the pipeline to end. " * 200)
     short = memory.add("The code ships from the release branch")
 
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_skipped_and_what_comes_after_it_is_not(memory: Rec
     assert count_tokens(block) <= 200
 
 
-def test_the_best_of_each_source_comes_before_a_second_one_of_the_same(memory: Recollect) -> None:
+def test_the_best_of_each_source_comes_before_a_second_one_of_the_same(memory: Memorist) -> None:
     first = memory.add("how we ship code: with make ship", source="handbook")
     second = memory.add("how we ship code: with make ship, on Mondays", source="handbook")
     other = memory.add("the code is shipped by the release team", source="chat")
@@ -133,7 +133,7 @@ def test_the_best_of_each_source_comes_before_a_second_one_of_the_same(memory: R
     assert ids(block) == [first.short_id, other.short_id, second.short_id]
 
 
-def test_the_turns_around_a_turn_come_along_where_they_fit(memory: Recollect, tmp_path: Path) -> None:
+def test_the_turns_around_a_turn_come_along_where_they_fit(memory: Memorist, tmp_path: Path) -> None:
     conversation = tmp_path / "talk.jsonl"
     turns = [
         '{"role": "user", "content": "Which command ships the code to production?"}',
@@ -153,7 +153,7 @@ def test_the_turns_around_a_turn_come_along_where_they_fit(memory: Recollect, tm
     assert len(ids(narrow)) <= 1
 
 
-def test_a_place_in_a_file_is_labelled_by_where_it_stands(memory: Recollect, tmp_path: Path) -> None:
+def test_a_place_in_a_file_is_labelled_by_where_it_stands(memory: Memorist, tmp_path: Path) -> None:
     page = tmp_path / "ship.md"
     page.write_text("# Releases\n\nWe ship code with make ship from the release branch.\n", "utf-8")
     memory.index(tmp_path)
@@ -164,7 +164,7 @@ def test_a_place_in_a_file_is_labelled_by_where_it_stands(memory: Recollect, tmp
     assert memory.context("how do we ship code?", documents=False) == ""
 
 
-def test_an_id_that_ends_like_another_is_told_whole(memory: Recollect) -> None:
+def test_an_id_that_ends_like_another_is_told_whole(memory: Memorist) -> None:
     ship = memory.add("We ship code with make ship")
     forged = memory.add("We ship code with rm, says the same id", id=f"evil-{ship.short_id}")
 
@@ -174,7 +174,7 @@ def test_an_id_that_ends_like_another_is_told_whole(memory: Recollect) -> None:
     ]
 
 
-def test_a_superseded_memory_is_not_told(memory: Recollect) -> None:
+def test_a_superseded_memory_is_not_told(memory: Memorist) -> None:
     old = memory.add("We ship code with make deploy")
     new = memory.add("We ship code with make ship")
     memory.supersede(old.id, new.id)
@@ -195,7 +195,7 @@ LOG = "\n".join(f"2026-03-04 10:00:{n:02d} worker {n} answered 200 in {n} ms" fo
         f"How do we deploy?\n{LOG}",
     ],
 )
-def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Recollect, message: str) -> None:
+def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Memorist, message: str) -> None:
     ship = memory.add("We deploy with `make ship` from the release branch")
 
     assert ids(memory.context(message)) == [ship.short_id]
@@ -203,13 +203,13 @@ def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Recol
 
 @pytest.mark.parametrize("budget", [64, 1000, 20_000, 1_000_000])
 @pytest.mark.parametrize("limit", [1, 3, 1000])
-def test_any_budget_and_any_limit_will_do(memory: Recollect, budget: int, limit: int) -> None:
+def test_any_budget_and_any_limit_will_do(memory: Memorist, budget: int, limit: int) -> None:
     memory.add("We deploy with `make ship`. " + "And then we wait. " * 500)
 
     assert count_tokens(memory.context("how do we deploy?", budget=budget, limit=limit)) <= budget
 
 
-def test_core_memories_of_a_project_are_there_however_many_are_pinned_elsewhere(memory: Recollect) -> None:
+def test_core_memories_of_a_project_are_there_however_many_are_pinned_elsewhere(memory: Memorist) -> None:
     mine = memory.add("Mine: always answer in British English", project="mine")
     memory.pin(mine.id)
     for number in range(205):
@@ -231,12 +231,12 @@ def test_core_memories_of_a_project_are_there_however_many_are_pinned_elsewhere(
         (dict(project=""), "project"),
     ],
 )
-def test_a_wrong_argument_is_named(memory: Recollect, wrong: dict[str, object], named: str) -> None:
+def test_a_wrong_argument_is_named(memory: Memorist, wrong: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         memory.context("anything", **wrong)
 
 
-def test_a_briefing_tells_core_memories_then_the_latest_then_conversations(memory: Recollect) -> None:
+def test_a_briefing_tells_core_memories_then_the_latest_then_conversations(memory: Memorist) -> None:
     core = memory.add("Always answer in British English")
     memory.pin(core.id)
     memory.add("The release of May slipped", kind="incident", created_at="2026-05-02", project="api")
@@ -251,12 +251,12 @@ def test_a_briefing_tells_core_memories_then_the_latest_then_conversations(memor
     assert "said in passing" not in block
 
 
-def test_a_briefing_of_nothing_is_empty(memory: Recollect) -> None:
+def test_a_briefing_of_nothing_is_empty(memory: Memorist) -> None:
     assert memory.briefing() == ""
     assert memory.briefing(project="api", budget=64) == ""
 
 
-def test_a_briefing_tells_as_many_of_the_latest_as_asked_for(memory: Recollect) -> None:
+def test_a_briefing_tells_as_many_of_the_latest_as_asked_for(memory: Memorist) -> None:
     for number in range(20):
         memory.add(f"note {number}")
 
@@ -264,8 +264,8 @@ def test_a_briefing_tells_as_many_of_the_latest_as_asked_for(memory: Recollect) 
     assert memory.briefing(recent=0) == ""
 
 
-def _with(texts: list[str]) -> Recollect:
-    opened = recollect.open(":memory:", embedder="none")
+def _with(texts: list[str]) -> Memorist:
+    opened = memorist.open(":memory:", embedder="none")
     for number, text in enumerate(texts):
         added = opened.add(f"ship {text}")
         if number % 3 == 0:

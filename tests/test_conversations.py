@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 from living import ids, rows, texts
+from memorist import InvalidInput, Memorist
+from memorist.documents import ImportReport
+from memorist.ingest.vectorize import BATCH
 from processes import ending, expect, line, running
-from recollect import InvalidInput, Recollect
-from recollect.documents import ImportReport
-from recollect.ingest.vectorize import BATCH
 from test_forgetting import check_nothing_is_left
 
 DATA = Path(__file__).parent / "data" / "transcripts"
@@ -26,7 +26,7 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 
 
-def said(memory: Recollect, session: str) -> list[str]:
+def said(memory: Memorist, session: str) -> list[str]:
     """What was said in a session, in order."""
     return texts(reversed(memory.list(session=session, limit=100_000)))
 
@@ -116,7 +116,7 @@ class TestFormats:
     )
     def test_each_conversation_is_a_session_and_its_turns_are_memories_in_order(
         self,
-        memory: Recollect,
+        memory: Memorist,
         name: str,
         session: str,
         project: str | None,
@@ -136,7 +136,7 @@ class TestFormats:
         assert (found.started_at, found.ended_at) == (kept[0].created_at, kept[-1].created_at)
         assert [one.session.id for one in kept if one.session] == [session] * len(turns)
 
-    def test_times_are_those_of_the_turns(self, memory: Recollect) -> None:
+    def test_times_are_those_of_the_turns(self, memory: Memorist) -> None:
         memory.import_conversations(DATA / "claude-code.jsonl")
 
         first, *_, last = reversed(memory.list(session="claude-code:s-1111"))
@@ -148,7 +148,7 @@ class TestFormats:
         assert (context.usage, context.at) == ("created", first.created_at)
 
     def test_a_list_of_messages_without_times_is_dated_by_its_file_and_stays_in_order(
-        self, memory: Recollect, tmp_path: Path
+        self, memory: Memorist, tmp_path: Path
     ) -> None:
         file = Path(shutil.copy(DATA / "openai.json", tmp_path))
         os.utime(file, (1_700_000_000, 1_700_000_000))
@@ -160,7 +160,7 @@ class TestFormats:
         assert session.started_at == datetime.fromtimestamp(1_700_000_000, UTC)
         assert said(memory, session.id) == ["You help with gardens.", "When do I sow peas?", "Sow them in mid April."]
 
-    def test_two_without_times_in_one_file_do_not_mingle(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_two_without_times_in_one_file_do_not_mingle(self, memory: Memorist, tmp_path: Path) -> None:
         def chat(name: str) -> dict[str, Any]:
             return {"id": name, "messages": [{"role": "user", "content": f"{name} {number}"} for number in range(3)]}
 
@@ -170,32 +170,32 @@ class TestFormats:
             f"{name} {number}" for name in ("first", "other") for number in range(3)
         ]
 
-    def test_its_own_id_finds_the_session(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_its_own_id_finds_the_session(self, memory: Memorist, tmp_path: Path) -> None:
         own = "6f1c2d3e-1111-4222-8333-444455556666"
         memory.import_conversations(jsonl(tmp_path / "a.jsonl", code_line("u-1", "Hello there", None, own)))
 
         assert memory.session(own).id == f"claude-code:{own}"
 
     @pytest.mark.parametrize("length", [100, 117, 128, 4000])
-    def test_an_id_of_any_length_will_do(self, memory: Recollect, tmp_path: Path, length: int) -> None:
+    def test_an_id_of_any_length_will_do(self, memory: Memorist, tmp_path: Path, length: int) -> None:
         file = jsonl(tmp_path / "a.jsonl", {"session": "x" * length, "role": "user", "content": "Hello"})
 
         assert memory.import_conversations(file).sessions == 1
         assert memory.import_conversations(file).known == 1
 
-    def test_a_format_can_be_named_and_a_wrong_one_is_refused(self, memory: Recollect) -> None:
+    def test_a_format_can_be_named_and_a_wrong_one_is_refused(self, memory: Memorist) -> None:
         assert memory.import_conversations(DATA / "claude.json", format="claude").added == 5
         with pytest.raises(InvalidInput, match="format"):
             memory.import_conversations(DATA / "claude.json", format="nonsense")
         with pytest.raises(InvalidInput, match="expected the format 'chatgpt'"):
             memory.import_conversations(DATA / "claude.json", format="chatgpt")
 
-    def test_the_given_project_counts_more_than_its_own(self, memory: Recollect) -> None:
+    def test_the_given_project_counts_more_than_its_own(self, memory: Memorist) -> None:
         memory.import_conversations(DATA / "claude.json", project="kitchen")
 
         assert {one.project for one in memory.list()} == {one.project for one in memory.sessions()} == {"kitchen"}
 
-    def test_tools_are_left_out_unless_asked_for_and_may_be_asked_for_later(self, memory: Recollect) -> None:
+    def test_tools_are_left_out_unless_asked_for_and_may_be_asked_for_later(self, memory: Memorist) -> None:
         memory.import_conversations(DATA / "claude-code.jsonl")
         spoken = said(memory, "claude-code:s-1111")
 
@@ -207,7 +207,7 @@ class TestFormats:
         assert [one.content for one in with_tools if "tool" not in one.metadata] == spoken
         assert {"Read", "agent"} & {one.metadata.get("tool") for one in with_tools}
 
-    def test_they_are_found_by_word_and_by_meaning(self, hashed: Recollect) -> None:
+    def test_they_are_found_by_word_and_by_meaning(self, hashed: Memorist) -> None:
         hashed.import_conversations(DATA / "claude.json")
 
         (best, *_) = hashed.search("twelve hours fridge")
@@ -220,7 +220,7 @@ class TestFormats:
 
 class TestOrder:
     def test_missing_equal_and_backward_times_keep_the_order_of_the_conversation(
-        self, memory: Recollect, tmp_path: Path
+        self, memory: Memorist, tmp_path: Path
     ) -> None:
         nine = "2026-03-02T09:00:00Z"
         times = [None, nine, nine, None, "2026-03-02T08:00:00Z", "2026-03-02T09:00:01Z", None]
@@ -237,14 +237,14 @@ class TestOrder:
 
     @pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
     def test_the_first_and_the_last_moment_of_the_calendar_do_no_harm(
-        self, memory: Recollect, tmp_path: Path, at: str
+        self, memory: Memorist, tmp_path: Path, at: str
     ) -> None:
         lines = [code_line("u-1", "one", at), code_line("u-2", "two", at), code_line("u-3", "three", None)]
 
         assert memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines)).added == 3
         assert said(memory, "claude-code:s-1") == ["one", "two", "three"]
 
-    def test_the_past_can_be_asked(self, memory: Recollect) -> None:
+    def test_the_past_can_be_asked(self, memory: Memorist) -> None:
         memory.import_conversations(DATA / "claude-code.jsonl")
 
         then = memory.list(session="claude-code:s-1111", as_of="2026-03-02T09:01:00Z")
@@ -255,7 +255,7 @@ class TestOrder:
 
 
 class TestTheSameWords:
-    def test_what_is_said_twice_is_two_turns_and_strengthens_nothing(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_what_is_said_twice_is_two_turns_and_strengthens_nothing(self, memory: Memorist, tmp_path: Path) -> None:
         words = ["Drop the table?", "yes", "And the index?", "yes", "Thanks", "yes"]
         for session in ("s-1", "s-2"):
             lines = [code_line(f"u-{number}", text, None, session) for number, text in enumerate(words)]
@@ -266,7 +266,7 @@ class TestTheSameWords:
         assert memory.stats().memories == 12
         assert memory.check().ok
 
-    def test_the_same_words_without_ids_are_told_apart_too(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_the_same_words_without_ids_are_told_apart_too(self, memory: Memorist, tmp_path: Path) -> None:
         words = ["Sure?", "yes", "Really?", "yes", "yes"]
         file = tmp_path / "chat.json"
         file.write_text(json.dumps([{"role": "user", "content": text} for text in words]))
@@ -276,7 +276,7 @@ class TestTheSameWords:
 
         assert said(memory, memory.sessions()[0].id) == words
 
-    def test_a_note_is_not_taken_for_a_turn_nor_a_turn_for_a_note(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_note_is_not_taken_for_a_turn_nor_a_turn_for_a_note(self, memory: Memorist, tmp_path: Path) -> None:
         before = memory.add("Retries are capped at 5", project="api")
         file = jsonl(tmp_path / "a.jsonl", code_line("u-1", "Retries are capped at 5", None))
 
@@ -287,7 +287,7 @@ class TestTheSameWords:
         assert again.salience > 0.5
         assert len(memory.list(project="api")) == 2
 
-    def test_turns_are_no_duplicates_of_each_other(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_turns_are_no_duplicates_of_each_other(self, memory: Memorist, tmp_path: Path) -> None:
         lines = [code_line(f"u-{number}", "please go on with the next one", None) for number in range(3)]
         memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines))
         notes = [memory.add(f"the payment client gives up after two tries{end}") for end in ("", "!")]
@@ -295,7 +295,7 @@ class TestTheSameWords:
         assert [set(ids(group)) for group in memory.duplicates()] == [set(ids(notes))]
 
     def test_two_turns_with_the_same_words_can_both_be_changed_forgotten_and_restored(
-        self, memory: Recollect, tmp_path: Path
+        self, memory: Memorist, tmp_path: Path
     ) -> None:
         memory.import_conversations(
             jsonl(tmp_path / "a.jsonl", code_line("u-1", "yes", None), code_line("u-2", "yes", None))
@@ -317,7 +317,7 @@ class TestAgain:
     @pytest.mark.parametrize("name", sorted(file.name for file in DATA.iterdir()))
     @pytest.mark.parametrize("tools", [False, True])
     def test_a_second_import_writes_nothing(self, path: Path, name: str, tools: bool) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             first = memory.import_conversations(DATA / name, tools=tools)
             before = everything(path)
 
@@ -328,7 +328,7 @@ class TestAgain:
             assert everything(path) == before
 
     def test_also_where_the_file_was_touched_moved_and_imported_into_another_project(
-        self, path: Path, memory: Recollect, tmp_path: Path
+        self, path: Path, memory: Memorist, tmp_path: Path
     ) -> None:
         file = Path(shutil.copy(DATA / "openai.json", tmp_path))
         memory.import_conversations(file)
@@ -339,7 +339,7 @@ class TestAgain:
 
         assert everything(path) == before
 
-    def test_a_file_that_has_grown_adds_only_what_is_new(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_file_that_has_grown_adds_only_what_is_new(self, memory: Memorist, tmp_path: Path) -> None:
         file = jsonl(
             tmp_path / "a.jsonl", *(code_line(f"u-{n}", f"turn {n}", f"2026-03-02T09:0{n}:00Z") for n in (1, 2))
         )
@@ -357,7 +357,7 @@ class TestAgain:
         assert session.ended_at == datetime(2026, 3, 2, 9, 3, tzinfo=UTC)
         assert session.summary == "Three turns"
 
-    def test_a_list_of_messages_that_has_grown_too(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_list_of_messages_that_has_grown_too(self, memory: Memorist, tmp_path: Path) -> None:
         file, words = tmp_path / "chat.json", ["When?", "In April.", "ok", "And beans?", "In May.", "ok"]
         messages = [
             {"role": role, "content": text} for role, text in zip(["user", "assistant"] * 3, words, strict=True)
@@ -369,7 +369,7 @@ class TestAgain:
         (session,) = memory.sessions()
         assert said(memory, session.id) == words
 
-    def test_a_summary_of_ones_own_stays(self, memory: Recollect) -> None:
+    def test_a_summary_of_ones_own_stays(self, memory: Memorist) -> None:
         memory.import_conversations(DATA / "claude.json")
         memory.summarise_session("claude:k-aaaa", "About bread")
 
@@ -377,7 +377,7 @@ class TestAgain:
 
         assert memory.session("claude:k-aaaa").summary == "About bread"
 
-    def test_what_was_forgotten_or_changed_stays_so(self, memory: Recollect) -> None:
+    def test_what_was_forgotten_or_changed_stays_so(self, memory: Memorist) -> None:
         memory.import_conversations(DATA / "claude.json")
         forgotten, changed = memory.search("fridge")[0].memory, memory.search("crumb")[0].memory
         memory.forget(forgotten.id)
@@ -389,7 +389,7 @@ class TestAgain:
         assert not memory.search("fridge")
         assert ids(memory.list(deleted=True)) == [forgotten.id]
 
-    def test_a_session_that_is_open_is_not_ended(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_session_that_is_open_is_not_ended(self, memory: Memorist, tmp_path: Path) -> None:
         memory.start_session("api", id="claude-code:s-1")
         memory.import_conversations(jsonl(tmp_path / "a.jsonl", code_line("u-1", "Hello", "2026-03-02T09:00:00Z")))
 
@@ -398,7 +398,7 @@ class TestAgain:
         assert session.started_at == datetime(2026, 3, 2, 9, tzinfo=UTC)
         assert memory.add("Still here", session=session.id)
 
-    def test_a_resumed_session_that_repeats_another_doubles_nothing(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_resumed_session_that_repeats_another_doubles_nothing(self, memory: Memorist, tmp_path: Path) -> None:
         uuids = [f"{number:08d}-1111-4222-8333-444455556666" for number in range(3)]
         earlier = [code_line(uuid, f"turn {at}", f"2026-03-02T09:0{at}:00Z") for at, uuid in enumerate(uuids[:2])]
         jsonl(tmp_path / "z.jsonl", *earlier)
@@ -418,13 +418,13 @@ class TestAgain:
 
     def test_two_namespaces_know_nothing_of_each_other(self, path: Path) -> None:
         for namespace in ("anna", "ben"):
-            with recollect.open(path, embedder="none", namespace=namespace) as memory:
+            with memorist.open(path, embedder="none", namespace=namespace) as memory:
                 assert memory.import_conversations(DATA / "claude.json").added == 5
                 assert len(memory.sessions()) == 2
 
 
 IMPORTER = """
-    import sys, time, recollect
+    import sys, time, memorist
     from conftest import HashingEmbedder
 
     class Slow(HashingEmbedder):
@@ -435,7 +435,7 @@ IMPORTER = """
     def told(done):
         print(done, flush=True)
 
-    with recollect.open(sys.argv[1], embedder=Slow()) as memory:
+    with memorist.open(sys.argv[1], embedder=Slow()) as memory:
         memory.import_conversations(sys.argv[2], progress=told)
     print("done", flush=True)
 """
@@ -460,7 +460,7 @@ def test_an_import_that_was_killed_can_be_run_again(path: Path, tmp_path: Path, 
         process.kill()
         process.wait()
 
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         assert memory.check().problems == ()
         kept = memory.stats().memories
         assert after * BATCH <= kept <= len(expected) * BATCH * 4
@@ -477,12 +477,12 @@ def test_an_import_that_was_killed_can_be_run_again(path: Path, tmp_path: Path, 
 def test_two_processes_that_import_the_same_file_at_once_take_each_turn_once(path: Path, tmp_path: Path) -> None:
     words = [f"turn {number % 50}" for number in range(BATCH * 3)]
     file = jsonl(tmp_path / "a.jsonl", *(code_line(f"u-{number}", text, None) for number, text in enumerate(words)))
-    recollect.open(path, embedder="none").close()
+    memorist.open(path, embedder="none").close()
 
     with running(IMPORTER, path, file) as one, running(IMPORTER, path, file) as other:
         assert [ending(process)[0] for process in (one, other)] == [0, 0]
 
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert said(memory, "claude-code:s-1") == words
         assert memory.check().ok
 
@@ -497,7 +497,7 @@ class TestSecrets:
         return jsonl(folder / "a.jsonl", *lines, title)
 
     def test_they_are_redacted_by_default_and_reported_by_kind_and_place(
-        self, memory: Recollect, path: Path, file: Path
+        self, memory: Memorist, path: Path, file: Path
     ) -> None:
         report = memory.import_conversations(file)
 
@@ -515,24 +515,24 @@ class TestSecrets:
             shutil.copy(each, kept)
         check_nothing_is_left(kept, {"the token": [TOKEN.encode(), TOKEN[4:20].encode()]})
 
-    def test_unless_told_otherwise(self, memory: Recollect, file: Path) -> None:
+    def test_unless_told_otherwise(self, memory: Memorist, file: Path) -> None:
         report = memory.import_conversations(file, redact=False)
 
         assert report.redacted == {}
         assert TOKEN in memory.list()[-1].content
         assert memory.import_conversations(file).added == 0
 
-    def test_what_is_allowed_stays(self, memory: Recollect, file: Path) -> None:
+    def test_what_is_allowed_stays(self, memory: Memorist, file: Path) -> None:
         assert memory.import_conversations(file, allow=["/^ghp_aB3/"]).redacted == {}
         assert TOKEN in memory.list()[-1].content
         with pytest.raises(InvalidInput, match="regular expression"):
             memory.import_conversations(file, allow=["/(/"])
 
     def test_what_the_memory_allows_stays_too(self, path: Path, file: Path) -> None:
-        with recollect.open(path, embedder="none", redact_allow=[TOKEN]) as memory:
+        with memorist.open(path, embedder="none", redact_allow=[TOKEN]) as memory:
             assert memory.import_conversations(file).redacted == {}
 
-    def test_turns_without_ids_are_the_same_redacted_or_not(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_turns_without_ids_are_the_same_redacted_or_not(self, memory: Memorist, tmp_path: Path) -> None:
         file = jsonl(tmp_path / "a.jsonl", {"session": "s", "role": "user", "content": f"use {TOKEN}"})
         memory.import_conversations(file)
 
@@ -541,7 +541,7 @@ class TestSecrets:
 
 
 class TestFolders:
-    def test_every_file_of_a_folder_and_of_those_in_it(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_every_file_of_a_folder_and_of_those_in_it(self, memory: Memorist, tmp_path: Path) -> None:
         shutil.copytree(DATA, tmp_path / "all" / "below")
         (tmp_path / "all" / "notes.txt").write_text("not looked at")
         (tmp_path / "all" / ".hidden.json").write_text("[]")
@@ -556,7 +556,7 @@ class TestFolders:
         assert [Path(place).name for place, _ in report.skipped] == ["package.json"]
         assert "holds no conversation" in report.skipped[0][1]
 
-    def test_an_export_of_recollect_is_no_conversation(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_an_export_of_memorist_is_no_conversation(self, memory: Memorist, tmp_path: Path) -> None:
         memory.add("Retries are capped at 5")
         memory.export(file := tmp_path / "export.jsonl")
         jsonl(tmp_path / "said.jsonl", code_line("u-1", "One more", None))
@@ -564,26 +564,26 @@ class TestFolders:
         report = memory.import_conversations(tmp_path)
 
         assert (report.added, [place for place, _ in report.skipped]) == (1, [str(file)])
-        with pytest.raises(InvalidInput, match="export of Recollect"):
+        with pytest.raises(InvalidInput, match="export of Memorist"):
             memory.import_conversations(file)
 
     @pytest.mark.parametrize("given", ["", " ", None, 3, "a\0b", ["a"]])
-    def test_what_is_no_path_is_refused(self, memory: Recollect, given: Any) -> None:
+    def test_what_is_no_path_is_refused(self, memory: Memorist, given: Any) -> None:
         with pytest.raises(InvalidInput, match="path"):
             memory.import_conversations(given)
 
-    def test_a_home_folder_that_nobody_has_is_no_file(self, memory: Recollect) -> None:
+    def test_a_home_folder_that_nobody_has_is_no_file(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="no such file"):
             memory.import_conversations("~nobody-has-this-name/a.jsonl")
 
-    def test_a_folder_without_any_is_refused(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_folder_without_any_is_refused(self, memory: Memorist, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no file with conversations"):
             memory.import_conversations(tmp_path)
         (tmp_path / "package.json").write_text('{"name": "x"}')
         with pytest.raises(InvalidInput, match="Claude Code"):
             memory.import_conversations(tmp_path)
 
-    def test_progress_counts_turns(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_progress_counts_turns(self, memory: Memorist, tmp_path: Path) -> None:
         lines = [code_line(f"u-{number}", f"turn {number}", None) for number in range(BATCH + 10)]
         told: list[int] = []
 
@@ -594,7 +594,7 @@ class TestFolders:
 
 
 class TestWhatCannotBeRead:
-    def test_bad_lines_are_told_by_place_and_the_rest_comes_in(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_bad_lines_are_told_by_place_and_the_rest_comes_in(self, memory: Memorist, tmp_path: Path) -> None:
         file = jsonl(tmp_path / "a.jsonl", code_line("u-1", "before", None), '{"type": "user", "sess', "[1, 2]")
         jsonl(file, code_line("u-2", "after", None), {"type": "user", "sessionId": "s-1", "uuid": "u-3"})
 
@@ -604,7 +604,7 @@ class TestWhatCannotBeRead:
         assert [place for place, _ in report.skipped] == [f"{file}:2", f"{file}:3", f"{file}:5"]
         assert "not JSON" in report.skipped[0][1]
 
-    def test_a_turn_that_is_too_long_is_told_and_the_others_come_in(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_turn_that_is_too_long_is_told_and_the_others_come_in(self, memory: Memorist, tmp_path: Path) -> None:
         lines = [
             code_line("u-1", "before", None),
             code_line("u-2", "x" * 1_000_001, None),
@@ -621,7 +621,7 @@ class TestWhatCannotBeRead:
         "content", ["", "just some text\n", '{"name": "x"}', "[]", "\0\0\0", '{"type": "user", "sess']
     )
     def test_a_file_with_nothing_to_read_is_refused_with_what_was_expected(
-        self, memory: Recollect, tmp_path: Path, content: str
+        self, memory: Memorist, tmp_path: Path, content: str
     ) -> None:
         (file := tmp_path / "a.jsonl").write_text(content)
 
@@ -630,28 +630,28 @@ class TestWhatCannotBeRead:
         assert memory.sessions() == []
 
     def test_a_file_of_a_known_format_without_a_single_turn_to_read_is_refused_too(
-        self, memory: Recollect, tmp_path: Path
+        self, memory: Memorist, tmp_path: Path
     ) -> None:
         file = jsonl(tmp_path / "a.jsonl", {"type": "user", "sessionId": "s-1", "uuid": "u-3", "message": "?"})
 
         with pytest.raises(InvalidInput, match="could be read"):
             memory.import_conversations(file)
 
-    def test_a_missing_file_is_refused(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_missing_file_is_refused(self, memory: Memorist, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="no such file"):
             memory.import_conversations(tmp_path / "none.jsonl")
 
     @pytest.mark.parametrize("wrong", [{"tools": 1}, {"redact": "yes"}, {"allow": 5}, {"project": ""}])
-    def test_arguments_are_checked(self, memory: Recollect, wrong: dict[str, Any]) -> None:
+    def test_arguments_are_checked(self, memory: Memorist, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):
             memory.import_conversations(DATA / "claude.json", **wrong)
 
-    def test_the_report_is_one(self, memory: Recollect) -> None:
+    def test_the_report_is_one(self, memory: Memorist) -> None:
         assert memory.import_conversations(DATA / "claude.json") == ImportReport("claude", added=5, sessions=2)
 
 
 class TestWhileItGoesOn:
-    def test_a_session_begins_with_the_first_turn_and_reaches_to_the_last(self, memory: Recollect) -> None:
+    def test_a_session_begins_with_the_first_turn_and_reaches_to_the_last(self, memory: Memorist) -> None:
         first = memory.add_turn("user", "Why two tries?\nReally?", conversation="retries", project="api")
         last = memory.add_turn("assistant", "MAX_TRIES is 2.", conversation="retries", project="api")
 
@@ -664,7 +664,7 @@ class TestWhileItGoesOn:
         assert first.session is not None
         assert first.session.id == "chat:retries"
 
-    def test_the_same_words_are_another_turn_and_the_same_id_is_not(self, memory: Recollect) -> None:
+    def test_the_same_words_are_another_turn_and_the_same_id_is_not(self, memory: Memorist) -> None:
         for _ in range(2):
             memory.add_turn("user", "yes", conversation="c")
         once = [memory.add_turn("user", "no", conversation="c", id="turn-0001") for _ in range(2)]
@@ -672,7 +672,7 @@ class TestWhileItGoesOn:
         assert said(memory, "chat:c") == ["yes", "yes", "no"]
         assert once[0].id == once[1].id
 
-    def test_secrets_are_replaced_unless_told(self, memory: Recollect) -> None:
+    def test_secrets_are_replaced_unless_told(self, memory: Memorist) -> None:
         guarded = memory.add_turn("user", f"use {TOKEN}", conversation="c")
         free = memory.add_turn("user", f"use {TOKEN}", conversation="c", redact=False)
         allowed = memory.add_turn("user", f"use {TOKEN}", conversation="c", allow=["ghp_"])
@@ -687,12 +687,12 @@ class TestWhileItGoesOn:
         "wrong",
         [{"text": " "}, {"text": 7}, {"role": ""}, {"conversation": ""}, {"id": "x"}, {"text": "x" * 1_000_001}],
     )
-    def test_what_cannot_be_a_turn(self, memory: Recollect, wrong: dict[str, Any]) -> None:
+    def test_what_cannot_be_a_turn(self, memory: Memorist, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):
             memory.add_turn(**{"role": "user", "text": "hello", "conversation": "c"} | wrong)
         assert memory.sessions() == []
 
-    def test_it_is_found_by_its_meaning_at_once(self, hashed: Recollect) -> None:
+    def test_it_is_found_by_its_meaning_at_once(self, hashed: Memorist) -> None:
         turn = hashed.add_turn("user", "the badger digs", conversation="c")
 
         (hit,) = hashed.search("badger digs")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
+from memorist import Memorist
+from memorist.ingest.vectorize import BATCH
+from memorist.store.migrations import bundled
+from memorist.store.sqlite import SqliteStore
 from processes import contents, everything, expect, line, running
-from recollect import Recollect
-from recollect.ingest.vectorize import BATCH
-from recollect.store.migrations import bundled
-from recollect.store.sqlite import SqliteStore
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 SQLITE = bundled("sqlite")  # the migrations of this version
@@ -31,8 +31,8 @@ class CountingEmbedder(HashingEmbedder):
         return super().embed(texts)
 
 
-def open_hashed(path: Path) -> Recollect:
-    return recollect.open(path, embedder=HashingEmbedder())
+def open_hashed(path: Path) -> Memorist:
+    return memorist.open(path, embedder=HashingEmbedder())
 
 
 def killed_after(process: subprocess.Popen[str], seconds: float) -> list[str]:
@@ -65,9 +65,9 @@ def killed_at_work(code: str, copy: Callable[[], Path], seed: int) -> Iterator[P
 
 
 WRITER = """
-    import sys, recollect
+    import sys, memorist
     from conftest import HashingEmbedder
-    with recollect.open(sys.argv[1], embedder=HashingEmbedder()) as memory:
+    with memorist.open(sys.argv[1], embedder=HashingEmbedder()) as memory:
         for number in range(1_000_000):
             text = f"round {sys.argv[2]} note {number}"
             print(memory.add(text).id, text, flush=True)
@@ -84,7 +84,7 @@ def test_every_add_that_had_returned_survives_a_kill_at_any_moment(path: Path, r
             lines = [line(writer), *killed_after(writer, moments.uniform(0, 0.15))]
         acknowledged |= dict(said.split(" ", 1) for said in lines)
 
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             assert memory.check().problems == ()
             found = memory.get(list(acknowledged))
             assert {one.id: one.content for one in found} == acknowledged
@@ -99,7 +99,7 @@ def test_every_add_that_had_returned_survives_a_kill_at_any_moment(path: Path, r
 
 
 STUCK = """
-    import sys, time, recollect
+    import sys, time, memorist
     from conftest import HashingEmbedder
 
     class Stuck(HashingEmbedder):
@@ -109,7 +109,7 @@ STUCK = """
                 time.sleep(3600)
             return super().embed(texts)
 
-    with recollect.open(sys.argv[1], embedder=Stuck()) as memory:
+    with memorist.open(sys.argv[1], embedder=Stuck()) as memory:
         eval(sys.argv[2])
 """
 
@@ -117,7 +117,7 @@ STUCK = """
 @kills
 @pytest.mark.parametrize("makes_up", [lambda memory: memory.add("another"), lambda memory: memory.reembed()])
 def test_a_text_whose_vector_was_cut_short_by_a_kill_gets_it_later(
-    path: Path, makes_up: Callable[[Recollect], object]
+    path: Path, makes_up: Callable[[Memorist], object]
 ) -> None:
     with running(STUCK, path, "memory.add('red fox')", 0) as writer:
         expect("stuck", [writer])
@@ -133,9 +133,9 @@ def test_a_text_whose_vector_was_cut_short_by_a_kill_gets_it_later(
 
 
 MANY = """
-    import sys, recollect
+    import sys, memorist
     from conftest import HashingEmbedder
-    with recollect.open(sys.argv[1], embedder=HashingEmbedder()) as memory:
+    with memorist.open(sys.argv[1], embedder=HashingEmbedder()) as memory:
         memory.add_many(
             (f"item {number}" for number in range(1_000_000)), progress=lambda done: print(done, flush=True))
 """
@@ -161,14 +161,14 @@ def test_add_many_keeps_whole_batches_when_killed_and_can_be_run_again(path: Pat
 @kills
 def test_a_killed_reembed_goes_on_where_it_stopped(path: Path) -> None:
     total = 5 * BATCH
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"item {number}" for number in range(total))
     with running(STUCK, path, "memory.reembed()", 3) as process:
         expect("stuck", [process])
         killed_after(process, 0)
 
     embedder = CountingEmbedder()
-    with recollect.open(path, embedder=embedder) as memory:
+    with memorist.open(path, embedder=embedder) as memory:
         assert memory.stats().vectors == 3 * BATCH
         assert memory.reembed() == embedder.texts == total - 3 * BATCH
         assert memory.stats().vectors == total
@@ -176,8 +176,8 @@ def test_a_killed_reembed_goes_on_where_it_stopped(path: Path) -> None:
 
 
 PURGER = """
-    import sys, recollect
-    memory = recollect.open(sys.argv[1], embedder="none")
+    import sys, memorist
+    memory = memorist.open(sys.argv[1], embedder="none")
     print("ready", flush=True)
     memory.purge()
     print("done", flush=True)
@@ -213,8 +213,8 @@ SLOW_MIGRATION = f"""
 """
 MIGRATOR = f"""
     import sys
-    from recollect.store.migrations import bundled
-    from recollect.store.sqlite import SqliteStore
+    from memorist.store.migrations import bundled
+    from memorist.store.sqlite import SqliteStore
     print("ready", flush=True)
     SqliteStore(sys.argv[1], migrations=bundled("sqlite") | {{"900-numbers": {SLOW_MIGRATION!r}}})
     print("done", flush=True)
@@ -232,5 +232,5 @@ def test_a_migration_killed_at_any_moment_is_done_whole_or_not_at_all(copy: Call
         assert store.stats(None).memories == 1000
         store.close()
         assert contents(path, "select count(*) from numbers") == [ROWS]
-        with recollect.open(f"{path}.before-900-numbers", embedder="none") as old:
+        with memorist.open(f"{path}.before-900-numbers", embedder="none") as old:
             assert old.stats().memories == 1000

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect import NotFound, Recollect
+import memorist
+from memorist import Memorist, NotFound
 
 Write = Callable[[str, str], Path]
 
@@ -30,8 +30,8 @@ def write(notes: Path) -> Write:
 
 
 @pytest.fixture
-def memory(path: Path) -> Recollect:
-    return recollect.open(path, embedder="none")
+def memory(path: Path) -> Memorist:
+    return memorist.open(path, embedder="none")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def memory(path: Path) -> Recollect:
     ],
 )
 def test_a_link_leads_to_the_file_it_names(
-    memory: Recollect, notes: Path, write: Write, link: str, leads_to: str | None
+    memory: Memorist, notes: Path, write: Write, link: str, leads_to: str | None
 ) -> None:
     source = write("start.md", f"# Start\n\nRead {link} first.\n")
     write("plan.md", "# Plan\n\nWe plan.\n")
@@ -66,7 +66,7 @@ def test_a_link_leads_to_the_file_it_names(
     assert found.path == (str(notes / leads_to) if leads_to else None)
 
 
-def test_a_file_knows_which_files_link_to_it(memory: Recollect, notes: Path, write: Write) -> None:
+def test_a_file_knows_which_files_link_to_it(memory: Memorist, notes: Path, write: Write) -> None:
     target = write("plan.md", "# Plan\n\nWe plan.\n")
     first = write("a.md", "See [[plan]], and again [[plan]].\n")
     second = write("deep/b.md", "See [it](../plan.md).\n")
@@ -76,7 +76,7 @@ def test_a_file_knows_which_files_link_to_it(memory: Recollect, notes: Path, wri
     assert memory.document(target).linked_from == (str(first), str(second))
 
 
-def test_links_follow_a_changed_file(memory: Recollect, notes: Path, write: Write) -> None:
+def test_links_follow_a_changed_file(memory: Memorist, notes: Path, write: Write) -> None:
     target, source = write("plan.md", "# Plan\n\nWe plan.\n"), write("a.md", "See [[plan]].\n")
     memory.index(notes)
     write("a.md", "See nothing any more, really nothing.\n")
@@ -86,6 +86,6 @@ def test_links_follow_a_changed_file(memory: Recollect, notes: Path, write: Writ
     assert memory.document(target).linked_from == ()
 
 
-def test_a_file_that_is_not_indexed_is_not_found(memory: Recollect, notes: Path) -> None:
+def test_a_file_that_is_not_indexed_is_not_found(memory: Memorist, notes: Path) -> None:
     with pytest.raises(NotFound, match=r"other\.md is not indexed"):
         memory.document(notes / "other.md")

@@ -12,14 +12,14 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
+import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, rows
-from recollect import InvalidInput, Recollect, StoreError
-from recollect.documents import Document, DocumentHit
-from recollect.embed.local import LocalEmbedder
-from recollect.profiles import PROFILES
-from recollect.records import FACETS, Results
+from memorist import InvalidInput, Memorist, StoreError
+from memorist.documents import Document, DocumentHit
+from memorist.embed.local import LocalEmbedder
+from memorist.profiles import PROFILES
+from memorist.records import FACETS, Results
 from statements import watched
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -91,7 +91,7 @@ def raw(path: Path) -> bytes:
 
 
 class TestWhereItStands:
-    def test_every_chunk_is_what_stands_at_its_lines(self, hashed: Recollect, folder: Path) -> None:
+    def test_every_chunk_is_what_stands_at_its_lines(self, hashed: Memorist, folder: Path) -> None:
         write(folder, a=pages("wolf", "lynx", "bear"), deep__er__b=pages("wolf", "owl"))
         hashed.index(folder)
 
@@ -101,7 +101,7 @@ class TestWhereItStands:
         assert [hit.memory.content for hit in found] == [lines_of(hit) for hit in found]
         assert {hit.memory.source for hit in found} == {str(folder / "a.md"), str(folder / "deep" / "er" / "b.md")}
 
-    def test_title_and_breadcrumb_are_the_headings_above(self, memory: Recollect, folder: Path) -> None:
+    def test_title_and_breadcrumb_are_the_headings_above(self, memory: Memorist, folder: Path) -> None:
         write(folder, a=f"# Top\n\n{section('One', 'wolf')}\n### Within\n\n{section('x', 'lynx')[6:]}")
         memory.index(folder)
 
@@ -112,7 +112,7 @@ class TestWhereItStands:
         assert hit.breadcrumb[-1] == "One"
         assert hit.memory.content.startswith("### Within")
 
-    def test_headings_of_six_levels_are_all_above(self, memory: Recollect, folder: Path) -> None:
+    def test_headings_of_six_levels_are_all_above(self, memory: Memorist, folder: Path) -> None:
         deep = "\n".join(f"{'#' * level} Level {level}\n\n{section('x', WORDS[level])[6:]}" for level in range(1, 7))
         write(folder, deep=deep + "\nthe quokka at the bottom\n" + "filler words\n" * 150 + "\nand a numbat\n")
         memory.index(folder)
@@ -121,7 +121,7 @@ class TestWhereItStands:
 
         assert hit.breadcrumb == tuple(f"Level {level}" for level in range(1, 7))
 
-    def test_a_word_of_a_heading_finds_what_stands_below_it(self, memory: Recollect, folder: Path) -> None:
+    def test_a_word_of_a_heading_finds_what_stands_below_it(self, memory: Memorist, folder: Path) -> None:
         write(folder, a=f"# Zeppelins\n\n{section('One', 'wolf', 120)}")
         memory.index(folder)
 
@@ -131,7 +131,7 @@ class TestWhereItStands:
         assert all("Zeppelins" in hit.memory.content or "Zeppelins" in hit.breadcrumb for hit in found)
 
     @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-    def test_lines_are_those_of_the_file_whatever_ends_them(self, memory: Recollect, folder: Path, end: str) -> None:
+    def test_lines_are_those_of_the_file_whatever_ends_them(self, memory: Memorist, folder: Path, end: str) -> None:
         text = "\ufeff" + pages("wolf", "lynx").replace("\n", end)
         (folder / "a.md").write_bytes(text.encode())
         memory.index(folder)
@@ -142,7 +142,7 @@ class TestWhereItStands:
             assert "\r" not in hit.memory.content
             assert "\ufeff" not in hit.memory.content
 
-    def test_paths_and_names_of_any_script(self, memory: Recollect, folder: Path) -> None:
+    def test_paths_and_names_of_any_script(self, memory: Memorist, folder: Path) -> None:
         odd = ["Ünïcode ß.md", "漢字/東京 メモ.md", "with 'quotes' and \"more\".md", "100% [sure] #1.md", "🦊.md"]
         for number, name in enumerate(odd):
             (folder / name).parent.mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ class TestWhereItStands:
         assert len(memory.search_documents("会議", limit=50)) == len(odd)
         assert memory.index(folder).unchanged == len(odd)
 
-    def test_a_megabyte_in_one_line_is_found_anywhere_in_it(self, hashed: Recollect, folder: Path) -> None:
+    def test_a_megabyte_in_one_line_is_found_anywhere_in_it(self, hashed: Memorist, folder: Path) -> None:
         middle = "the quokka sleeps here "
         (folder / "long.txt").write_text("word and more " * 36_000 + middle + "word and more " * 36_000, "utf-8")
 
@@ -168,7 +168,7 @@ class TestWhereItStands:
         assert hit.memory.content in lines_of(hit)
         assert hashed.check().ok
 
-    def test_files_with_nothing_in_them_are_said_and_left_out(self, memory: Recollect, folder: Path) -> None:
+    def test_files_with_nothing_in_them_are_said_and_left_out(self, memory: Memorist, folder: Path) -> None:
         write(folder, empty="", blank=" \n\n\t\n", good="a fox")
         (folder / "binary.md").write_bytes(b"\0\1\2\3" * 100)
 
@@ -181,7 +181,7 @@ class TestWhereItStands:
 
 
 class TestFrontMatter:
-    def test_it_becomes_tags_sector_title_and_what_else_was_said(self, memory: Recollect, folder: Path) -> None:
+    def test_it_becomes_tags_sector_title_and_what_else_was_said(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="---\ntitle: How to\ntags: [Alpha, '#beta', alpha]\ntype: Procedural\nowner: Ada\n---\na fox\n")
         memory.index(folder)
 
@@ -193,7 +193,7 @@ class TestFrontMatter:
         assert (hit.title, hit.memory.sector, hit.memory.tags) == ("How to", "procedural", document.tags)
         assert (hit.start_line, hit.memory.content) == (7, "a fox")
 
-    def test_a_folder_says_what_kind_it_is_and_front_matter_knows_better(self, memory: Recollect, folder: Path) -> None:
+    def test_a_folder_says_what_kind_it_is_and_front_matter_knows_better(self, memory: Memorist, folder: Path) -> None:
         write(folder, episodic__a="a fox", Procedural__b="a fox", episodic__c="---\nsector: semantic\n---\na fox")
         memory.index(folder)
 
@@ -203,20 +203,18 @@ class TestFrontMatter:
         assert names(memory.search_documents("fox", sector="procedural")) == ["b.md"]
 
     @pytest.mark.parametrize("said", ["tags: 2024", "tags: true", "keywords: 7"])
-    def test_a_single_tag_that_is_no_text_does_not_end_the_run(
-        self, memory: Recollect, folder: Path, said: str
-    ) -> None:
+    def test_a_single_tag_that_is_no_text_does_not_end_the_run(self, memory: Memorist, folder: Path, said: str) -> None:
         write(folder, a=f"---\n{said}\n---\na fox", b="a wolf")
 
         assert memory.index(folder).added == 2
 
-    def test_a_tag_that_is_none_is_no_tag(self, memory: Recollect, folder: Path) -> None:
+    def test_a_tag_that_is_none_is_no_tag(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="---\ntags: [a, null, 7]\n---\na fox")
         memory.index(folder)
 
         assert memory.documents()[0].tags == ("a", "7")
 
-    def test_an_old_tag_of_an_unspaced_script_is_not_found(self, memory: Recollect, folder: Path) -> None:
+    def test_an_old_tag_of_an_unspaced_script_is_not_found(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="---\ntags: [東京]\n---\na fox")
         memory.index(folder)
         write(folder, a="---\ntags: [大阪]\n---\na fox")
@@ -227,7 +225,7 @@ class TestFrontMatter:
 
     def test_changing_it_alone_reaches_every_chunk_and_embeds_none(self, path: Path, folder: Path) -> None:
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a="---\ntags: [old]\n---\n" + pages("wolf", "lynx"))
             memory.index(folder)
             model.taken()
@@ -245,7 +243,7 @@ class TestFrontMatter:
 class TestKeepingUp:
     def test_what_has_not_changed_is_not_read(self, path: Path, folder: Path) -> None:
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a=pages("wolf"), b=pages("lynx"))
             first = memory.index(folder)
             assert len(model.taken()) == first.embedded == first.chunks
@@ -261,7 +259,7 @@ class TestKeepingUp:
         self, path: Path, folder: Path
     ) -> None:
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a=pages("wolf", "lynx", "bear"))
             memory.index(folder)
             first = memory.search_documents("wolf lynx bear", grouped=False)
@@ -283,7 +281,7 @@ class TestKeepingUp:
 
     def test_a_file_touched_but_not_changed_is_unchanged(self, path: Path, folder: Path) -> None:
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a="a fox")
             memory.index(folder)
             model.taken()
@@ -294,7 +292,7 @@ class TestKeepingUp:
 
     def test_the_same_text_in_many_files_and_many_times_in_one_is_embedded_once(self, path: Path, folder: Path) -> None:
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a=pages("wolf"), b=pages("wolf"), c=pages("wolf", "wolf"))
             memory.index(folder)
 
@@ -304,7 +302,7 @@ class TestKeepingUp:
 
     def test_a_file_that_moved_keeps_the_ids_of_its_chunks(self, path: Path, folder: Path) -> None:
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a=pages("wolf", "lynx"))
             memory.index(folder)
             before = set(ids(memory.search_documents("wolf lynx", grouped=False)))
@@ -322,7 +320,7 @@ class TestKeepingUp:
             assert names(memory.documents()) == ["z.md"]
             assert not memory.search("wolf", include_documents=True, source=str(folder / "a.md"))
 
-    def test_a_copy_is_no_move(self, memory: Recollect, folder: Path) -> None:
+    def test_a_copy_is_no_move(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox")
         memory.index(folder)
         shutil.copy(folder / "a.md", folder / "b.md")
@@ -332,7 +330,7 @@ class TestKeepingUp:
         assert (report.added, report.unchanged, report.renamed) == (1, 1, 0)
         assert names(memory.documents()) == ["a.md", "b.md"]
 
-    def test_a_file_that_is_gone_goes_with_all_its_chunks(self, hashed: Recollect, folder: Path, path: Path) -> None:
+    def test_a_file_that_is_gone_goes_with_all_its_chunks(self, hashed: Memorist, folder: Path, path: Path) -> None:
         write(folder, a=pages("wolf"), b=pages("lynx"))
         hashed.index(folder)
         (folder / "a.md").unlink()
@@ -348,7 +346,7 @@ class TestKeepingUp:
         assert hashed.check().ok
 
     @pytest.mark.parametrize("left", [None, "data.json"])
-    def test_the_last_file_of_a_folder_goes_too(self, memory: Recollect, folder: Path, left: str | None) -> None:
+    def test_the_last_file_of_a_folder_goes_too(self, memory: Memorist, folder: Path, left: str | None) -> None:
         write(folder, a="a quokka")
         memory.index(folder)
         (folder / "a.md").unlink()
@@ -359,7 +357,7 @@ class TestKeepingUp:
         assert names(memory.search_documents("quokka")) == []
         assert memory.documents() == []
 
-    def test_two_files_that_change_places_are_followed(self, memory: Recollect, folder: Path) -> None:
+    def test_two_files_that_change_places_are_followed(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a quokka", b="a wolf and more")
         memory.index(folder)
         (folder / "a.md").rename(folder / "c")
@@ -370,7 +368,7 @@ class TestKeepingUp:
         assert names(memory.search_documents("quokka")) == ["b.md"]
         assert names(memory.search_documents("wolf")) == ["a.md"]
 
-    def test_a_file_moved_over_another_takes_its_place(self, memory: Recollect, folder: Path) -> None:
+    def test_a_file_moved_over_another_takes_its_place(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a quokka", b="a wolf and more")
         memory.index(folder)
         (folder / "a.md").replace(folder / "b.md")
@@ -380,7 +378,7 @@ class TestKeepingUp:
         assert names(memory.search_documents("quokka")) == ["b.md"]
         assert names(memory.search_documents("wolf")) == []
 
-    def test_a_file_of_the_far_future_does_not_end_the_run(self, memory: Recollect, folder: Path) -> None:
+    def test_a_file_of_the_far_future_does_not_end_the_run(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox", b="a wolf")
         os.utime(folder / "a.md", (10**10, 10**10))
         if (folder / "a.md").stat().st_mtime != 10**10:
@@ -388,7 +386,7 @@ class TestKeepingUp:
 
         assert memory.index(folder).added == 2
 
-    def test_a_file_of_the_far_past_is_as_good_as_any(self, memory: Recollect, folder: Path) -> None:
+    def test_a_file_of_the_far_past_is_as_good_as_any(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox")
         os.utime(folder / "a.md", (-(10**9), -(10**9)))
         memory.index(folder)
@@ -396,7 +394,7 @@ class TestKeepingUp:
         assert memory.search_documents("fox", until="1950")[0].memory.created_at.year == 1938
         assert not memory.search_documents("fox", since="1950")
 
-    def test_files_of_other_folders_stay(self, memory: Recollect, folder: Path, tmp_path: Path) -> None:
+    def test_files_of_other_folders_stay(self, memory: Memorist, folder: Path, tmp_path: Path) -> None:
         write(folder, a="a fox")
         write(tmp_path / "notes-too", b="a fox")
         memory.index([folder, tmp_path / "notes-too"])
@@ -405,7 +403,7 @@ class TestKeepingUp:
         assert memory.index(tmp_path / "notes-too").removed == 0
         assert sorted(names(memory.documents())) == ["a.md", "b.md"]
 
-    def test_to_index_one_file_leaves_its_neighbours_in_the_index(self, memory: Recollect, folder: Path) -> None:
+    def test_to_index_one_file_leaves_its_neighbours_in_the_index(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox", b="a wolf")
         memory.index(folder)
 
@@ -415,7 +413,7 @@ class TestKeepingUp:
         assert names(memory.documents()) == ["a.md", "b.md"]
 
     def test_to_index_a_pattern_leaves_what_it_does_not_match_in_the_index(
-        self, memory: Recollect, folder: Path
+        self, memory: Memorist, folder: Path
     ) -> None:
         write(folder, a="a fox", b="a wolf")
         memory.index(folder)
@@ -424,7 +422,7 @@ class TestKeepingUp:
         assert names(memory.documents()) == ["a.md", "b.md"]
 
     @pytest.mark.parametrize("now", [b"", b"\n\n", b"\0\1\2" * 50])
-    def test_what_a_file_no_longer_says_is_not_found(self, memory: Recollect, folder: Path, now: bytes) -> None:
+    def test_what_a_file_no_longer_says_is_not_found(self, memory: Memorist, folder: Path, now: bytes) -> None:
         write(folder, a="a quokka", b="a wolf")
         memory.index(folder)
         (folder / "a.md").write_bytes(now)
@@ -432,7 +430,7 @@ class TestKeepingUp:
 
         assert names(memory.search_documents("quokka")) == []
 
-    def test_another_project_is_taken_on_by_files_that_have_not_changed(self, memory: Recollect, folder: Path) -> None:
+    def test_another_project_is_taken_on_by_files_that_have_not_changed(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox")
         memory.index(folder, project="old")
         memory.index(folder, project="new")
@@ -440,7 +438,7 @@ class TestKeepingUp:
         assert [one.project for one in memory.documents()] == ["new"]
         assert names(memory.search_documents("fox", project="new")) == ["a.md"]
 
-    def test_a_file_that_moved_is_of_the_kind_its_new_folder_says(self, memory: Recollect, folder: Path) -> None:
+    def test_a_file_that_moved_is_of_the_kind_its_new_folder_says(self, memory: Memorist, folder: Path) -> None:
         write(folder, procedural__a="a fox")
         memory.index(folder)
         (folder / "episodic").mkdir()
@@ -449,7 +447,7 @@ class TestKeepingUp:
 
         assert [one.sector for one in memory.documents()] == ["episodic"]
 
-    def test_code_that_moved_has_its_new_name_for_a_title(self, memory: Recollect, folder: Path) -> None:
+    def test_code_that_moved_has_its_new_name_for_a_title(self, memory: Memorist, folder: Path) -> None:
         (folder / "old.py").write_text("def quokka():\n    return 1\n")
         memory.index(folder)
         (folder / "old.py").rename(folder / "new.py")
@@ -457,7 +455,7 @@ class TestKeepingUp:
 
         assert [one.title for one in memory.documents()] == ["new.py"]
 
-    def test_progress_counts_every_file(self, memory: Recollect, folder: Path) -> None:
+    def test_progress_counts_every_file(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox", b="a wolf", c="a bear")
         told: list[tuple[int, int]] = []
         for _ in range(2):
@@ -472,7 +470,7 @@ class TestTheModel:
         """While the new chunks are embedded, the old ones are found; then the new ones, and never none or both."""
         model = Reading()
         seen: list[tuple[list[str], list[str]]] = []
-        with recollect.open(path, embedder=model) as memory, recollect.open(path, embedder=HashingEmbedder()) as other:
+        with memorist.open(path, embedder=model) as memory, memorist.open(path, embedder=HashingEmbedder()) as other:
             write(folder, a=pages("wolf"))
             memory.index(folder)
             write(folder, a=pages("lynx"))
@@ -494,7 +492,7 @@ class TestTheModel:
         def stop() -> None:
             raise KeyboardInterrupt
 
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a=pages("wolf"))
             memory.index(folder)
             write(folder, a=pages("lynx"))
@@ -513,7 +511,7 @@ class TestTheModel:
         self, path: Path, folder: Path
     ) -> None:
         model = FailingEmbedder()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             model.broken = False
             write(folder, a=pages("wolf"))
             memory.index(folder)
@@ -532,7 +530,7 @@ class TestTheModel:
 
     def test_a_model_that_comes_back_gives_vectors_with_the_next_run(self, path: Path, folder: Path) -> None:
         model = FailingEmbedder()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             write(folder, a=pages("wolf"), b=pages("lynx"))
             memory.index(folder)
             model.broken = False
@@ -550,7 +548,7 @@ class TestTheModel:
                 return super().embed(texts)
 
         write(folder, a="a fox", b="some poison", c="a wolf")
-        with recollect.open(path, embedder=Choosy()) as memory:
+        with memorist.open(path, embedder=Choosy()) as memory:
             memory.index(folder)
             found = memory.search_documents("fox", mode="semantic", noise_floor=False)
 
@@ -558,10 +556,10 @@ class TestTheModel:
 
     def test_reembedding_gives_vectors_to_files_too(self, path: Path, folder: Path) -> None:
         write(folder, a=pages("wolf"))
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.index(folder)
             chunks = memory.stats().chunks
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             assert memory.reembed() == chunks
             assert memory.reembed() == 0
             assert memory.search_documents("wolf", mode="semantic").degraded is None
@@ -575,8 +573,8 @@ class TestTheModel:
 
     def test_what_one_process_indexes_another_finds_without_opening_again(self, path: Path, folder: Path) -> None:
         with (
-            recollect.open(path, embedder=HashingEmbedder()) as one,
-            recollect.open(path, embedder=HashingEmbedder()) as other,
+            memorist.open(path, embedder=HashingEmbedder()) as one,
+            memorist.open(path, embedder=HashingEmbedder()) as other,
         ):
             write(folder, a="a fox", b="a wolf")
             assert list(other.search_documents("fox", mode="semantic")) == []
@@ -599,7 +597,7 @@ class TestTheModel:
         ids=["words", "ideographs"],
     )
     def test_the_model_reads_a_whole_chunk_with_what_stands_above_it(
-        self, understanding: Recollect, minilm: LocalEmbedder, folder: Path, title: str
+        self, understanding: Memorist, minilm: LocalEmbedder, folder: Path, title: str
     ) -> None:
         write(folder, a=f"# {title}\n\n" + section("One", "wolf", 400))
         understanding.index(folder)
@@ -613,12 +611,12 @@ class TestTheModel:
 
 class TestGrouping:
     @pytest.fixture
-    def two(self, hashed: Recollect, folder: Path) -> Recollect:
+    def two(self, hashed: Memorist, folder: Path) -> Memorist:
         write(folder, a=pages("wolf", "wolf wolf", "wolf lynx"), b=pages("bear", "wolf"))
         hashed.index(folder)
         return hashed
 
-    def test_the_best_place_of_each_file_is_shown(self, two: Recollect) -> None:
+    def test_the_best_place_of_each_file_is_shown(self, two: Memorist) -> None:
         every = places(two.search_documents("wolf", grouped=False, limit=100))
         best = {}
         for hit in every:
@@ -627,7 +625,7 @@ class TestGrouping:
         assert len(every) > 3
         assert ids(two.search_documents("wolf")) == list(best.values())
 
-    def test_a_page_is_full_though_the_best_chunks_are_all_of_one_file(self, hashed: Recollect, folder: Path) -> None:
+    def test_a_page_is_full_though_the_best_chunks_are_all_of_one_file(self, hashed: Memorist, folder: Path) -> None:
         write(folder, many=pages(*["wolf"] * 120), **{f"few{n}": f"a wolf and {'others ' * 30}" for n in range(9)})
         hashed.index(folder)
 
@@ -636,7 +634,7 @@ class TestGrouping:
             assert len(found) == 10, mode
             assert len(set(names(found))) == 10, mode
 
-    def test_the_limit_is_ten_and_can_be_another(self, memory: Recollect, folder: Path) -> None:
+    def test_the_limit_is_ten_and_can_be_another(self, memory: Memorist, folder: Path) -> None:
         write(folder, **{f"f{n}": f"a fox {n}" for n in range(25)})
         memory.index(folder)
 
@@ -650,12 +648,12 @@ class TestGrouping:
 
 class TestNeighbours:
     @pytest.fixture
-    def long(self, memory: Recollect, folder: Path) -> Recollect:
+    def long(self, memory: Memorist, folder: Path) -> Memorist:
         write(folder, a=pages("wolf", "lynx", "bear", "owl", "fox", "elk"))
         memory.index(folder)
         return memory
 
-    def test_a_place_is_shown_with_what_stands_around_it(self, long: Recollect) -> None:
+    def test_a_place_is_shown_with_what_stands_around_it(self, long: Memorist) -> None:
         alone = places(long.search_documents("bear"))[0]
         (wide,) = places(long.search_documents("bear", neighbours=1))
 
@@ -668,12 +666,12 @@ class TestNeighbours:
         assert "owl" in wide.memory.content
         assert "wolf" not in wide.memory.content
 
-    def test_with_enough_of_them_it_is_the_whole_file(self, long: Recollect, folder: Path) -> None:
+    def test_with_enough_of_them_it_is_the_whole_file(self, long: Memorist, folder: Path) -> None:
         (wide,) = places(long.search_documents("bear", neighbours=100))
 
         assert wide.memory.content == (folder / "a.md").read_text().rstrip("\n")
 
-    def test_places_that_then_meet_are_one_and_others_are_not(self, long: Recollect) -> None:
+    def test_places_that_then_meet_are_one_and_others_are_not(self, long: Memorist) -> None:
         near = places(long.search_documents("lynx owl", grouped=False, neighbours=1))
         far = places(long.search_documents("wolf elk", grouped=False, neighbours=1))
 
@@ -685,7 +683,7 @@ class TestNeighbours:
         assert len(far) == 2
         assert [hit.memory.content for hit in far] == [lines_of(hit) for hit in far]
 
-    def test_sentences_that_chunks_share_are_shown_once(self, memory: Recollect, folder: Path) -> None:
+    def test_sentences_that_chunks_share_are_shown_once(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="\n".join(f"Sentence number {n} has its own words here." for n in range(120)))
         memory.index(folder)
 
@@ -693,12 +691,12 @@ class TestNeighbours:
 
         assert wide.memory.content == lines_of(wide)
 
-    def test_highlights_and_ranges_that_no_longer_fit_are_not_shown(self, long: Recollect) -> None:
+    def test_highlights_and_ranges_that_no_longer_fit_are_not_shown(self, long: Memorist) -> None:
         (wide,) = places(long.search_documents("bear", neighbours=1))
 
         assert wide.highlights == ()
 
-    def test_parts_of_one_long_line_are_joined_as_they_stand_there(self, memory: Recollect, folder: Path) -> None:
+    def test_parts_of_one_long_line_are_joined_as_they_stand_there(self, memory: Memorist, folder: Path) -> None:
         (folder / "a.txt").write_text(" ".join(f"Sentence {n} has its own words here." for n in range(300)) + "\n")
         memory.index(folder)
 
@@ -709,14 +707,14 @@ class TestNeighbours:
         assert wide.memory.content in lines_of(wide)
 
     @pytest.mark.parametrize("wrong", [-1, 101, 1.5, "one", None, True])
-    def test_how_many_is_checked(self, memory: Recollect, wrong: object) -> None:
+    def test_how_many_is_checked(self, memory: Memorist, wrong: object) -> None:
         with pytest.raises(InvalidInput):
             memory.search_documents("fox", neighbours=wrong)  # type: ignore[arg-type]
 
 
 class TestAmongMemories:
     @pytest.fixture
-    def both(self, hashed: Recollect, folder: Path) -> Recollect:
+    def both(self, hashed: Memorist, folder: Path) -> Memorist:
         write(folder, a="---\ntags: [red]\n---\na fox in a file", b="a wolf in a file")
         hashed.index(folder, project="p")
         hashed.add("a fox in a memory", project="p", tags=["red"])
@@ -724,7 +722,7 @@ class TestAmongMemories:
         hashed.add("a bear in a memory", project="q")
         return hashed
 
-    def test_they_stand_in_one_ranking_best_first(self, both: Recollect) -> None:
+    def test_they_stand_in_one_ranking_best_first(self, both: Memorist) -> None:
         found = both.search("fox in a file", include_documents=True)
 
         assert isinstance(found[0], DocumentHit)
@@ -732,12 +730,12 @@ class TestAmongMemories:
         scores = [hit.score for hit in found]
         assert scores == sorted(scores, reverse=True)
 
-    def test_without_being_asked_files_are_not_there(self, both: Recollect) -> None:
+    def test_without_being_asked_files_are_not_there(self, both: Memorist) -> None:
         assert not [hit for hit in both.search("fox in a file", limit=50) if isinstance(hit, DocumentHit)]
         assert not [hit for hit in both.search_documents("fox", limit=50) if not isinstance(hit, DocumentHit)]
 
     @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
-    def test_filters_hold_for_both(self, both: Recollect, folder: Path, mode: str) -> None:
+    def test_filters_hold_for_both(self, both: Memorist, folder: Path, mode: str) -> None:
         def found(**filters: object) -> set[str]:
             results = both.search(
                 "fox", mode=mode, include_documents=True, noise_floor=False, min_similarity=0.1, limit=50, **filters
@@ -752,7 +750,7 @@ class TestAmongMemories:
         assert found(pinned=True) == found(project="nobody") == found(until="2001") == set()
         assert found(sector="procedural") == set()
 
-    def test_facets_and_what_filters_hid_count_memories_only(self, both: Recollect) -> None:
+    def test_facets_and_what_filters_hid_count_memories_only(self, both: Memorist) -> None:
         for mode in ("keyword", "hybrid"):
             alone = both.search("fox", mode=mode, project="q", facets=FACETS, noise_floor=False)
             mixed = both.search("fox", mode=mode, project="q", facets=FACETS, include_documents=True, noise_floor=False)
@@ -760,7 +758,7 @@ class TestAmongMemories:
             assert mixed.hidden == alone.hidden, mode
         assert "document" not in both.search("fox", facets=["kind"], include_documents=True).facets["kind"]
 
-    def test_recalls_have_memories_only_and_nothing_of_files_is_reinforced(self, both: Recollect, path: Path) -> None:
+    def test_recalls_have_memories_only_and_nothing_of_files_is_reinforced(self, both: Memorist, path: Path) -> None:
         before = rows(path, "select salience, access_count from memories where rid in (select rid from chunks)")
         found = both.search("fox", include_documents=True, record="reinforce")
         (recall,) = both.recalls()
@@ -773,7 +771,7 @@ class TestAmongMemories:
         both.search_documents("fox")
         assert len(both.recalls()) == 1
 
-    def test_the_past_of_memories_and_the_present_of_files(self, both: Recollect) -> None:
+    def test_the_past_of_memories_and_the_present_of_files(self, both: Memorist) -> None:
         before = datetime.now(UTC)
         fox = both.search("nobody", mode="keyword")[0].memory
         both.update(fox.id, content="a hare of nobody")
@@ -783,7 +781,7 @@ class TestAmongMemories:
         assert {"a fox of nobody", "a fox in a file"} <= {hit.memory.content for hit in found}
 
     @pytest.mark.parametrize("detail", ["index", "snippet", "full"])
-    def test_places_are_told_whatever_the_detail(self, both: Recollect, detail: str) -> None:
+    def test_places_are_told_whatever_the_detail(self, both: Memorist, detail: str) -> None:
         hit = next(
             hit for hit in both.search("fox in a file", include_documents=True, detail=detail)
             if isinstance(hit, DocumentHit)
@@ -793,22 +791,22 @@ class TestAmongMemories:
         assert bool(hit.memory.content) == (detail != "index")
 
     @pytest.mark.parametrize("profile", sorted(PROFILES))
-    def test_every_profile_ranks_both(self, both: Recollect, profile: str) -> None:
+    def test_every_profile_ranks_both(self, both: Memorist, profile: str) -> None:
         found = both.search("fox", include_documents=True, profile=profile, limit=50)
 
         assert {"a fox in a file", "a fox in a memory"} <= {hit.memory.content for hit in found}
         assert names(both.search_documents("fox", profile=profile))[0] == "a.md"
 
-    def test_a_lens_can_prefer_files(self, both: Recollect) -> None:
+    def test_a_lens_can_prefer_files(self, both: Memorist) -> None:
         both.set_lens("files", boosts={"kind": {"document": 5.0}})
 
         assert isinstance(both.search("fox in a memory", include_documents=True, lens="files")[0], DocumentHit)
         assert not isinstance(both.search("fox in a memory", include_documents=True)[0], DocumentHit)
 
-    def test_a_word_of_a_file_is_offered_where_files_are_searched(self, both: Recollect) -> None:
+    def test_a_word_of_a_file_is_offered_where_files_are_searched(self, both: Memorist) -> None:
         assert both.search_documents("wolff", mode="keyword").suggestion == "wolf"
 
-    def test_one_place_of_a_file_at_most(self, hashed: Recollect, folder: Path) -> None:
+    def test_one_place_of_a_file_at_most(self, hashed: Memorist, folder: Path) -> None:
         write(folder, a=pages("wolf", "wolf", "wolf"))
         hashed.index(folder)
         hashed.add("a wolf")
@@ -819,12 +817,12 @@ class TestAmongMemories:
 
     def test_a_search_of_both_asks_no_more_for_a_larger_page(self, path: Path, folder: Path) -> None:
         write(folder, **{f"f{n}": f"a fox {n} {WORDS[n % 15]}" for n in range(120)})
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.index(folder)
             memory.add_many(f"the fox number {n} {WORDS[n % 15]}" for n in range(120))
             memory.search("fox", include_documents=True)
         counts = {}
-        with watched() as seen, recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with watched() as seen, memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.search("fox", include_documents=True)
             for limit in (1, 10, 100):
                 del seen[:]
@@ -841,10 +839,10 @@ class TestAmongMemories:
 
     def test_neighbours_are_read_at_once_not_hit_by_hit(self, path: Path, folder: Path) -> None:
         write(folder, **{f"f{n}": f"a fox {n}" for n in range(40)})
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.index(folder)
         counts = []
-        with watched() as seen, recollect.open(path, embedder="none") as memory:
+        with watched() as seen, memorist.open(path, embedder="none") as memory:
             memory.search_documents("fox")
             for limit in (2, 40):
                 del seen[:]
@@ -855,7 +853,7 @@ class TestAmongMemories:
 
 
 class TestTakingOut:
-    def test_a_file_or_a_folder_or_all_but_no_other(self, hashed: Recollect, folder: Path, path: Path) -> None:
+    def test_a_file_or_a_folder_or_all_but_no_other(self, hashed: Memorist, folder: Path, path: Path) -> None:
         write(folder, a="a fox", sub__b="a fox", sub__deep__c="a fox", subway="a fox")
         hashed.index(folder)
 
@@ -869,7 +867,7 @@ class TestTakingOut:
         assert hashed.index(folder).added == 4
 
     def test_a_relative_path_is_from_where_one_is(
-        self, memory: Recollect, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(folder, a="a fox")
         monkeypatch.chdir(folder.parent)
@@ -879,7 +877,7 @@ class TestTakingOut:
 
     @pytest.mark.parametrize("way", ["notes/../notes/a.md", "link/a.md", "link"])
     def test_any_way_to_a_file_that_indexes_it_takes_it_out(
-        self, memory: Recollect, folder: Path, monkeypatch: pytest.MonkeyPatch, way: str
+        self, memory: Memorist, folder: Path, monkeypatch: pytest.MonkeyPatch, way: str
     ) -> None:
         write(folder, a="a fox")
         (folder.parent / "link").symlink_to(folder, target_is_directory=True)
@@ -888,7 +886,7 @@ class TestTakingOut:
 
         assert memory.unindex(way) == 1
 
-    def test_no_path_takes_nothing_out(self, memory: Recollect, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_path_takes_nothing_out(self, memory: Memorist, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(folder, a="a fox")
         memory.index(folder)
         monkeypatch.chdir(folder)
@@ -897,15 +895,15 @@ class TestTakingOut:
             memory.unindex("")
 
     @pytest.mark.parametrize("given", [None, 3, "a\0b", ["a"]])
-    def test_what_is_no_path_is_refused(self, memory: Recollect, given: Any) -> None:
+    def test_what_is_no_path_is_refused(self, memory: Memorist, given: Any) -> None:
         for ask in (memory.unindex, memory.document):
             with pytest.raises(InvalidInput, match="path"):
                 ask(given)
 
-    def test_a_home_folder_that_nobody_has_is_not_indexed(self, memory: Recollect) -> None:
+    def test_a_home_folder_that_nobody_has_is_not_indexed(self, memory: Memorist) -> None:
         assert memory.unindex("~nobody-has-this-name/a.md") == 0
 
-    def test_forgetting_and_purging_do_not_touch_files(self, hashed: Recollect, folder: Path) -> None:
+    def test_forgetting_and_purging_do_not_touch_files(self, hashed: Memorist, folder: Path) -> None:
         write(folder, a="a fox in a file")
         hashed.index(folder)
         for hard in (False, True):
@@ -918,7 +916,7 @@ class TestTakingOut:
         assert hashed.check().ok
 
     def test_taken_out_and_purged_nothing_of_a_file_is_left_in_the_database(
-        self, hashed: Recollect, folder: Path, path: Path
+        self, hashed: Memorist, folder: Path, path: Path
     ) -> None:
         write(folder, a="---\nowner: numbat\n---\n# The wombat\n\nabout quokkas and [a](bandicoot.md)")
         hashed.index(folder)
@@ -933,7 +931,7 @@ class TestTakingOut:
 
 class TestSecrets:
     def test_a_secret_in_the_text_is_in_no_byte_of_the_database(
-        self, hashed: Recollect, folder: Path, path: Path
+        self, hashed: Memorist, folder: Path, path: Path
     ) -> None:
         write(folder, a=f"# Setup\n\nexport GITHUB_TOKEN={TOKEN}\nthen the quokka runs\n")
 
@@ -957,7 +955,7 @@ class TestSecrets:
         ids=["front matter", "title", "heading", "breadcrumb", "link"],
     )
     def test_nor_is_one_that_stands_beside_the_text(
-        self, hashed: Recollect, folder: Path, path: Path, text: str
+        self, hashed: Memorist, folder: Path, path: Path, text: str
     ) -> None:
         write(folder, a=text)
         hashed.index(folder)
@@ -965,7 +963,7 @@ class TestSecrets:
         assert TOKEN.encode() not in raw(path)
 
     def test_a_key_over_many_lines_is_none_though_it_falls_into_several_chunks(
-        self, hashed: Recollect, folder: Path, path: Path
+        self, hashed: Memorist, folder: Path, path: Path
     ) -> None:
         body = [f"MIIEow{n:03d}Qz7{'abcdEFGH1234' * 4}" for n in range(60)]
         key = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----"])
@@ -975,7 +973,7 @@ class TestSecrets:
         assert [line for line in body if line.encode() in raw(path)] == []
 
     def test_what_is_allowed_is_no_secret_and_neither_is_anything_when_told_so(
-        self, memory: Recollect, folder: Path
+        self, memory: Memorist, folder: Path
     ) -> None:
         write(folder, a=f"a fox {TOKEN}")
         assert memory.index(folder, allow=[TOKEN]).redacted == {}
@@ -984,14 +982,14 @@ class TestSecrets:
         assert memory.index(folder, redact=False).redacted == {}
         assert TOKEN in memory.search_documents("fox")[0].memory.content
 
-    def test_one_text_that_is_allowed_is_one_text(self, memory: Recollect, folder: Path) -> None:
+    def test_one_text_that_is_allowed_is_one_text(self, memory: Memorist, folder: Path) -> None:
         write(folder, a=f"a fox {TOKEN}")
         memory.index(folder, allow="gz")
 
         assert TOKEN not in memory.search_documents("fox")[0].memory.content
 
     def test_what_was_taken_in_as_it_is_goes_when_secrets_are_to_be_replaced(
-        self, memory: Recollect, folder: Path
+        self, memory: Memorist, folder: Path
     ) -> None:
         write(folder, a=f"a fox {TOKEN}")
         memory.index(folder, redact=False)
@@ -1002,7 +1000,7 @@ class TestSecrets:
 
 class TestRefusals:
     @pytest.mark.parametrize("paths", ["", [], "no such", ["no such"], [""], "a\0b", [None], [5]])
-    def test_nothing_and_what_is_not_there_is_refused(self, memory: Recollect, paths: object) -> None:
+    def test_nothing_and_what_is_not_there_is_refused(self, memory: Memorist, paths: object) -> None:
         with pytest.raises(InvalidInput):
             memory.index(paths)  # type: ignore[arg-type]
 
@@ -1019,7 +1017,7 @@ class TestRefusals:
         ids=["no paths", "a number", "no path", "bytes", "include", "allowed"],
     )
     def test_what_is_of_the_wrong_kind_is_refused(
-        self, memory: Recollect, folder: Path, call: Callable[[Recollect, Path], object]
+        self, memory: Memorist, folder: Path, call: Callable[[Memorist, Path], object]
     ) -> None:
         write(folder, a=f"a fox {TOKEN}")
 
@@ -1027,11 +1025,11 @@ class TestRefusals:
             call(memory, folder)
 
     @pytest.mark.parametrize("option", ["kind", "session", "as_of", "record_session", "detail", "lens"])
-    def test_what_files_do_not_have_is_no_option(self, memory: Recollect, option: str) -> None:
+    def test_what_files_do_not_have_is_no_option(self, memory: Memorist, option: str) -> None:
         with pytest.raises(InvalidInput):
             memory.search_documents("fox", **{option: "x"})
 
-    def test_half_of_what_was_asked_for_is_not_taken_in(self, memory: Recollect, folder: Path) -> None:
+    def test_half_of_what_was_asked_for_is_not_taken_in(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox")
         with pytest.raises(InvalidInput, match="no such file or folder"):
             memory.index([folder, folder / "gone"])
@@ -1044,7 +1042,7 @@ class TestAtOnce:
         write(folder, **{f"f{n}": f"# T{n}\n\na fox {n}" for n in range(40)})
         with ExitStack() as stack:
             handles = [
-                stack.enter_context(recollect.open(path, embedder=HashingEmbedder(), synchronous="normal"))
+                stack.enter_context(memorist.open(path, embedder=HashingEmbedder(), synchronous="normal"))
                 for _ in range(4)
             ]
             with ThreadPoolExecutor(4) as threads:
@@ -1074,7 +1072,7 @@ class TestAtOnce:
         write(folder, a="a fox of old")
         apsw.connection_hooks.append(hook)
         try:
-            with recollect.open(path, embedder="none") as one, recollect.open(path, embedder="none") as other:
+            with memorist.open(path, embedder="none") as one, memorist.open(path, embedder="none") as other:
                 one.index(folder)
                 write(folder, a="a fox of today")
                 todo.append(lambda: one.index(folder))
@@ -1094,7 +1092,7 @@ class TestAtOnce:
                 raise RuntimeError("enough")
 
         model = Reading()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             with pytest.raises(RuntimeError, match="enough"):
                 memory.index(folder, progress=stop)
             kept, embedded = len(memory.documents()), len(model.taken())
@@ -1106,7 +1104,7 @@ class TestAtOnce:
 
 
 class TestCounting:
-    def test_stats_count_files_and_chunks_beside_memories(self, hashed: Recollect, folder: Path) -> None:
+    def test_stats_count_files_and_chunks_beside_memories(self, hashed: Memorist, folder: Path) -> None:
         write(folder, a=pages("wolf", "lynx"), b="a fox")
         report = hashed.index(folder, project="p")
         hashed.add("a memory")
@@ -1118,7 +1116,7 @@ class TestCounting:
         assert sum(one.chunks for one in hashed.documents()) == report.chunks
 
     def test_documents_are_listed_by_path_of_a_project_and_no_more_than_asked(
-        self, memory: Recollect, folder: Path
+        self, memory: Memorist, folder: Path
     ) -> None:
         write(folder, one__b="a fox", one__a="a fox", two__c="a fox")
         memory.index(folder / "one", project="p")
@@ -1135,8 +1133,8 @@ class TestCounting:
     def test_two_namespaces_index_the_same_folder_each_for_itself(self, path: Path, folder: Path) -> None:
         write(folder, a="a fox")
         with (
-            recollect.open(path, namespace="one", embedder=HashingEmbedder()) as one,
-            recollect.open(path, namespace="two", embedder=HashingEmbedder()) as two,
+            memorist.open(path, namespace="one", embedder=HashingEmbedder()) as one,
+            memorist.open(path, namespace="two", embedder=HashingEmbedder()) as two,
         ):
             assert (one.index(folder).added, two.index(folder).added) == (1, 1)
             assert ids(one.search_documents("fox")) != ids(two.search_documents("fox"))
@@ -1151,9 +1149,9 @@ class TestCounting:
 
     def test_a_database_that_is_only_read_is_searched_and_not_written(self, path: Path, folder: Path) -> None:
         write(folder, a="a fox")
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.index(folder)
-        with recollect.open(path, embedder="none", read_only=True) as memory:
+        with memorist.open(path, embedder="none", read_only=True) as memory:
             assert names(memory.search_documents("fox")) == ["a.md"]
             write(folder, a="a wolf")
             with pytest.raises(StoreError):
@@ -1162,7 +1160,7 @@ class TestCounting:
                 memory.unindex(folder)
 
     def test_a_chunk_that_lost_its_file_is_found_and_taken_out_by_a_check(
-        self, hashed: Recollect, folder: Path, path: Path
+        self, hashed: Memorist, folder: Path, path: Path
     ) -> None:
         write(folder, a="a fox")
         hashed.index(folder)
@@ -1173,7 +1171,7 @@ class TestCounting:
         assert list(hashed.search_documents("fox")) == []
 
     def test_damage_to_what_belongs_to_a_chunk_is_found_and_mended(
-        self, hashed: Recollect, folder: Path, path: Path
+        self, hashed: Memorist, folder: Path, path: Path
     ) -> None:
         write(folder, a=pages("wolf"), b="a lynx")
         hashed.index(folder)
@@ -1191,5 +1189,5 @@ def sound(path: Path) -> Iterator[None]:
     """Whatever a test did, the database is sound after it."""
     yield
     if path.exists():
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             assert memory.check().problems == ()

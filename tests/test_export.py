@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 from living import ids, now, rows
-from recollect import InvalidInput, Recollect, RecollectError
-from recollect.inputs import clean
+from memorist import InvalidInput, Memorist, MemoristError
+from memorist.inputs import clean
 
 
-def exported(memory: Recollect, **options: Any) -> bytes:
+def exported(memory: Memorist, **options: Any) -> bytes:
     file = io.BytesIO()
     memory.export(file, **options)
     return file.getvalue()
@@ -32,7 +32,7 @@ def of_type(data: bytes, type: str) -> list[dict[str, Any]]:
     return [record for record in records(data) if record.get("type") == type]
 
 
-def full_life(memory: Recollect, folder: Path) -> dict[str, str]:
+def full_life(memory: Memorist, folder: Path) -> dict[str, str]:
     """A memory in which everything there is has happened at least once."""
     session = memory.start_session("api", id="first session", summary="Fixing retries").id
     old = memory.add(
@@ -73,7 +73,7 @@ def full_life(memory: Recollect, folder: Path) -> dict[str, str]:
 
 
 def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_same_bytes(
-    memory: Recollect, tmp_path: Path
+    memory: Memorist, tmp_path: Path
 ) -> None:
     known = full_life(memory, tmp_path / "docs")
     middle = memory.history(known["new"])[0].replaced_at
@@ -82,9 +82,9 @@ def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_sam
     types = {record.get("type") for record in records(first)}
     assert types == {None, "session", "memory", "relation", "recall", "feedback", "lens", "document", "end"}
 
-    with recollect.open(tmp_path / "other.db", embedder="none") as other:
+    with memorist.open(tmp_path / "other.db", embedder="none") as other:
         report = other.import_(tmp_path / "all.jsonl")
-        assert (report.format, report.added, report.known, report.sessions) == ("recollect", 6, 0, 1)
+        assert (report.format, report.added, report.known, report.sessions) == ("memorist", 6, 0, 1)
         assert exported(other) == first
         assert other.check().problems == ()
 
@@ -109,7 +109,7 @@ def test_an_export_imported_into_an_empty_database_and_exported_again_is_the_sam
 
 
 def test_vectors_are_left_out_unless_asked_for_and_then_come_back_to_the_bit(
-    hashed: Recollect, path: Path, tmp_path: Path
+    hashed: Memorist, path: Path, tmp_path: Path
 ) -> None:
     full_life(hashed, tmp_path / "docs")
     without, with_vectors = exported(hashed), exported(hashed, vectors=True)
@@ -119,7 +119,7 @@ def test_vectors_are_left_out_unless_asked_for_and_then_come_back_to_the_bit(
 
     other = tmp_path / "other.db"
     embedder = HashingEmbedder()
-    with recollect.open(other, embedder=embedder) as memory:
+    with memorist.open(other, embedder=embedder) as memory:
         memory.import_(tmp_path / "all.jsonl")
         assert exported(memory, vectors=True) == with_vectors
         assert memory.check().problems == ()
@@ -134,34 +134,34 @@ def test_vectors_are_left_out_unless_asked_for_and_then_come_back_to_the_bit(
 def test_an_export_is_of_one_namespace_and_can_be_imported_into_another_of_the_same_file(
     path: Path, tmp_path: Path
 ) -> None:
-    with recollect.open(path, namespace="anna", embedder="none") as anna:
+    with memorist.open(path, namespace="anna", embedder="none") as anna:
         anna.add("Anna's", id="anna-note")
         anna.export(tmp_path / "anna.jsonl")
-    with recollect.open(path, namespace="ben", embedder="none") as ben:
+    with memorist.open(path, namespace="ben", embedder="none") as ben:
         ben.add("Ben's")
         assert b"Anna" not in exported(ben)
         assert ben.import_(tmp_path / "anna.jsonl").added == 1
         ben.update("anna-note", content="Ben's by now")
-    with recollect.open(path, namespace="anna", embedder="none") as anna:
+    with memorist.open(path, namespace="anna", embedder="none") as anna:
         assert anna.get("anna-note").content == "Anna's"
 
 
-def test_the_export_of_an_empty_memory_is_its_frame(memory: Recollect, tmp_path: Path) -> None:
+def test_the_export_of_an_empty_memory_is_its_frame(memory: Memorist, tmp_path: Path) -> None:
     assert memory.export(tmp_path / "none.jsonl") == 0
     assert [set(record) for record in records((tmp_path / "none.jsonl").read_bytes())] == [
-        {"recollect", "schema", "namespace", "vectors"},
+        {"memorist", "schema", "namespace", "vectors"},
         {"type", "records"},
     ]
     assert memory.import_(tmp_path / "none.jsonl").added == 0
 
 
-def test_an_export_sees_one_moment_and_others_go_on_writing(path: Path, memory: Recollect) -> None:
+def test_an_export_sees_one_moment_and_others_go_on_writing(path: Path, memory: Memorist) -> None:
     memory.add_many(f"note {number}" for number in range(1000))
 
     class Meddling(io.BytesIO):
         def write(self, data: Any, /) -> int:
             if b"note 500" in data:
-                with recollect.open(path, embedder="none") as other:
+                with memorist.open(path, embedder="none") as other:
                     other.add_many(f"too late {number}" for number in range(10))
             return super().write(data)
 
@@ -171,7 +171,7 @@ def test_an_export_sees_one_moment_and_others_go_on_writing(path: Path, memory: 
     assert memory.stats().memories == 1010
 
 
-def test_progress_is_told_and_the_count_is_that_of_all_records(memory: Recollect, tmp_path: Path) -> None:
+def test_progress_is_told_and_the_count_is_that_of_all_records(memory: Memorist, tmp_path: Path) -> None:
     memory.add_many(f"note {number}" for number in range(1234))
     told: list[int] = []
 
@@ -180,12 +180,12 @@ def test_progress_is_told_and_the_count_is_that_of_all_records(memory: Recollect
     assert told[-1] == 1234
 
 
-def test_what_is_no_export_is_never_overwritten(memory: Recollect, path: Path, tmp_path: Path) -> None:
+def test_what_is_no_export_is_never_overwritten(memory: Memorist, path: Path, tmp_path: Path) -> None:
     memory.add("safe")
     notes = tmp_path / "notes.txt"
     notes.write_text("dear diary")
     for target in (path, notes, tmp_path):
-        with pytest.raises(InvalidInput, match=r"no export of Recollect|is a directory"):
+        with pytest.raises(InvalidInput, match=r"no export of Memorist|is a directory"):
             memory.export(target)
     assert notes.read_text() == "dear diary"
     assert memory.search("safe")
@@ -196,7 +196,7 @@ def test_what_is_no_export_is_never_overwritten(memory: Recollect, path: Path, t
     assert [file.name for file in tmp_path.iterdir() if file.suffix == ".part"] == []
 
 
-def test_an_export_that_fails_leaves_what_was_there(memory: Recollect, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_what_was_there(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     memory.export(tmp_path / "all.jsonl")
     before = (tmp_path / "all.jsonl").read_bytes()
@@ -223,7 +223,7 @@ def test_an_export_that_fails_leaves_what_was_there(memory: Recollect, tmp_path:
     ],
 )
 def test_wrong_arguments_of_an_export_are_refused(
-    memory: Recollect, tmp_path: Path, wrong: Callable[[Recollect, Path], object]
+    memory: Memorist, tmp_path: Path, wrong: Callable[[Memorist, Path], object]
 ) -> None:
     with pytest.raises(InvalidInput):
         wrong(memory, tmp_path)
@@ -252,7 +252,7 @@ STEPS = st.lists(
 class Life:
     """What can be done with a memory, step by step; what cannot be done is refused, as it should be."""
 
-    def __init__(self, memory: Recollect, folder: Path) -> None:
+    def __init__(self, memory: Memorist, folder: Path) -> None:
         self.memory, self.folder = memory, folder
         self.known, self.facts = [memory.add("the first of all").id], [""]
         self.sessions = [memory.start_session().id]
@@ -283,7 +283,7 @@ class Life:
             "index": lambda: self.index(f"{second}.md", f"# {first}\n\n{text}"),
             "lens": lambda: memory.set_lens(name or "l", kind=text),
         }
-        with suppress(RecollectError):
+        with suppress(MemoristError):
             acts[what]()
 
     def index(self, name: str, text: str) -> None:
@@ -297,14 +297,14 @@ def test_whatever_a_memory_has_lived_through_its_export_gives_the_same_bytes_aga
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], vectors: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("life")
-    with recollect.open(":memory:", embedder=HashingEmbedder() if vectors else "none") as memory:
+    with memorist.open(":memory:", embedder=HashingEmbedder() if vectors else "none") as memory:
         life = Life(memory, folder)
         for step in steps:
             life.step(*step)
         memory._recorder.flush()
         memory.export(folder / "all.jsonl", vectors=vectors)
         first = (folder / "all.jsonl").read_bytes()
-    with recollect.open(":memory:", embedder="none") as other:
+    with memorist.open(":memory:", embedder="none") as other:
         other.import_(folder / "all.jsonl")
         assert exported(other, vectors=vectors) == first
         assert other.check().problems == ()
@@ -315,9 +315,7 @@ def test_whatever_a_memory_has_lived_through_its_export_gives_the_same_bytes_aga
 # Markdown
 
 
-def test_a_folder_of_markdown_has_a_file_a_memory_with_its_text_byte_for_byte(
-    memory: Recollect, tmp_path: Path
-) -> None:
+def test_a_folder_of_markdown_has_a_file_a_memory_with_its_text_byte_for_byte(memory: Memorist, tmp_path: Path) -> None:
     note = memory.add("First line\r\n\n---\nnot: front matter\n  last ", project="api", title="A: title # with marks")
     memory.add("no project", created_at="2026-02-03T04:05:06Z")
     memory.forget(memory.add("forgotten").id)
@@ -332,11 +330,11 @@ def test_a_folder_of_markdown_has_a_file_a_memory_with_its_text_byte_for_byte(
     assert b'title: "A: title # with marks"' in data
 
 
-def test_a_folder_of_markdown_gives_back_the_same_memories(memory: Recollect, tmp_path: Path) -> None:
+def test_a_folder_of_markdown_gives_back_the_same_memories(memory: Memorist, tmp_path: Path) -> None:
     full_life(memory, tmp_path / "docs")
     memory.export(tmp_path / "notes", format="markdown")
 
-    with recollect.open(tmp_path / "other.db", embedder="none") as other:
+    with memorist.open(tmp_path / "other.db", embedder="none") as other:
         report = other.import_(tmp_path / "notes")
         assert (report.format, report.added, report.known, report.skipped) == ("markdown", 3, 0, ())
         same = "content project sector tier kind tags salience source title summary metadata created_at pinned".split()
@@ -365,11 +363,11 @@ def test_any_text_survives_a_folder_of_markdown(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], title: str | None, tag: str
 ) -> None:
     folder = tmp_path_factory.mktemp("markdown")
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         for text in texts:
             memory.add(text, title=title, tags=[tag], metadata={tag: text}, project=title, facts=[text], near="off")
         memory.export(folder / "notes", format="markdown")
-        with recollect.open(":memory:", embedder="none") as other:
+        with memorist.open(":memory:", embedder="none") as other:
             report = other.import_(folder / "notes", redact=False)
             assert report.skipped == ()
             for one in memory.list():
@@ -380,7 +378,7 @@ def test_any_text_survives_a_folder_of_markdown(
                 assert [fact.text for fact in there.facts] == [fact.text for fact in one.facts]
 
 
-def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Recollect, tmp_path: Path) -> None:
+def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Memorist, tmp_path: Path) -> None:
     for number in range(3):
         memory.add(f"text {number}", title="The same", id=f"{number}-the-same-end", created_at="2026-01-01T12:00Z")
 
@@ -392,7 +390,7 @@ def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Reco
     ]
 
 
-def test_a_folder_with_something_in_it_is_left_alone(memory: Recollect, tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_left_alone(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     folder = tmp_path / "notes"
     folder.mkdir()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from living import days_ago, ids
+from memorist import InvalidInput, Memorist, Memory
+from memorist import open as open_memory
+from memorist.records import FACETS
 from placed import PlacedEmbedder
-from recollect import InvalidInput, Memory, Recollect
-from recollect import open as open_memory
-from recollect.records import FACETS
 
 
 def local_month(memory: Memory) -> str:
@@ -36,7 +36,7 @@ def by_hand(memories: list[Memory], field: str) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def assorted() -> Iterator[Recollect]:
+def assorted() -> Iterator[Memorist]:
     """A random store, only to be read; every word stands in about half of the memories."""
     chance = random.Random(20261115)
     words = ["badger", "otter", "weasel", "部署"]
@@ -73,7 +73,7 @@ def assorted() -> Iterator[Recollect]:
 
 class TestCounting:
     @pytest.mark.parametrize("field", FACETS)
-    def test_without_a_query_every_field_is_counted_over_all(self, assorted: Recollect, field: str) -> None:
+    def test_without_a_query_every_field_is_counted_over_all(self, assorted: Memorist, field: str) -> None:
         holding = [*assorted.list(limit=1000, include_superseded=False)]
 
         assert assorted.facets(fields=[field]) == {field: by_hand(holding, field)}
@@ -81,7 +81,7 @@ class TestCounting:
     @pytest.mark.parametrize("field", FACETS)
     @pytest.mark.parametrize("query", ["badger", "otter weasel", "部署", "nobody says this"])
     def test_with_a_query_every_field_is_counted_over_all_that_matches(
-        self, assorted: Recollect, field: str, query: str
+        self, assorted: Memorist, field: str, query: str
     ) -> None:
         words = query.split()
         holding = assorted.list(limit=1000, include_superseded=False)
@@ -103,7 +103,7 @@ class TestCounting:
 
         assert counted == {"kind": {"k0": 67, "k2": 67, "k1": 66}, "project": {"api": 200}}
 
-    def test_they_do_not_depend_on_the_page(self, assorted: Recollect) -> None:
+    def test_they_do_not_depend_on_the_page(self, assorted: Memorist) -> None:
         one, many = (assorted.search("badger", limit=limit, facets=["sector"]) for limit in (1, 1000))
 
         assert len(one) == 1
@@ -130,7 +130,7 @@ class TestCounting:
         ],
     )
     def test_every_filter_narrows_search_listing_and_facets_alike(
-        self, assorted: Recollect, filters: dict[str, Any]
+        self, assorted: Memorist, filters: dict[str, Any]
     ) -> None:
         def passes(memory: Memory) -> bool:
             for name, wanted in filters.items():
@@ -154,7 +154,7 @@ class TestCounting:
         assert assorted.facets(None, **filters) == {field: by_hand(holding, field) for field in FACETS}
         assert assorted.facets("badger", **filters) == {field: by_hand(matching, field) for field in FACETS}
 
-    def test_in_a_large_store_all_that_matches_is_counted(self, memory: Recollect) -> None:
+    def test_in_a_large_store_all_that_matches_is_counted(self, memory: Memorist) -> None:
         """The page has ten hits: nine of a kind that the facets then do not know."""
         memory.add_many({"content": f"note {number} on the harvest", "kind": "common"} for number in range(2500))
         memory.add("note on the badger", kind="rare")
@@ -164,23 +164,23 @@ class TestCounting:
         assert [hit.memory.kind for hit in results] == ["rare"] + ["common"] * 9
         assert results.facets == {"kind": {"common": 2500, "rare": 1}}
 
-    def test_the_commonest_come_first(self, assorted: Recollect) -> None:
+    def test_the_commonest_come_first(self, assorted: Memorist) -> None:
         for counts in assorted.facets().values():
             assert list(counts.values()) == sorted(counts.values(), reverse=True)
 
-    def test_superseded_ones_are_counted_where_they_are_searched(self, memory: Recollect) -> None:
+    def test_superseded_ones_are_counted_where_they_are_searched(self, memory: Memorist) -> None:
         old, new = memory.add("badger old", kind="a", near="off"), memory.add("badger new", kind="b", near="off")
         memory.supersede(old.id, new.id)
 
         assert memory.search("badger", facets=["kind"]).facets == {"kind": {"b": 1}}
         assert memory.search("badger", include_superseded=True, facets=["kind"]).facets == {"kind": {"a": 1, "b": 1}}
 
-    def test_several_facts_of_a_kind_are_one_memory(self, memory: Recollect) -> None:
+    def test_several_facts_of_a_kind_are_one_memory(self, memory: Memorist) -> None:
         memory.add("badger", facts=[{"text": text, "kind": "state"} for text in ("one", "two", "three")])
 
         assert memory.facets("badger", ["fact_kind"]) == {"fact_kind": {"state": 1}}
 
-    def test_found_by_a_fact_it_is_counted(self, memory: Recollect) -> None:
+    def test_found_by_a_fact_it_is_counted(self, memory: Memorist) -> None:
         memory.add("an animal", kind="k", facts=["badgers dig"])
 
         assert memory.facets("badger", ["kind"]) == {"kind": {"k": 1}}
@@ -188,7 +188,7 @@ class TestCounting:
 
 class TestGrammars:
     @pytest.fixture(autouse=True)
-    def _animals(self, memory: Recollect) -> None:
+    def _animals(self, memory: Memorist) -> None:
         for number, text in enumerate(["badger otter", "badger weasel", "otter weasel", "badger", "badgering"]):
             memory.add(text, kind=f"k{number}", near="off")
 
@@ -211,7 +211,7 @@ class TestGrammars:
             ("and", "badger nobody"),
         ],
     )
-    def test_what_is_counted_is_what_is_found(self, memory: Recollect, grammar: str, query: str) -> None:
+    def test_what_is_counted_is_what_is_found(self, memory: Memorist, grammar: str, query: str) -> None:
         results = memory.search(query, grammar=grammar, facets=["kind"], limit=100)
 
         assert results.facets == {"kind": {hit.memory.kind: 1 for hit in results}}
@@ -225,7 +225,7 @@ class TestGrammars:
                 found = {hit.memory.kind: 1 for hit in memory.search(query, record="off")}
                 assert memory.facets(query, ["kind"]) == {"kind": found}
 
-    def test_what_is_found_inside_of_words_is_counted(self, memory: Recollect) -> None:
+    def test_what_is_found_inside_of_words_is_counted(self, memory: Memorist) -> None:
         results = memory.search("adgeri", facets=["kind"])
 
         assert len(results) == 1
@@ -255,7 +255,7 @@ class TestMeaning:
 
 
 class TestThePast:
-    def test_as_of_a_time_what_held_then_is_counted(self, memory: Recollect) -> None:
+    def test_as_of_a_time_what_held_then_is_counted(self, memory: Memorist) -> None:
         memory.add("badger old", kind="a", created_at=days_ago(30), near="off")
         memory.add("badger new", kind="b", near="off")
 
@@ -265,31 +265,31 @@ class TestThePast:
 
 
 class TestArguments:
-    def test_all_fields_unless_told(self, memory: Recollect) -> None:
+    def test_all_fields_unless_told(self, memory: Memorist) -> None:
         assert tuple(memory.facets()) == FACETS
         assert FACETS == ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
 
-    def test_none_with_a_search_unless_asked(self, memory: Recollect) -> None:
+    def test_none_with_a_search_unless_asked(self, memory: Memorist) -> None:
         memory.add("badger", kind="k")
 
         assert memory.search("badger").facets == {}
 
-    def test_tags_is_as_good_as_tag_and_twice_as_good_as_once(self, memory: Recollect) -> None:
+    def test_tags_is_as_good_as_tag_and_twice_as_good_as_once(self, memory: Memorist) -> None:
         memory.add("badger", tags=["a"])
 
         assert memory.facets("badger", ["tags", "tag"]) == {"tag": {"a": 1}}
         assert memory.search("badger", facets="tag").facets == {"tag": {"a": 1}}
 
     @pytest.mark.parametrize("query", ["", "   "])
-    def test_an_empty_query_matches_nothing(self, memory: Recollect, query: str) -> None:
+    def test_an_empty_query_matches_nothing(self, memory: Memorist, query: str) -> None:
         memory.add("badger", kind="k")
 
         assert memory.facets(query, ["kind"]) == {"kind": {}}
 
-    def test_in_an_empty_store_there_is_nothing_to_count(self, memory: Recollect) -> None:
+    def test_in_an_empty_store_there_is_nothing_to_count(self, memory: Memorist) -> None:
         assert memory.facets("badger") == memory.facets() == {field: {} for field in FACETS}
 
-    def test_an_unknown_field_or_filter_is_refused(self, memory: Recollect) -> None:
+    def test_an_unknown_field_or_filter_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="facet 'colour' is unknown"):
             memory.facets(fields=["colour"])
         with pytest.raises(InvalidInput, match="facet 'colour' is unknown"):
@@ -299,12 +299,12 @@ class TestArguments:
         with pytest.raises(InvalidInput, match="month 'march' is no month"):
             memory.search("badger", month="march")
 
-    def test_those_of_another_namespace_are_behind_the_wall(self, memory: Recollect, path: Any) -> None:
+    def test_those_of_another_namespace_are_behind_the_wall(self, memory: Memorist, path: Any) -> None:
         memory.add("badger", kind="secret", tags=["secret"], facts=[{"text": "x", "kind": "secret"}])
         with open_memory(path, embedder="none", namespace="other") as other:
             assert other.facets() == other.facets("badger") == {field: {} for field in FACETS}
 
-    def test_a_month_is_one_of_the_users_calendar(self, memory: Recollect, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_month_is_one_of_the_users_calendar(self, memory: Memorist, monkeypatch: pytest.MonkeyPatch) -> None:
         import time
 
         monkeypatch.setenv("TZ", "America/New_York")

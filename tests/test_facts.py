@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import days_ago, days_ahead, ids, micros, now, rows
-from recollect import InvalidInput, NotFound, Recollect
+from memorist import InvalidInput, Memorist, NotFound
 
 # As Cortex published them: its first table, and the one it has now.
 SLOW = {
@@ -23,7 +23,7 @@ FAST = {
 
 
 class TestAdding:
-    def test_a_memory_comes_with_its_facts(self, memory: Recollect) -> None:
+    def test_a_memory_comes_with_its_facts(self, memory: Memorist) -> None:
         added = memory.add(
             "Anna moved to Berlin and likes tea",
             facts=[
@@ -50,11 +50,11 @@ class TestAdding:
         assert [fact.id for fact in added.facts] == [tea.id, berlin.id]
         assert memory.stats().facts == 2
 
-    def test_one_fact_need_not_be_a_list(self, memory: Recollect) -> None:
+    def test_one_fact_need_not_be_a_list(self, memory: Memorist) -> None:
         assert [fact.text for fact in memory.add("one", facts="a fact").facts] == ["a fact"]
         assert [fact.text for fact in memory.add("two", facts={"text": "a fact"}).facts] == ["a fact"]
 
-    def test_a_fact_is_added_later_with_all_its_fields(self, memory: Recollect) -> None:
+    def test_a_fact_is_added_later_with_all_its_fields(self, memory: Memorist) -> None:
         added = memory.add("Anna moved to Berlin")
         before = now()
 
@@ -81,12 +81,12 @@ class TestAdding:
         assert stored.id == fact.id
         assert stored.effective == pytest.approx(0.8)
 
-    def test_many_come_with_facts(self, memory: Recollect) -> None:
+    def test_many_come_with_facts(self, memory: Memorist) -> None:
         (id,) = memory.add_many([{"content": "one", "facts": ["a", "b"]}])
 
         assert [fact.text for fact in memory.get(id).facts] == ["a", "b"]
 
-    def test_a_duplicate_brings_its_facts(self, memory: Recollect) -> None:
+    def test_a_duplicate_brings_its_facts(self, memory: Memorist) -> None:
         memory.add("one", facts=["a"])
 
         again = memory.add("one", facts=["b"])
@@ -94,7 +94,7 @@ class TestAdding:
         assert [fact.text for fact in again.facts] == ["a", "b"]
         assert ids(memory.search("b")) == [again.id]
 
-    def test_the_same_text_again_is_the_same_fact_with_the_new_confidence(self, memory: Recollect) -> None:
+    def test_the_same_text_again_is_the_same_fact_with_the_new_confidence(self, memory: Memorist) -> None:
         added = memory.add("one")
         first = memory.add_fact(added.id, "a fact", kind="state", confidence=0.4)
 
@@ -106,7 +106,7 @@ class TestAdding:
         assert second.created_at == first.created_at
         assert len(memory.get(added.id).facts) == 1
 
-    def test_two_memories_can_say_the_same(self, memory: Recollect) -> None:
+    def test_two_memories_can_say_the_same(self, memory: Memorist) -> None:
         one, other = memory.add("one", facts=["a fact"]), memory.add("two", facts=["a fact"])
 
         assert one.facts[0].id != other.facts[0].id
@@ -127,21 +127,21 @@ class TestAdding:
         ],
     )
     def test_what_cannot_be_used_is_refused_and_nothing_is_written(
-        self, memory: Recollect, fact: Any, complaint: str
+        self, memory: Memorist, fact: Any, complaint: str
     ) -> None:
         with pytest.raises(InvalidInput, match=complaint):
             memory.add("a memory", facts=[fact])
 
         assert len(memory.list()) == 0
 
-    def test_an_unknown_memory_is_not_found(self, memory: Recollect) -> None:
+    def test_an_unknown_memory_is_not_found(self, memory: Memorist) -> None:
         with pytest.raises(NotFound):
             memory.add_fact("nobody-has-this", "a fact")
 
 
 class TestFinding:
     @pytest.mark.parametrize("profile", ["balanced", "confidence"])
-    def test_a_memory_is_found_by_the_words_of_its_facts(self, memory: Recollect, profile: str) -> None:
+    def test_a_memory_is_found_by_the_words_of_its_facts(self, memory: Memorist, profile: str) -> None:
         added = memory.add("she moved last spring", facts=["Anna lives in Berlin"])
         memory.add("something else")
 
@@ -150,7 +150,7 @@ class TestFinding:
         assert hit.memory.id == added.id
         assert hit.keyword_score
 
-    def test_a_fact_in_unspaced_script_is_found(self, memory: Recollect) -> None:
+    def test_a_fact_in_unspaced_script_is_found(self, memory: Memorist) -> None:
         added = memory.add("how we ship", facts=["我们用脚本部署到生产环境"])
         later = memory.add("where we ship")
         memory.add_fact(later.id, "サーバーは東京にある")
@@ -159,7 +159,7 @@ class TestFinding:
         assert ids(memory.search("东京")) == []
         assert ids(memory.search("東京")) == [later.id]
 
-    def test_a_fact_added_later_is_found_and_a_removed_one_is_not(self, memory: Recollect) -> None:
+    def test_a_fact_added_later_is_found_and_a_removed_one_is_not(self, memory: Memorist) -> None:
         added = memory.add("she moved", facts=["Anna lives in Berlin"])
         fact = memory.add_fact(added.id, "Anna likes oolong 烏龍")
         assert ids(memory.search("oolong")) == ids(memory.search("烏龍")) == [added.id]
@@ -170,13 +170,13 @@ class TestFinding:
         assert ids(memory.search("Berlin")) == [added.id]
         assert memory.check().problems == ()
 
-    def test_an_update_of_the_text_keeps_the_facts_findable(self, memory: Recollect) -> None:
+    def test_an_update_of_the_text_keeps_the_facts_findable(self, memory: Memorist) -> None:
         added = memory.add("she moved", facts=["Anna lives in Berlin 柏林"])
         memory.update(added.id, content="he stayed")
 
         assert ids(memory.search("Berlin")) == ids(memory.search("柏林")) == [added.id]
 
-    def test_a_forgotten_memory_is_not_found_by_its_facts(self, memory: Recollect) -> None:
+    def test_a_forgotten_memory_is_not_found_by_its_facts(self, memory: Memorist) -> None:
         added = memory.add("she moved", facts=["Anna lives in Berlin"])
         memory.forget(added.id)
         assert ids(memory.search("Berlin")) == []
@@ -184,7 +184,7 @@ class TestFinding:
         memory.restore(added.id)
         assert ids(memory.search("Berlin")) == [added.id]
 
-    def test_hits_show_the_facts_with_what_is_left_of_them(self, memory: Recollect) -> None:
+    def test_hits_show_the_facts_with_what_is_left_of_them(self, memory: Memorist) -> None:
         memory.add("she moved", facts=[{"text": "Anna lives in Berlin", "confidence": 0.8}, "Anna likes tea"])
 
         (hit,) = memory.search("moved")
@@ -193,7 +193,7 @@ class TestFinding:
         assert [fact.effective for fact in hit.facts] == pytest.approx([0.8, 1.0])
         assert hit.memory.facts == hit.facts
 
-    def test_facts_can_be_left_out_of_the_answer_but_not_of_the_confidence(self, memory: Recollect) -> None:
+    def test_facts_can_be_left_out_of_the_answer_but_not_of_the_confidence(self, memory: Memorist) -> None:
         memory.add("she moved", facts=[{"text": "Anna lives in Berlin", "confidence": 0.8}])
 
         (hit,) = memory.search("Berlin", include_facts=False)
@@ -201,7 +201,7 @@ class TestFinding:
         assert (hit.facts, hit.memory.facts) == ((), ())
         assert hit.confidence == pytest.approx(0.8)
 
-    def test_a_kind_of_fact_can_be_asked_for(self, memory: Recollect) -> None:
+    def test_a_kind_of_fact_can_be_asked_for(self, memory: Memorist) -> None:
         place = memory.add("badger one", facts=[{"text": "lives here", "kind": "location"}], near="off")
         mood = memory.add("badger two", facts=[{"text": "is glad", "kind": "state"}], near="off")
         memory.add("badger three", near="off")
@@ -209,7 +209,7 @@ class TestFinding:
         assert ids(memory.search("badger", fact_kind="location")) == [place.id]
         assert set(ids(memory.list(fact_kind=["location", "state"]))) == {place.id, mood.id}
 
-    def test_erasing_a_memory_erases_its_facts(self, memory: Recollect, path: Path) -> None:
+    def test_erasing_a_memory_erases_its_facts(self, memory: Memorist, path: Path) -> None:
         added = memory.add("she moved", facts=["Anna lives in Berlin"])
         memory.reinforce(added.id)
 
@@ -217,9 +217,9 @@ class TestFinding:
 
         assert rows(path, "select count(*) from facts") == rows(path, "select count(*) from fact_history") == [(0,)]
 
-    def test_a_fact_of_another_namespace_cannot_be_touched(self, memory: Recollect, path: Path) -> None:
+    def test_a_fact_of_another_namespace_cannot_be_touched(self, memory: Memorist, path: Path) -> None:
         fact = memory.add("she moved", facts=["Anna lives in Berlin"]).facts[0]
-        with recollect.open(path, embedder="none", namespace="other") as other:
+        with memorist.open(path, embedder="none", namespace="other") as other:
             for call in (other.remove_fact, other.reinforce_fact):
                 with pytest.raises(NotFound, match="no fact has the id"):
                     call(fact.id)
@@ -229,7 +229,7 @@ class TestDecay:
     """effective = confidence * exp(-rate * days since it was reinforced)."""
 
     @pytest.mark.parametrize("days", [0, 1, 7, 69.3, 365])
-    def test_a_rate_of_its_own(self, memory: Recollect, days: float) -> None:
+    def test_a_rate_of_its_own(self, memory: Memorist, days: float) -> None:
         added = memory.add("badger")
         fact = memory.add_fact(added.id, "badgers dig", confidence=0.9, decay_rate=0.01)
         then = fact.reinforced_at + timedelta(days=days)
@@ -238,7 +238,7 @@ class TestDecay:
         assert memory.get(added.id, as_of=then).facts[0].effective == pytest.approx(expected)
         assert memory.search("badger", as_of=then)[0].confidence == pytest.approx(expected)
 
-    def test_old_facts_have_decayed_by_now(self, memory: Recollect, path: Path) -> None:
+    def test_old_facts_have_decayed_by_now(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.05}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(20)))
 
@@ -246,13 +246,13 @@ class TestDecay:
         assert memory.list()[0].facts[0].effective == pytest.approx(math.exp(-1), rel=1e-4)
         assert memory.search("badger")[0].confidence == pytest.approx(math.exp(-1), rel=1e-4)
 
-    def test_facts_of_a_memory_that_was_dated_back_are_as_old_as_it(self, memory: Recollect) -> None:
+    def test_facts_of_a_memory_that_was_dated_back_are_as_old_as_it(self, memory: Memorist) -> None:
         added = memory.add("badger", created_at=days_ago(20), facts=[{"text": "badgers dig", "decay_rate": 0.05}])
 
         assert added.facts[0].effective == pytest.approx(math.exp(-1), rel=1e-4)
 
     @pytest.mark.parametrize("kind", sorted(SLOW))
-    def test_different_kinds_decay_at_different_rates(self, memory: Recollect, kind: str) -> None:
+    def test_different_kinds_decay_at_different_rates(self, memory: Memorist, kind: str) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "kind": kind}])
         then = added.facts[0].reinforced_at + timedelta(days=30)
 
@@ -262,7 +262,7 @@ class TestDecay:
 
     @pytest.mark.parametrize(("preset", "table"), [("slow", SLOW), ("fast", FAST)])
     def test_both_published_tables_are_there_by_name(
-        self, memory: Recollect, preset: str, table: dict[str, float]
+        self, memory: Memorist, preset: str, table: dict[str, float]
     ) -> None:
         for kind in table:
             memory.add(f"badger of {kind}", facts=[{"text": "badgers dig", "kind": kind}], near="off")
@@ -274,7 +274,7 @@ class TestDecay:
         assert found == pytest.approx({kind: math.exp(-rate * 30) for kind, rate in table.items()}, rel=1e-4)
 
     @pytest.mark.parametrize("kind", [None, "unheard-of"])
-    def test_a_kind_nobody_listed_decays_like_kv(self, memory: Recollect, kind: str | None) -> None:
+    def test_a_kind_nobody_listed_decays_like_kv(self, memory: Memorist, kind: str | None) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "kind": kind}])
         then = added.facts[0].reinforced_at + timedelta(days=30)
 
@@ -283,7 +283,7 @@ class TestDecay:
             math.exp(-0.05 * 30)
         )
 
-    def test_a_table_of_ones_own_replaces_what_it_names(self, memory: Recollect) -> None:
+    def test_a_table_of_ones_own_replaces_what_it_names(self, memory: Memorist) -> None:
         added = memory.add("badger", facts=[{"text": "glad", "kind": "mood"}, {"text": "sett", "kind": "location"}])
         then = added.facts[0].reinforced_at + timedelta(days=10)
 
@@ -291,7 +291,7 @@ class TestDecay:
 
         assert [fact.effective for fact in hit.facts] == pytest.approx([math.exp(-2), math.exp(-0.05)])
 
-    def test_a_rate_of_its_own_counts_more_than_any_table(self, memory: Recollect) -> None:
+    def test_a_rate_of_its_own_counts_more_than_any_table(self, memory: Memorist) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "kind": "temporal", "decay_rate": 0}])
 
         (hit,) = memory.search("badger", as_of=days_ahead(1000), fact_decay="fast")
@@ -300,18 +300,18 @@ class TestDecay:
         assert added.facts[0].decay_rate == 0.0
 
     @pytest.mark.parametrize("table", ["nobodys", {"mood": -1}, {"mood": "fast"}, {"": 1}, 5])
-    def test_a_table_that_is_none_is_refused(self, memory: Recollect, table: Any) -> None:
+    def test_a_table_that_is_none_is_refused(self, memory: Memorist, table: Any) -> None:
         with pytest.raises(InvalidInput, match="fact_decay"):
             memory.search("badger", fact_decay=table)
 
-    def test_a_time_before_the_fact_takes_nothing_off(self, memory: Recollect, path: Path) -> None:
+    def test_a_time_before_the_fact_takes_nothing_off(self, memory: Memorist, path: Path) -> None:
         """A clock that was set back must not make anybody surer than sure."""
         memory.add("badger", facts=[{"text": "badgers dig", "confidence": 0.8, "decay_rate": 1}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ahead(5)))
 
         assert memory.search("badger")[0].confidence == pytest.approx(0.8)
 
-    def test_decay_is_never_written_back(self, memory: Recollect, path: Path) -> None:
+    def test_decay_is_never_written_back(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(5)))
         before = rows(path, "select * from facts"), rows(path, "select * from memories")
@@ -329,7 +329,7 @@ class TestDecay:
 
 
 class TestReinforcing:
-    def test_value_and_time_are_set_together(self, memory: Recollect, path: Path) -> None:
+    def test_value_and_time_are_set_together(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
         left = math.exp(-1)
@@ -343,7 +343,7 @@ class TestReinforcing:
         ((stored, at),) = rows(path, "select confidence, reinforced_at from facts")
         assert (stored, at) == (fact.confidence, micros(fact.reinforced_at))
 
-    def test_what_is_left_decays_from_then_on(self, memory: Recollect, path: Path) -> None:
+    def test_what_is_left_decays_from_then_on(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
         fact = memory.reinforce_fact(added.facts[0].id, 0.2)
@@ -352,7 +352,7 @@ class TestReinforcing:
 
         assert later.effective == pytest.approx(fact.confidence * math.exp(-0.3))
 
-    def test_nothing_added_changes_nothing_of_what_is_left(self, memory: Recollect, path: Path) -> None:
+    def test_nothing_added_changes_nothing_of_what_is_left(self, memory: Memorist, path: Path) -> None:
         """Re-basing is not decaying again: over and over, the curve stays the same."""
         added = memory.add("badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
         start = days_ago(10)
@@ -365,7 +365,7 @@ class TestReinforcing:
         (fact,) = memory.get(added.id, as_of=then).facts
         assert fact.effective == pytest.approx(math.exp(-0.1 * (then - start).total_seconds() / 86_400), rel=1e-6)
 
-    def test_reinforcing_a_memory_reinforces_its_facts(self, memory: Recollect, path: Path) -> None:
+    def test_reinforcing_a_memory_reinforces_its_facts(self, memory: Memorist, path: Path) -> None:
         added = memory.add(
             "badger", facts=[{"text": "badgers dig", "decay_rate": 0.1}, {"text": "at night", "confidence": 0.5}]
         )
@@ -377,12 +377,12 @@ class TestReinforcing:
         assert one.effective == pytest.approx(left + 0.5 * (1 - left), rel=1e-4)
         assert other.effective == pytest.approx(0.75, rel=1e-4)
 
-    def test_deemphasizing_a_memory_leaves_its_facts(self, memory: Recollect) -> None:
+    def test_deemphasizing_a_memory_leaves_its_facts(self, memory: Memorist) -> None:
         added = memory.add("badger", facts=[{"text": "badgers dig", "confidence": 0.5, "decay_rate": 0}])
 
         assert memory.deemphasize(added.id).facts == added.facts
 
-    def test_it_never_goes_beyond_one(self, memory: Recollect) -> None:
+    def test_it_never_goes_beyond_one(self, memory: Memorist) -> None:
         fact = memory.add("badger", facts=["badgers dig"]).facts[0]
         for _ in range(20):
             fact = memory.reinforce_fact(fact.id, 0.9)
@@ -390,7 +390,7 @@ class TestReinforcing:
         assert fact.confidence <= 1.0
         assert memory.reinforce_fact(fact.id, 1.0).confidence == 1.0
 
-    def test_a_kind_rebases_by_its_own_rate(self, memory: Recollect, path: Path) -> None:
+    def test_a_kind_rebases_by_its_own_rate(self, memory: Memorist, path: Path) -> None:
         added = memory.add("badger", facts=[{"text": "digs today", "kind": "temporal"}])
         rows(path, "update facts set reinforced_at = ?", micros(days_ago(10)))
         left = math.exp(-1)
@@ -398,13 +398,13 @@ class TestReinforcing:
         assert memory.reinforce_fact(added.facts[0].id, 0.5).confidence == pytest.approx(left + 0.5 * (1 - left), 1e-4)
 
     @pytest.mark.parametrize("amount", [-0.1, 1.1, "much", None])
-    def test_an_amount_that_is_no_share_is_refused(self, memory: Recollect, amount: Any) -> None:
+    def test_an_amount_that_is_no_share_is_refused(self, memory: Memorist, amount: Any) -> None:
         fact = memory.add("badger", facts=["badgers dig"]).facts[0]
 
         with pytest.raises(InvalidInput, match="amount"):
             memory.reinforce_fact(fact.id, amount)
 
-    def test_an_unknown_fact_is_not_found(self, memory: Recollect) -> None:
+    def test_an_unknown_fact_is_not_found(self, memory: Memorist) -> None:
         added = memory.add("badger", facts=["badgers dig"])
 
         for id in ("nobody-has-this", added.id):
@@ -418,24 +418,24 @@ class TestWeighting:
     """How sure a memory is: the mean over its facts; and what that does to its score."""
 
     @pytest.fixture(autouse=True)
-    def _two_badgers(self, memory: Recollect) -> None:
+    def _two_badgers(self, memory: Memorist) -> None:
         unsure = [
             {"text": text, "confidence": value, "decay_rate": 0} for text, value in (("digs", 0.2), ("naps", 0.6))
         ]
         memory.add("badger with facts", facts=unsure, near="off")
         memory.add("badger without any", near="off")
 
-    def confidence(self, memory: Recollect, **options: Any) -> dict[int, Any]:
+    def confidence(self, memory: Memorist, **options: Any) -> dict[int, Any]:
         """Hits by how many facts they have."""
         return {len(hit.memory.facts): hit for hit in memory.search("badger", **options)}
 
-    def test_the_mean_over_the_facts_and_one_without(self, memory: Recollect) -> None:
+    def test_the_mean_over_the_facts_and_one_without(self, memory: Memorist) -> None:
         hits = self.confidence(memory)
 
         assert hits[2].confidence == pytest.approx(0.4)
         assert hits[0].confidence == 1.0
 
-    def test_it_is_told_but_changes_no_score_unless_asked(self, memory: Recollect) -> None:
+    def test_it_is_told_but_changes_no_score_unless_asked(self, memory: Memorist) -> None:
         hits = self.confidence(memory)
 
         assert "confidence" not in hits[2].trace
@@ -452,7 +452,7 @@ class TestWeighting:
             ({"confidence_mode": "off"}, 1.0),
         ],
     )
-    def test_exact_scores(self, memory: Recollect, options: dict[str, Any], factor: float) -> None:
+    def test_exact_scores(self, memory: Memorist, options: dict[str, Any], factor: float) -> None:
         plain = self.confidence(memory, confidence_mode="off")
 
         weighed = self.confidence(memory, **options)
@@ -461,19 +461,19 @@ class TestWeighting:
         assert weighed[0].score == pytest.approx(plain[0].score)
         assert math.fsum(weighed[2].trace.values()) == pytest.approx(weighed[2].score)
 
-    def test_the_surer_of_two_comes_first(self, memory: Recollect) -> None:
+    def test_the_surer_of_two_comes_first(self, memory: Memorist) -> None:
         assert [len(hit.facts) for hit in memory.search("badger", confidence_mode="multiply")] == [0, 2]
 
     @pytest.mark.parametrize(("least", "found"), [(0.0, 2), (0.39, 2), (0.41, 1), (1.0, 1)])
     def test_what_is_less_sure_than_asked_for_is_dropped_and_counted(
-        self, memory: Recollect, least: float, found: int
+        self, memory: Memorist, least: float, found: int
     ) -> None:
         results = memory.search("badger", min_confidence=least)
 
         assert len(results) == found
         assert results.hidden.get("min_confidence", 0) == 2 - found
 
-    def test_the_profile_confidence_multiplies_and_drops_below_a_tenth(self, memory: Recollect) -> None:
+    def test_the_profile_confidence_multiplies_and_drops_below_a_tenth(self, memory: Memorist) -> None:
         memory.add("badger in doubt", facts=[{"text": "sings", "confidence": 0.09, "decay_rate": 0}], near="off")
 
         results = memory.search("badger", profile="confidence")
@@ -483,7 +483,7 @@ class TestWeighting:
         by_facts = {len(hit.facts): hit for hit in results}
         assert by_facts[2].trace["confidence"] == pytest.approx(-0.6 * by_facts[2].score / 0.4)
 
-    def test_a_sure_memory_fills_the_place_of_one_that_was_dropped(self, memory: Recollect) -> None:
+    def test_a_sure_memory_fills_the_place_of_one_that_was_dropped(self, memory: Memorist) -> None:
         results = memory.search("badger", min_confidence=0.5, limit=1)
 
         assert [len(hit.facts) for hit in results] == [0]
@@ -491,6 +491,6 @@ class TestWeighting:
     @pytest.mark.parametrize(
         "options", [{"confidence_mode": "double"}, {"confidence_weight": 2}, {"min_confidence": -1}]
     )
-    def test_options_that_cannot_be_are_refused(self, memory: Recollect, options: dict[str, Any]) -> None:
+    def test_options_that_cannot_be_are_refused(self, memory: Memorist, options: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match=next(iter(options))):
             memory.search("badger", **options)

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-import recollect
+import memorist
 from living import rows
-from recollect import InvalidInput, NotFound, Recollect
+from memorist import InvalidInput, Memorist, NotFound
 
 
-def said(memory: Recollect) -> list[tuple[str, str, bool]]:
+def said(memory: Memorist) -> list[tuple[str, str, bool]]:
     return [(one.memory, one.query, one.good) for one in memory.feedbacks()]
 
 
 class TestSaying:
-    def test_a_memory_was_a_good_answer_to_a_question(self, memory: Recollect) -> None:
+    def test_a_memory_was_a_good_answer_to_a_question(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         kept = memory.feedback(one.short_id, True, query="how do we ship?")
 
         assert (kept.memory, kept.query, kept.good) == (one.id, "how do we ship?", True)
         assert memory.feedbacks() == [kept]
 
-    def test_without_a_question_it_is_that_of_the_last_recorded_search_that_found_it(self, memory: Recollect) -> None:
+    def test_without_a_question_it_is_that_of_the_last_recorded_search_that_found_it(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.search("make", record="log")
         memory.search("ship", record="log")
@@ -31,7 +31,7 @@ class TestSaying:
 
         assert memory.feedback(one.id, False).query == "ship"
 
-    def test_without_a_question_that_found_it_nothing_is_guessed(self, memory: Recollect) -> None:
+    def test_without_a_question_that_found_it_nothing_is_guessed(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.search("unicorn", record="log")
 
@@ -39,7 +39,7 @@ class TestSaying:
             memory.feedback(one.id, True)
         assert memory.feedbacks() == []
 
-    def test_said_again_the_latest_word_counts(self, memory: Recollect) -> None:
+    def test_said_again_the_latest_word_counts(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.feedback(one.id, True, query="ship?")
         memory.feedback(one.id, True, query="make?")
@@ -47,7 +47,7 @@ class TestSaying:
 
         assert said(memory) == [(one.id, "ship?", False), (one.id, "make?", True)]
 
-    def test_of_one_memory_alone(self, memory: Recollect) -> None:
+    def test_of_one_memory_alone(self, memory: Memorist) -> None:
         one, other = memory.add("We ship with make"), memory.add("We test with pytest")
         for each in (one, other):
             memory.feedback(each.id, True, query="tools?")
@@ -55,7 +55,7 @@ class TestSaying:
         assert [kept.memory for kept in memory.feedbacks(memory=other.id)] == [other.id]
         assert len(memory.feedbacks(limit=1)) == 1
 
-    def test_it_changes_no_ranking(self, memory: Recollect) -> None:
+    def test_it_changes_no_ranking(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         before = memory.search("ship")[0]
         memory.feedback(one.id, False, query="ship")
@@ -64,25 +64,25 @@ class TestSaying:
         assert memory.get(one.id) == one
 
     @pytest.mark.parametrize("query", ["", "  ", 7])
-    def test_a_question_has_to_say_something(self, query: object, memory: Recollect) -> None:
+    def test_a_question_has_to_say_something(self, query: object, memory: Memorist) -> None:
         one = memory.add("We ship with make")
 
         with pytest.raises(InvalidInput, match="query"):
             memory.feedback(one.id, True, query=query)  # type: ignore[arg-type]
 
-    def test_good_is_true_or_false(self, memory: Recollect) -> None:
+    def test_good_is_true_or_false(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
 
         with pytest.raises(InvalidInput, match="good must be True or False"):
             memory.feedback(one.id, "good", query="ship?")  # type: ignore[arg-type]
 
-    def test_a_memory_that_is_not_there_has_none(self, memory: Recollect) -> None:
+    def test_a_memory_that_is_not_there_has_none(self, memory: Memorist) -> None:
         with pytest.raises(NotFound):
             memory.feedback("01234567", True, query="ship?")
 
     def test_secrets_of_a_question_are_not_written_down(self, path: Path) -> None:
         secret = "ghp_" + "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=36))
-        with recollect.open(path, embedder="none", redact=True) as memory:
+        with memorist.open(path, embedder="none", redact=True) as memory:
             one = memory.add("We ship with make")
             kept = memory.feedback(one.id, True, query=f"is {secret} still good?")
 
@@ -91,7 +91,7 @@ class TestSaying:
 
 
 class TestGoing:
-    def test_a_forgotten_memory_takes_it_along_and_brings_it_back(self, memory: Recollect) -> None:
+    def test_a_forgotten_memory_takes_it_along_and_brings_it_back(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.feedback(one.id, True, query="ship?")
 
@@ -101,7 +101,7 @@ class TestGoing:
         memory.restore(one.id)
         assert said(memory) == [(one.id, "ship?", True)]
 
-    def test_an_erased_memory_takes_every_word_of_its_questions_along(self, memory: Recollect, path: Path) -> None:
+    def test_an_erased_memory_takes_every_word_of_its_questions_along(self, memory: Memorist, path: Path) -> None:
         gone, kept = memory.add("The quillfeather contract"), memory.add("Another contract")
         for one in (gone, kept):
             memory.feedback(one.id, True, query="what of the quillfeather?")
@@ -113,7 +113,7 @@ class TestGoing:
         assert said(memory) == [(kept.id, "another?", True)]
         assert b"quillfeather" not in path.read_bytes()
 
-    def test_a_recorded_question_that_found_an_erased_memory_goes_from_here_too(self, memory: Recollect) -> None:
+    def test_a_recorded_question_that_found_an_erased_memory_goes_from_here_too(self, memory: Memorist) -> None:
         gone, kept = memory.add("The quillfeather contract"), memory.add("Another contract")
         memory.search("contract quillfeather", record="log")
         memory.feedback(kept.id, True)
@@ -124,8 +124,8 @@ class TestGoing:
 
     def test_another_namespace_keeps_its_own(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="mine") as mine,
-            recollect.open(path, embedder="none", namespace="yours") as yours,
+            memorist.open(path, embedder="none", namespace="mine") as mine,
+            memorist.open(path, embedder="none", namespace="yours") as yours,
         ):
             for memory in (mine, yours):
                 memory.feedback(memory.add("The contract", id="the-contract").id, True, query="which contract?")
@@ -135,7 +135,7 @@ class TestGoing:
             assert said(yours) == [("the-contract", "which contract?", True)]
         assert rows(path, "select count(*) from feedback") == [(1,)]
 
-    def test_clearing_the_recall_log_leaves_what_was_said(self, memory: Recollect) -> None:
+    def test_clearing_the_recall_log_leaves_what_was_said(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.search("ship", record="log")
         memory.feedback(one.id, True)

@@ -12,45 +12,45 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
+from memorist import Memorist, MemoristError, StoreCorrupt, StoreError
 from processes import ENVIRONMENT, LONGEST, contents, ending, running
-from recollect import Recollect, RecollectError, StoreCorrupt, StoreError
 
 
-def open_hashed(path: Path) -> Recollect:
-    return recollect.open(path, embedder=HashingEmbedder())
+def open_hashed(path: Path) -> Memorist:
+    return memorist.open(path, embedder=HashingEmbedder())
 
 
 # A full disk
 
 
 FILLING = """
-    import resource, sys, recollect
+    import resource, sys, memorist
     from conftest import HashingEmbedder
     from pathlib import Path
     path, limit = Path(sys.argv[1]), int(sys.argv[2])
     options = dict(embedder=HashingEmbedder() if sys.argv[3] == "vectors" else "none")
-    memory = recollect.open(path, **options)
+    memory = memorist.open(path, **options)
     added = {memory.add("an early memory").content}
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
         for number in range(100_000):
             added.add(memory.add(f"memory {number} {'of many words ' * 50}").content)
-    except recollect.RecollectError as exc:
+    except memorist.MemoristError as exc:
         print(type(exc).__name__, exc)
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     else:
         (path.parent / "ballast").unlink()
 
-    for memory in (memory, recollect.open(path, **options)):
+    for memory in (memory, memorist.open(path, **options)):
         assert {one.content for one in memory.list(limit=100_000)} == added
         assert memory.check().problems == (), memory.check()
         added.add(memory.add(f"room again {len(added)}").content)
         memory.close()
-    with recollect.open(path, **options) as memory:
+    with memorist.open(path, **options) as memory:
         assert memory.stats().pending == 0
     print("intact", len(added) > 10)
 """
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(path: Path, what: str
     before = path.read_bytes()
 
     with pytest.raises(StoreCorrupt, match=r"memory\.db is (damaged or not a database|a database of another program)"):
-        recollect.open(path, embedder="none", read_only=read_only)
+        memorist.open(path, embedder="none", read_only=read_only)
 
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -128,7 +128,7 @@ def test_a_truncated_database_is_called_damaged_and_never_taken_for_sound(
     before = path.read_bytes()
 
     try:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             problems = memory.check().problems
     except StoreCorrupt as exc:
         problems = (str(exc),)
@@ -140,7 +140,7 @@ def test_a_truncated_database_is_called_damaged_and_never_taken_for_sound(
 def test_a_directory_is_refused_with_advice(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(StoreError, match=r"is a directory; name a file in it, such as .*memory\.db"):
-            recollect.open(tmp_path, embedder="none", read_only=read_only)
+            memorist.open(tmp_path, embedder="none", read_only=read_only)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -150,7 +150,7 @@ def test_a_directory_is_refused_with_advice(tmp_path: Path) -> None:
 
 # Root may write anything; without its capabilities it is held to the permissions like everybody else.
 UNPRIVILEGED = """
-    import ctypes, os, sys, recollect
+    import ctypes, os, sys, memorist
     if os.geteuid() == 0:
         ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
     path, *protected = sys.argv[1:]
@@ -158,10 +158,10 @@ UNPRIVILEGED = """
         sys.exit(99)
     for options in (dict(read_only=True), {}):
         try:
-            with recollect.open(path, embedder="none", **options) as memory:
+            with memorist.open(path, embedder="none", **options) as memory:
                 print([one.content for one in memory.list()])
                 memory.add("new")
-        except recollect.RecollectError as exc:
+        except memorist.MemoristError as exc:
             print(type(exc).__name__, exc)
 """
 
@@ -188,7 +188,7 @@ def unprivileged(path: Path, *protected: Path) -> list[str]:
 def test_a_database_that_may_only_be_read_is_read_and_a_write_is_refused_clearly(
     path: Path, protected: list[str]
 ) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("red fox")
 
     read, refused, *written = unprivileged(path, *(path.parent / name for name in protected))
@@ -219,7 +219,7 @@ def test_a_damaged_page_gives_clear_errors_whatever_is_asked(copy: Callable[[], 
             file.write(b"\xff" * 512)
 
     met = []
-    asked: list[Callable[[Recollect], object]] = [
+    asked: list[Callable[[Memorist], object]] = [
         lambda memory: memory.search("live", mode="keyword"),
         lambda memory: memory.search("live", mode="semantic"),
         lambda memory: memory.list(limit=5000),
@@ -233,7 +233,7 @@ def test_a_damaged_page_gives_clear_errors_whatever_is_asked(copy: Callable[[], 
         try:
             with open_hashed(path) as memory:
                 ask(memory)
-        except RecollectError as exc:
+        except MemoristError as exc:
             met.append(exc)
 
     assert met
@@ -244,4 +244,4 @@ def test_a_path_below_a_file_is_refused(path: Path) -> None:
     path.write_text("a file")
 
     with pytest.raises(StoreError, match="cannot create the folder"):
-        recollect.open(path / "memory.db", embedder="none")
+        memorist.open(path / "memory.db", embedder="none")

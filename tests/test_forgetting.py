@@ -21,16 +21,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import recollect
+import memorist
+from memorist import Memorist, NotFound, StoreBusy
+from memorist.embed.base import embed_documents
+from memorist.ingest import recorder
+from memorist.store.migrations import bundled
+from memorist.store.sqlite import SqliteStore
+from memorist.store.sqlite_vectors import BLOCK_BITS
+from memorist.store.vectors import encode
+from memorist.store.words import stems
 from processes import expect, running, tell
-from recollect import NotFound, Recollect, StoreBusy
-from recollect.embed.base import embed_documents
-from recollect.ingest import recorder
-from recollect.store.migrations import bundled
-from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite_vectors import BLOCK_BITS
-from recollect.store.vectors import encode
-from recollect.store.words import stems
 
 SQLITE = bundled("sqlite")  # the migrations of this version
 FRAGMENT = 6  # characters; an index stores a word without the beginning it shares with the one before
@@ -59,8 +59,8 @@ class DenseEmbedder:
         return np.random.default_rng(seed).normal(size=self.dimensions).tolist()
 
 
-def open_dense(path: Path, busy_timeout: float = 30.0) -> Recollect:
-    return recollect.open(path, embedder=DenseEmbedder(), busy_timeout=busy_timeout, synchronous="normal")
+def open_dense(path: Path, busy_timeout: float = 30.0) -> Memorist:
+    return memorist.open(path, embedder=DenseEmbedder(), busy_timeout=busy_timeout, synchronous="normal")
 
 
 # Where to look, and for what
@@ -148,7 +148,7 @@ class Secret:
     kept: str
     needles: Needles
 
-    def check_gone(self, memory: Recollect) -> None:
+    def check_gone(self, memory: Memorist) -> None:
         check_nothing_is_left(self.path.parent, self.needles)
         backed_up(self.path, self.path.parent / "backups")
         check_nothing_is_left(self.path.parent / "backups", self.needles)
@@ -241,7 +241,7 @@ def test_what_is_looked_for_is_there_to_begin_with(secret: Secret) -> None:
 # Gone
 
 
-FORGET: dict[str, Callable[[Recollect, str], object]] = {
+FORGET: dict[str, Callable[[Memorist, str], object]] = {
     "hard": lambda memory, id: memory.forget(id, hard=True),
     "soft": lambda memory, id: memory.forget(id),
     "soft, then hard": lambda memory, id: (memory.forget(id), memory.forget(id, hard=True)),
@@ -249,12 +249,12 @@ FORGET: dict[str, Callable[[Recollect, str], object]] = {
 
 
 @pytest.fixture(params=FORGET)
-def forget(request: pytest.FixtureRequest) -> Callable[[Recollect, str], object]:
+def forget(request: pytest.FixtureRequest) -> Callable[[Memorist, str], object]:
     return FORGET[request.param]
 
 
 def test_after_a_purge_no_file_has_a_trace_of_what_was_forgotten(
-    secret: Secret, forget: Callable[[Recollect, str], object]
+    secret: Secret, forget: Callable[[Memorist, str], object]
 ) -> None:
     with open_dense(secret.path) as memory:
         for id in secret.ids:
@@ -267,9 +267,9 @@ def test_after_a_purge_no_file_has_a_trace_of_what_was_forgotten(
 
 
 IDLE = """
-    import sys, recollect
+    import sys, memorist
     from test_forgetting import DenseEmbedder
-    with recollect.open(sys.argv[1], embedder=DenseEmbedder()) as memory:
+    with memorist.open(sys.argv[1], embedder=DenseEmbedder()) as memory:
         memory.search("the pass phrase")
         memory.search("the pass phrase", mode="keyword")
         print("ready", flush=True)
@@ -307,7 +307,7 @@ def a_plain_connection(path: Path) -> Iterator[None]:
 @pytest.mark.parametrize("beside", [another_process, another_object, a_plain_connection])
 def test_it_makes_no_difference_who_else_has_the_file_open(
     secret: Secret,
-    forget: Callable[[Recollect, str], object],
+    forget: Callable[[Memorist, str], object],
     beside: Callable[[Path], AbstractContextManager[None]],
 ) -> None:
     with open_dense(secret.path) as memory:
@@ -333,7 +333,7 @@ READING = """
 
 
 def test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again(
-    secret: Secret, forget: Callable[[Recollect, str], object]
+    secret: Secret, forget: Callable[[Memorist, str], object]
 ) -> None:
     """Whoever reads on an old state of the file keeps it there: then nobody is told that it is gone."""
     with open_dense(secret.path, busy_timeout=0.2) as memory:
@@ -352,7 +352,7 @@ def test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again(
         secret.check_gone(memory)
 
 
-def test_a_packed_vector_is_gone_with_its_memory(path: Path, forget: Callable[[Recollect, str], object]) -> None:
+def test_a_packed_vector_is_gone_with_its_memory(path: Path, forget: Callable[[Memorist, str], object]) -> None:
     """From a thousand memories on, vectors are kept a second time: packed for the scan."""
     text = "the vector of this is packed"
     with open_dense(path) as memory:
@@ -441,7 +441,7 @@ def test_whatever_was_done_before_no_word_of_what_is_gone_is_left_after_a_purge(
     said: dict[str, list[str]] = {}  # what stood in each memory, once
     gone: list[str] = []
     forgotten: list[str] = []
-    with recollect.open(folder / "memory.db", embedder=DenseEmbedder(), synchronous="normal", near="off") as memory:
+    with memorist.open(folder / "memory.db", embedder=DenseEmbedder(), synchronous="normal", near="off") as memory:
         for step, (action, place) in enumerate(steps):
             word = a_word(step)
             live = [id for id in said if id not in forgotten]
@@ -499,9 +499,9 @@ def test_a_recall_of_another_process_is_not_written_after_what_it_found_is_gone(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "BATCH_DELAY", 60.0)
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         one = memory.add("the pass phrase is xyzzyplugh")
-        with recollect.open(path, embedder="none") as other:
+        with memorist.open(path, embedder="none") as other:
             other.search("xyzzyplugh", record="log")
             memory.forget(one.id, hard=True)
             memory.purge()
@@ -511,23 +511,23 @@ def test_a_recall_of_another_process_is_not_written_after_what_it_found_is_gone(
 
 
 @contextmanager
-def another_folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recollect]:
+def another_folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memorist]:
     """The database was opened by a relative path, and the process has gone elsewhere since."""
     elsewhere = path.parent / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(path.parent)
-    with recollect.open(path.name, embedder="none") as memory:
+    with memorist.open(path.name, embedder="none") as memory:
         monkeypatch.chdir(elsewhere)
         yield memory
 
 
 @contextmanager
-def another_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recollect]:
+def another_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memorist]:
     """The database is opened by a link to it."""
     (path.parent / "elsewhere").mkdir()
     link = path.parent / "elsewhere" / "link.db"
     link.symlink_to(path)
-    with recollect.open(link, embedder="none") as memory:
+    with memorist.open(link, embedder="none") as memory:
         yield memory
 
 
@@ -536,10 +536,10 @@ def another_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recoll
 def test_the_copy_from_before_a_migration_is_gone_however_the_file_was_opened(
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    opened: Callable[[Path, pytest.MonkeyPatch], AbstractContextManager[Recollect]],
+    opened: Callable[[Path, pytest.MonkeyPatch], AbstractContextManager[Memorist]],
 ) -> None:
     id = older_database(path)
-    recollect.open(path, embedder="none").close()
+    memorist.open(path, embedder="none").close()
 
     with opened(path, monkeypatch) as memory:
         memory.forget(id, hard=True)

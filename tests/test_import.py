@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, texts
+from memorist import ImportReport, InvalidInput, Memorist
 from processes import expect, line, running
-from recollect import ImportReport, InvalidInput, Recollect
 from test_export import exported, full_life
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -28,7 +28,7 @@ MANY = 3000
 
 def sample(folder: Path) -> list[bytes]:
     """The lines of an export with one of everything."""
-    with recollect.open(":memory:", embedder=HashingEmbedder()) as memory:
+    with memorist.open(":memory:", embedder=HashingEmbedder()) as memory:
         full_life(memory, folder / "docs")
         return exported(memory, vectors=True).split(b"\n")[:-1]
 
@@ -74,8 +74,8 @@ WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
     "a vector of no length": ("memory", lambda one: one["vectors"][0].update(vector="AAA="), "of unit length"),
     "no base64": ("document", lambda one: one.update(hash="%%%"), "hash cannot be"),
     "a size that is text": ("document", lambda one: one.update(size="big"), "size cannot be 'big'"),
-    "a newer format": (None, lambda one: one.update(recollect=2), "upgrade Recollect"),
-    "no format": (None, lambda one: one.update(recollect="one"), "no export of Recollect"),
+    "a newer format": (None, lambda one: one.update(memorist=2), "upgrade Memorist"),
+    "no format": (None, lambda one: one.update(memorist="one"), "no export of Memorist"),
     "a header with more in it": (None, lambda one: one.update(secret=1), "has a field 'secret'"),
     "lines that are missing": ("end", lambda one: one.update(records=3), "lines are missing"),
 }  # fmt: skip
@@ -83,7 +83,7 @@ WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
-    memory: Recollect, tmp_path: Path, what: str
+    memory: Memorist, tmp_path: Path, what: str
 ) -> None:
     type, change, about = WRONG[what]
     lines, number = changed(sample(tmp_path), type, change)
@@ -91,7 +91,7 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
     file.write_bytes(b"\n".join(lines) + b"\n")
 
     with pytest.raises(InvalidInput) as refused:
-        memory.import_(file, format="recollect")
+        memory.import_(file, format="memorist")
 
     assert about in str(refused.value)
     assert f"{file}, line {number}" in str(refused.value)
@@ -112,7 +112,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_file_is_refused_by_line_and_nothing_is_written(memory: Recollect, tmp_path: Path, what: str) -> None:
+def test_a_broken_file_is_refused_by_line_and_nothing_is_written(memory: Memorist, tmp_path: Path, what: str) -> None:
     breaks, about = BROKEN[what]
     file = tmp_path / "all.jsonl"
     file.write_bytes(breaks(b"\n".join(sample(tmp_path)) + b"\n"))
@@ -140,7 +140,7 @@ REFERENCES: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
 
 @pytest.mark.parametrize("what", REFERENCES)
 def test_what_speaks_of_something_that_is_not_there_is_refused_by_line(
-    memory: Recollect, tmp_path: Path, what: str
+    memory: Memorist, tmp_path: Path, what: str
 ) -> None:
     type, change, about = REFERENCES[what]
     lines, number = changed(sample(tmp_path), type, change)
@@ -170,7 +170,7 @@ def test_what_speaks_of_something_that_is_not_there_is_refused_by_line(
     ],
 )
 def test_wrong_arguments_of_an_import_are_refused(
-    memory: Recollect, tmp_path: Path, wrong: Callable[[Recollect, Path], object]
+    memory: Memorist, tmp_path: Path, wrong: Callable[[Memorist, Path], object]
 ) -> None:
     memory.export(tmp_path / "all.jsonl")
 
@@ -181,7 +181,7 @@ def test_wrong_arguments_of_an_import_are_refused(
 # What is there already
 
 
-def test_what_is_there_stays_as_it_is(memory: Recollect, tmp_path: Path) -> None:
+def test_what_is_there_stays_as_it_is(memory: Memorist, tmp_path: Path) -> None:
     memory.add("as it was", id="the-note")
     memory.export(tmp_path / "all.jsonl")
     memory.update("the-note", content="as it is")
@@ -194,9 +194,9 @@ def test_what_is_there_stays_as_it_is(memory: Recollect, tmp_path: Path) -> None
 
 
 def test_the_same_text_under_another_id_is_one_memory_and_takes_what_is_said_of_it(
-    memory: Recollect, tmp_path: Path
+    memory: Memorist, tmp_path: Path
 ) -> None:
-    with recollect.open(":memory:", embedder="none") as other:
+    with memorist.open(":memory:", embedder="none") as other:
         one, two = other.add("the same text", project="api"), other.add("another")
         other.relate(two.id, one.id, "about")
         other.search("same text", record="log")
@@ -213,7 +213,7 @@ def test_the_same_text_under_another_id_is_one_memory_and_takes_what_is_said_of_
     assert memory.check().problems == ()
 
 
-def test_a_supersession_that_would_make_a_circle_is_passed_over_and_told(memory: Recollect, tmp_path: Path) -> None:
+def test_a_supersession_that_would_make_a_circle_is_passed_over_and_told(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one", id="note-one")
     memory.add("two", id="note-two")
     memory.supersede("note-one", "note-two")
@@ -232,12 +232,12 @@ def test_a_supersession_that_would_make_a_circle_is_passed_over_and_told(memory:
 
 
 def test_imported_texts_are_found_by_meaning_at_once(tmp_path: Path, path: Path) -> None:
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         full_life(memory, tmp_path / "docs")
         memory.add_many(f"note {number}" for number in range(600))
         memory.export(tmp_path / "all.jsonl")
     told: list[int] = []
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         memory.import_(tmp_path / "all.jsonl", progress=told.append)
         assert memory.stats().pending == 0
         assert "note 17" in texts(memory.search("note 17", mode="semantic", limit=100))
@@ -246,11 +246,11 @@ def test_imported_texts_are_found_by_meaning_at_once(tmp_path: Path, path: Path)
 
 
 def test_a_model_that_is_away_costs_no_memory(tmp_path: Path, path: Path) -> None:
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         memory.add_many(f"note {number}" for number in range(600))
         memory.export(tmp_path / "all.jsonl")
     embedder = FailingEmbedder()
-    with recollect.open(path, embedder=embedder) as memory:
+    with memorist.open(path, embedder=embedder) as memory:
         assert memory.import_(tmp_path / "all.jsonl").added == 600
         assert memory.stats().pending == 600
         embedder.broken = False
@@ -259,8 +259,8 @@ def test_a_model_that_is_away_costs_no_memory(tmp_path: Path, path: Path) -> Non
 
 
 IMPORTER = """
-    import sys, recollect
-    with recollect.open(sys.argv[1], embedder="none") as memory:
+    import sys, memorist
+    with memorist.open(sys.argv[1], embedder="none") as memory:
         print("ready", flush=True)
         memory.import_(sys.argv[2], progress=lambda done: print(done, flush=True))
         print("done", flush=True)
@@ -270,7 +270,7 @@ IMPORTER = """
 @kills
 @pytest.mark.parametrize("seed", range(3))
 def test_an_import_that_was_killed_is_finished_by_the_next_one(tmp_path: Path, seed: int) -> None:
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         full_life(memory, tmp_path / "docs")
         memory.add_many({"content": f"note {number}", "facts": [f"fact {number}"]} for number in range(MANY))
         for one, other in pairwise(memory.list(limit=200)):
@@ -284,7 +284,7 @@ def test_an_import_that_was_killed_is_finished_by_the_next_one(tmp_path: Path, s
         process.kill()
         process.wait()
 
-    with recollect.open(database, embedder="none") as memory:
+    with memorist.open(database, embedder="none") as memory:
         assert memory.stats().memories > 0
         assert memory.check().problems == ()
         memory.import_(tmp_path / "all.jsonl")
@@ -343,7 +343,7 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def test_notes_of_basic_memory_become_memories_with_facts_and_relations(memory: Recollect, notes: Path) -> None:
+def test_notes_of_basic_memory_become_memories_with_facts_and_relations(memory: Memorist, notes: Path) -> None:
     report = memory.import_(notes, project="home")
 
     assert (report.format, report.added, report.known) == ("markdown", 3, 0)
@@ -367,7 +367,7 @@ def test_notes_of_basic_memory_become_memories_with_facts_and_relations(memory: 
 
 
 def test_a_second_import_of_notes_changes_nothing_and_a_changed_note_comes_in_as_it_is(
-    memory: Recollect, notes: Path
+    memory: Memorist, notes: Path
 ) -> None:
     memory.import_(notes)
     before = exported(memory)
@@ -383,7 +383,7 @@ def test_a_second_import_of_notes_changes_nothing_and_a_changed_note_comes_in_as
     assert texts(memory.search("coarse")) == ["Grind it coarse."]
 
 
-def test_a_single_note_can_be_imported(memory: Recollect, notes: Path) -> None:
+def test_a_single_note_can_be_imported(memory: Memorist, notes: Path) -> None:
     assert memory.import_(notes / "coffee.md").added == 1
     assert memory.list()[0].source == "coffee.md"
 
@@ -397,23 +397,23 @@ def test_secrets_in_notes_and_lists_are_redacted_and_counted_unless_told_otherwi
     entry = {"memory": f"token {SECRET}", "metadata": {"deep": [SECRET]}}
     (tmp_path / "list.json").write_text(json.dumps([entry]))
     for source, count in (("notes", 1), ("list.json", 2)):
-        with recollect.open(":memory:", embedder="none") as memory:
+        with memorist.open(":memory:", embedder="none") as memory:
             report = memory.import_(tmp_path / source)
             assert sum(report.redacted.values()) == count
             assert SECRET.encode() not in exported(memory)
             again = memory.import_(tmp_path / source)
             assert (again.added, again.known) == (0, 1)
         for options in ({"redact": False}, {"allow": [SECRET]}):
-            with recollect.open(":memory:", embedder="none") as memory:
+            with memorist.open(":memory:", embedder="none") as memory:
                 assert memory.import_(tmp_path / source, **options).redacted == {}
                 assert SECRET.encode() in exported(memory)
 
 
-def test_our_own_export_is_never_redacted(memory: Recollect, tmp_path: Path) -> None:
+def test_our_own_export_is_never_redacted(memory: Memorist, tmp_path: Path) -> None:
     memory.add(f"The token is {SECRET}")
     memory.export(tmp_path / "all.jsonl")
 
-    with recollect.open(":memory:", embedder="none") as other:
+    with memorist.open(":memory:", embedder="none") as other:
         other.import_(tmp_path / "all.jsonl")
         assert exported(other) == exported(memory)
 
@@ -441,7 +441,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrapped", [lambda one: one, lambda one: {"results": one}, lambda one: {"memories": one}])
-def test_a_list_of_mem0_becomes_memories(memory: Recollect, tmp_path: Path, wrapped: Callable[[Any], Any]) -> None:
+def test_a_list_of_mem0_becomes_memories(memory: Memorist, tmp_path: Path, wrapped: Callable[[Any], Any]) -> None:
     (tmp_path / "list.json").write_text(json.dumps(wrapped(ENTRIES), indent=1))
 
     report = memory.import_(tmp_path / "list.json", project="home")
@@ -473,7 +473,7 @@ def test_a_list_of_mem0_becomes_memories(memory: Recollect, tmp_path: Path, wrap
     ],
 )
 def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
-    memory: Recollect, tmp_path: Path, document: str, about: str
+    memory: Memorist, tmp_path: Path, document: str, about: str
 ) -> None:
     (tmp_path / "list.json").write_text(document)
 
@@ -486,10 +486,10 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
 # Which format it is
 
 
-def test_conversations_are_handed_on(memory: Recollect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[Any, dict[str, Any]]] = []
 
-    def noted(self: Recollect, path: Path, **options: Any) -> ImportReport:
+    def noted(self: Memorist, path: Path, **options: Any) -> ImportReport:
         given.append((path, options))
         return ImportReport("openai")
 
@@ -512,28 +512,28 @@ def test_conversations_are_handed_on(memory: Recollect, tmp_path: Path, monkeypa
     assert (last["format"], last["redact"]) == ("jsonl", False)
 
 
-def test_an_export_is_known_by_its_first_line_whatever_it_is_called(memory: Recollect, tmp_path: Path) -> None:
+def test_an_export_is_known_by_its_first_line_whatever_it_is_called(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     memory.export(tmp_path / "conversation.json")
 
-    assert memory.import_(tmp_path / "conversation.json").format == "recollect"
+    assert memory.import_(tmp_path / "conversation.json").format == "memorist"
 
 
 def test_many_lines_are_imported_a_batch_at_a_time(path: Path, tmp_path: Path) -> None:
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         memory.add_many(f"note {number}" for number in range(MANY))
         memory.export(tmp_path / "all.jsonl")
     seen: list[int] = []
-    with recollect.open(path, embedder="none") as memory, recollect.open(path, embedder="none") as other:
+    with memorist.open(path, embedder="none") as memory, memorist.open(path, embedder="none") as other:
         memory.import_(tmp_path / "all.jsonl", progress=lambda done: seen.append(other.stats().memories))
         assert seen == [*range(500, MANY + 1, 500)]
         assert len(ids(memory.list(limit=MANY))) == MANY
 
 
 PEAK = """
-    import sys, recollect
+    import sys, memorist
     from pathlib import Path
-    with recollect.open(sys.argv[1], embedder="none", synchronous="normal") as memory:
+    with memorist.open(sys.argv[1], embedder="none", synchronous="normal") as memory:
         memory.import_(sys.argv[2])
     print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """
@@ -544,7 +544,7 @@ PEAK = """
 def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
     peaks = []
     for size in (30_000, 120_000):  # the first fills the page cache already
-        with recollect.open(":memory:", embedder="none") as memory:
+        with memorist.open(":memory:", embedder="none") as memory:
             memory.add_many(f"note {number} {'of many words ' * 10}" for number in range(size))
             memory.export(tmp_path / f"{size}.jsonl")
         with running(PEAK, tmp_path / f"{size}.db", tmp_path / f"{size}.jsonl") as process:
@@ -553,18 +553,18 @@ def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> N
     assert peaks[1] - peaks[0] < 10  # MB
 
 
-def test_notes_of_our_own_may_have_come_by_way_of_windows(memory: Recollect, tmp_path: Path) -> None:
+def test_notes_of_our_own_may_have_come_by_way_of_windows(memory: Memorist, tmp_path: Path) -> None:
     one = memory.add("two\nlines", title="A title")
     memory.export(tmp_path / "notes", format="markdown")
     (file,) = (tmp_path / "notes").iterdir()
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
 
-    with recollect.open(":memory:", embedder="none") as other:
+    with memorist.open(":memory:", embedder="none") as other:
         other.import_(tmp_path / "notes")
         assert (other.get(one.id).content, other.get(one.id).title) == ("two\nlines", "A title")
 
 
-def test_what_may_not_be_read_is_refused(memory: Recollect, tmp_path: Path) -> None:
+def test_what_may_not_be_read_is_refused(memory: Memorist, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
     memory.export(file)
     file.chmod(0)
@@ -575,12 +575,12 @@ def test_what_may_not_be_read_is_refused(memory: Recollect, tmp_path: Path) -> N
         memory.import_(file)
 
 
-def test_a_stream_of_bytes_is_imported_as_a_file_is(memory: Recollect, tmp_path: Path) -> None:
+def test_a_stream_of_bytes_is_imported_as_a_file_is(memory: Memorist, tmp_path: Path) -> None:
     stream = io.BytesIO()
     memory.add("one")
     memory.export(stream)
 
-    with recollect.open(tmp_path / "new.db", embedder="none") as new:
+    with memorist.open(tmp_path / "new.db", embedder="none") as new:
         assert new.import_(io.BytesIO(stream.getvalue())).added == 1
         assert texts(new.list()) == ["one"]
         with pytest.raises(InvalidInput, match="open for bytes"):
@@ -589,7 +589,7 @@ def test_a_stream_of_bytes_is_imported_as_a_file_is(memory: Recollect, tmp_path:
             new.import_(7)  # type: ignore[arg-type]
 
 
-def test_what_a_packed_file_says_nothing_about_is_of_the_time_of_that_file(memory: Recollect, tmp_path: Path) -> None:
+def test_what_a_packed_file_says_nothing_about_is_of_the_time_of_that_file(memory: Memorist, tmp_path: Path) -> None:
     file = tmp_path / "talk.json.gz"
     file.write_bytes(gzip.compress(b'[{"role": "user", "content": "hello"}]'))
     os.utime(file, (1_000_000_000, 1_000_000_000))
@@ -600,7 +600,7 @@ def test_what_a_packed_file_says_nothing_about_is_of_the_time_of_that_file(memor
 
 
 def test_nothing_of_a_packed_file_is_left_behind(
-    memory: Recollect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "recollect"
+SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
     "errors forks records life documents profiles times redact inputs config servers store embed rank ingest retrieve "
     "present engine evaluate hooks install mcp_server chat adapters cli"
@@ -20,9 +20,9 @@ def modules() -> list[tuple[str, Path, ast.Module]]:
 
 
 def imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.ImportFrom) and (node.module or "") == "recollect":
+    if isinstance(node, ast.ImportFrom) and (node.module or "") == "memorist":
         return [alias.name for alias in node.names if not alias.name.startswith("__")]
-    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recollect."):
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("memorist."):
         return [(node.module or "").split(".")[1]]
     return []
 

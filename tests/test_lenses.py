@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import days_ago, ids, texts
+from memorist import InvalidInput, Memorist, NotFound
 from placed import PlacedEmbedder
-from recollect import InvalidInput, NotFound, Recollect
 
 
 @pytest.fixture
-def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+def placed(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
         yield memory
 
 
 class TestKeeping:
-    def test_a_lens_comes_back_as_it_was_set(self, memory: Recollect, path: Path) -> None:
+    def test_a_lens_comes_back_as_it_was_set(self, memory: Memorist, path: Path) -> None:
         lens = memory.set_lens(
             "decisions",
             project=["api", "web"],
@@ -35,18 +35,18 @@ class TestKeeping:
         assert lens.name == "decisions"
         assert lens.profile == "rank"
         assert lens.boosts["tag"] == {"decision": 1.5}
-        with recollect.open(path, embedder="none") as again:
+        with memorist.open(path, embedder="none") as again:
             (stored,) = again.lenses()
             assert stored == again.lens("decisions")
             assert stored == lens
 
-    def test_they_are_listed_by_name(self, memory: Recollect) -> None:
+    def test_they_are_listed_by_name(self, memory: Memorist) -> None:
         for name in ("zebra", "apple", "mouse"):
             memory.set_lens(name)
 
         assert [lens.name for lens in memory.lenses()] == ["apple", "mouse", "zebra"]
 
-    def test_set_again_it_is_replaced_whole(self, memory: Recollect) -> None:
+    def test_set_again_it_is_replaced_whole(self, memory: Memorist) -> None:
         memory.set_lens("mine", project="api", profile="rank")
 
         memory.set_lens("mine", sector="semantic")
@@ -54,7 +54,7 @@ class TestKeeping:
         lens = memory.lens("mine")
         assert (lens.filters, lens.profile) == ({"sector": "semantic"}, None)
 
-    def test_removed_it_is_gone(self, memory: Recollect) -> None:
+    def test_removed_it_is_gone(self, memory: Memorist) -> None:
         memory.set_lens("mine")
         memory.remove_lens("mine")
 
@@ -63,16 +63,16 @@ class TestKeeping:
             memory.remove_lens("mine")
 
     @pytest.mark.parametrize("call", ["lens", "remove_lens", "search"])
-    def test_an_unknown_lens_is_named_with_those_there_are(self, memory: Recollect, call: str) -> None:
+    def test_an_unknown_lens_is_named_with_those_there_are(self, memory: Memorist, call: str) -> None:
         memory.set_lens("one")
         memory.set_lens("two")
 
         with pytest.raises(NotFound, match="there is no lens 'three'; there are: one, two"):
             memory.search("x", lens="three") if call == "search" else getattr(memory, call)("three")
 
-    def test_those_of_another_namespace_are_behind_the_wall(self, memory: Recollect, path: Path) -> None:
+    def test_those_of_another_namespace_are_behind_the_wall(self, memory: Memorist, path: Path) -> None:
         memory.set_lens("mine")
-        with recollect.open(path, embedder="none", namespace="other") as other:
+        with memorist.open(path, embedder="none", namespace="other") as other:
             assert other.lenses() == []
             with pytest.raises(NotFound):
                 other.search("x", lens="mine")
@@ -99,14 +99,14 @@ class TestKeeping:
         ],
     )
     def test_what_cannot_be_used_is_refused_when_it_is_set(
-        self, memory: Recollect, definition: dict[str, Any], complaint: str
+        self, memory: Memorist, definition: dict[str, Any], complaint: str
     ) -> None:
         with pytest.raises(InvalidInput, match=complaint):
             memory.set_lens(**{"name": "mine", **definition})
 
         assert memory.lenses() == []
 
-    def test_a_time_in_any_form_will_do(self, memory: Recollect) -> None:
+    def test_a_time_in_any_form_will_do(self, memory: Memorist) -> None:
         """`every time a caller gives may be an ISO 8601 string, a datetime or epoch seconds`."""
         new = memory.add("badger new", created_at="2026-04-10T12:00Z")
         memory.add("badger old", created_at="2026-03-10T12:00Z")
@@ -134,7 +134,7 @@ class TestFilters:
             ("pinned", True),
         ],
     )
-    def test_each_filter_can_be_in_a_lens(self, memory: Recollect, field: str, value: Any) -> None:
+    def test_each_filter_can_be_in_a_lens(self, memory: Memorist, field: str, value: Any) -> None:
         inside = memory.add(
             "badger inside",
             project="api",
@@ -158,7 +158,7 @@ class TestFilters:
         assert ids(memory.search("badger", lens="narrow")) == [inside.id]
         assert set(ids(memory.search("badger"))) == {inside.id, outside.id}
 
-    def test_a_session_can_be_in_a_lens(self, memory: Recollect) -> None:
+    def test_a_session_can_be_in_a_lens(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         inside = memory.add("badger inside", session="sess1", near="off")
         memory.add("badger outside", near="off")
@@ -166,7 +166,7 @@ class TestFilters:
 
         assert ids(memory.search("badger", lens="narrow")) == [inside.id]
 
-    def test_a_phrase_means_the_time_it_is_used(self, memory: Recollect) -> None:
+    def test_a_phrase_means_the_time_it_is_used(self, memory: Memorist) -> None:
         memory.add("badger of long ago", created_at=days_ago(60), near="off")
         recent = memory.add("badger of today", near="off")
         memory.set_lens("recent", since="3 weeks ago")
@@ -174,7 +174,7 @@ class TestFilters:
         assert memory.lens("recent").filters == {"since": "3 weeks ago"}
         assert ids(memory.search("badger", lens="recent")) == [recent.id]
 
-    def test_a_filter_given_explicitly_wins_and_the_others_stay(self, memory: Recollect) -> None:
+    def test_a_filter_given_explicitly_wins_and_the_others_stay(self, memory: Memorist) -> None:
         api, web, other = (
             memory.add(f"badger {project} {kind}", project=project, kind=kind, near="off").id
             for project, kind in (("api", "adr"), ("web", "adr"), ("web", "note"))
@@ -185,20 +185,20 @@ class TestFilters:
         assert ids(memory.search("badger", lens="api", project="web")) == [web]
         assert ids(memory.search("badger", lens="api", project="web", kind="note")) == [other]
 
-    def test_zero_is_an_explicit_value(self, memory: Recollect) -> None:
+    def test_zero_is_an_explicit_value(self, memory: Memorist) -> None:
         low = memory.add("badger low", salience=0.1, near="off")
         memory.set_lens("salient", min_salience=0.5)
 
         assert ids(memory.search("badger", lens="salient")) == []
         assert ids(memory.search("badger", lens="salient", min_salience=0)) == [low.id]
 
-    def test_what_a_lens_holds_back_is_counted(self, memory: Recollect) -> None:
+    def test_what_a_lens_holds_back_is_counted(self, memory: Memorist) -> None:
         memory.add("badger", project="web")
         memory.set_lens("api", project="api")
 
         assert memory.search("badger", lens="api").hidden == {"project": 1}
 
-    def test_facets_are_counted_through_it(self, memory: Recollect) -> None:
+    def test_facets_are_counted_through_it(self, memory: Memorist) -> None:
         memory.add("badger one", project="web", kind="a", near="off")
         memory.add("badger two", project="api", kind="b", near="off")
         memory.set_lens("api", project="api")
@@ -216,7 +216,7 @@ class TestBoosts:
             ("source", {"source": "wanted"}),
         ],
     )
-    def test_each_field_can_be_boosted(self, placed: Recollect, field: str, fields: dict[str, Any]) -> None:
+    def test_each_field_can_be_boosted(self, placed: Memorist, field: str, fields: dict[str, Any]) -> None:
         first = placed.add("@0.9 first")
         second = placed.add("@0.8 second", **fields)
         assert ids(placed.search("anything")) == [first.id, second.id]
@@ -231,10 +231,10 @@ class TestBoosts:
         assert results[1].trace["lens"] == pytest.approx(plain[first.id] * (1 / 1.5 - 1))
         assert all(0 <= hit.score <= 1 for hit in results)
 
-    def test_tags_is_as_good_as_tag(self, memory: Recollect) -> None:
+    def test_tags_is_as_good_as_tag(self, memory: Memorist) -> None:
         assert memory.set_lens("mine", boosts={"tags": {"x": 2}}).boosts == {"tag": {"x": 2.0}}
 
-    def test_less_than_one_puts_behind(self, placed: Recollect) -> None:
+    def test_less_than_one_puts_behind(self, placed: Memorist) -> None:
         events = placed.add("@0.9 event", sector="episodic")
         other = placed.add("@0.8 other")
         placed.set_lens("no-events", boosts={"sector": {"episodic": 0.5}})
@@ -245,7 +245,7 @@ class TestBoosts:
         plain = {hit.memory.id: hit.score for hit in placed.search("anything")}
         assert [hit.score for hit in results] == pytest.approx([plain[other.id], plain[events.id] / 2])
 
-    def test_zero_puts_last_but_loses_nothing(self, placed: Recollect) -> None:
+    def test_zero_puts_last_but_loses_nothing(self, placed: Memorist) -> None:
         muted = placed.add("@0.9 muted", kind="muted")
         other = placed.add("@0.1 other")
         placed.set_lens("quiet", boosts={"kind": {"muted": 0}})
@@ -255,7 +255,7 @@ class TestBoosts:
         assert ids(results) == [other.id, muted.id]
         assert results[1].score == 0
 
-    def test_of_several_boosted_tags_the_strongest_counts(self, placed: Recollect) -> None:
+    def test_of_several_boosted_tags_the_strongest_counts(self, placed: Memorist) -> None:
         both = placed.add("@0.8 both", tags=["a", "b"])
         strong = placed.add("@0.8 strong", tags=["b"])
         weak = placed.add("@0.8 weak", tags=["a"])
@@ -266,7 +266,7 @@ class TestBoosts:
         assert scores[both.id] == pytest.approx(scores[strong.id])
         assert scores[weak.id] == pytest.approx(scores[strong.id] * 1.2 / 2.0)
 
-    def test_boosts_of_several_fields_multiply(self, placed: Recollect) -> None:
+    def test_boosts_of_several_fields_multiply(self, placed: Memorist) -> None:
         both = placed.add("@0.8 both", tags=["a"], kind="k")
         one = placed.add("@0.8 one", tags=["a"])
         none = placed.add("@0.8 none")
@@ -278,7 +278,7 @@ class TestBoosts:
         assert scores[none.id] == pytest.approx(scores[both.id] / 3)
 
     @pytest.mark.parametrize("profile", ["balanced", "rank", "salience", "semantic-first", "confidence", "notes"])
-    def test_scores_stay_within_zero_and_one_and_in_order(self, placed: Recollect, profile: str) -> None:
+    def test_scores_stay_within_zero_and_one_and_in_order(self, placed: Memorist, profile: str) -> None:
         for number in range(12):
             placed.add(f"@0.{75 + number} badger {number}", kind=("a", "b", "c")[number % 3])
         placed.set_lens("strong", boosts={"kind": {"a": 10, "b": 3}})
@@ -289,7 +289,7 @@ class TestBoosts:
         assert scores == sorted(scores, reverse=True)
         assert all(0 <= score <= 1 for score in scores)
 
-    def test_vector_first_keeps_the_order_of_its_scores_under_a_boost(self, placed: Recollect) -> None:
+    def test_vector_first_keeps_the_order_of_its_scores_under_a_boost(self, placed: Memorist) -> None:
         """`score orders`; the tail's are scaled so that `the order is also the order of the scores`."""
         placed.add("@0.8 otter")
         placed.add("@0.1 badger", kind="wanted")
@@ -304,7 +304,7 @@ class TestBoosts:
 
 
 class TestRecencyAndProfile:
-    def test_recency_of_the_lens_counts(self, placed: Recollect) -> None:
+    def test_recency_of_the_lens_counts(self, placed: Memorist) -> None:
         old = placed.add("@0.9 old", created_at=days_ago(400))
         new = placed.add("@0.8 new")
         placed.set_lens("fresh", recency={"form": "multiply", "weight": 1.0})
@@ -314,14 +314,14 @@ class TestRecencyAndProfile:
         assert ids(results) == [new.id, old.id]
         assert results[1].trace["recency"] < 0
 
-    def test_recency_given_explicitly_wins(self, placed: Recollect) -> None:
+    def test_recency_given_explicitly_wins(self, placed: Memorist) -> None:
         old = placed.add("@0.9 old", created_at=days_ago(400))
         new = placed.add("@0.8 new")
         placed.set_lens("fresh", recency={"form": "multiply", "weight": 1.0})
 
         assert ids(placed.search("anything", lens="fresh", recency={"form": "none"})) == [old.id, new.id]
 
-    def test_none_is_not_given(self, placed: Recollect) -> None:
+    def test_none_is_not_given(self, placed: Memorist) -> None:
         """`None is "not given"; 0 is a value`."""
         placed.add("@0.9 old", created_at=days_ago(400))
         placed.set_lens("fresh", recency={"form": "multiply", "weight": 1.0})
@@ -330,7 +330,7 @@ class TestRecencyAndProfile:
 
         assert "recency" in hit.trace
 
-    def test_the_profile_of_the_lens_is_used(self, placed: Recollect) -> None:
+    def test_the_profile_of_the_lens_is_used(self, placed: Memorist) -> None:
         placed.add("@0.9 badger")
         placed.set_lens("ranks", profile="rank")
 
@@ -339,20 +339,20 @@ class TestRecencyAndProfile:
         assert results.profile == "rank"
         assert "rrf" in results[0].raw
 
-    def test_a_profile_given_explicitly_wins(self, placed: Recollect) -> None:
+    def test_a_profile_given_explicitly_wins(self, placed: Memorist) -> None:
         placed.add("@0.9 badger")
         placed.set_lens("ranks", profile="rank")
 
         assert placed.search("badger", lens="ranks", profile="notes").profile == "notes"
 
-    def test_options_given_explicitly_win_over_the_profile_of_the_lens(self, placed: Recollect) -> None:
+    def test_options_given_explicitly_win_over_the_profile_of_the_lens(self, placed: Memorist) -> None:
         placed.add_many(f"@0.9 badger {number}" for number in range(30))
         placed.set_lens("sure", profile="confidence")
 
         assert len(placed.search("badger", lens="sure")) == 20
         assert len(placed.search("badger", lens="sure", limit=3)) == 3
 
-    def test_an_empty_lens_changes_nothing(self, placed: Recollect) -> None:
+    def test_an_empty_lens_changes_nothing(self, placed: Memorist) -> None:
         placed.add_many(f"@0.{number} badger" for number in range(1, 9))
         placed.set_lens("clear")
 

@@ -10,16 +10,16 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
-from recollect import Ambiguous, InvalidInput, NotFound, Recollect
-from recollect.life import Recall, Recalled, Reinforcement
-from recollect.profiles import PROFILES, SECTOR_DECAY
-from recollect.retrieve import options
+from memorist import Ambiguous, InvalidInput, Memorist, NotFound
+from memorist.life import Recall, Recalled, Reinforcement
+from memorist.profiles import PROFILES, SECTOR_DECAY
+from memorist.retrieve import options
 from statements import watched
 
 
-def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Recollect) -> None:
+def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Memorist) -> None:
     session = memory.start_session("api")
     part = session.id[-8:]
 
@@ -31,21 +31,21 @@ def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Reco
     assert memory.session(part).memories == 1
 
 
-def test_a_memory_cannot_be_replaced_from_a_time_that_lies_ahead(memory: Recollect) -> None:
+def test_a_memory_cannot_be_replaced_from_a_time_that_lies_ahead(memory: Memorist) -> None:
     old, new = memory.add("The port is 8080"), memory.add("The port is 9090")
 
     with pytest.raises(InvalidInput, match="lies ahead"):
         memory.supersede(old.id, new.id, at="in 2 days")
 
 
-def test_the_same_text_in_two_projects_is_no_duplicate(memory: Recollect) -> None:
+def test_the_same_text_in_two_projects_is_no_duplicate(memory: Memorist) -> None:
     for project in ("one", "two"):
         memory.add("The quick brown fox jumps over the lazy dog", project=project)
 
     assert memory.duplicates() == []
 
 
-def test_merging_takes_over_tags_facts_and_pins_and_can_be_undone(memory: Recollect) -> None:
+def test_merging_takes_over_tags_facts_and_pins_and_can_be_undone(memory: Memorist) -> None:
     old = memory.add("Retries are capped at 5", tags=["old"], facts=["the cap is five"])
     memory.pin(old.id)
     new = memory.add("Retries are capped at 5 now", tags=["new"])
@@ -58,7 +58,7 @@ def test_merging_takes_over_tags_facts_and_pins_and_can_be_undone(memory: Recoll
     assert memory.check().ok
 
 
-def test_a_merge_that_cannot_be_done_changes_nothing(memory: Recollect) -> None:
+def test_a_merge_that_cannot_be_done_changes_nothing(memory: Memorist) -> None:
     kept, other = memory.add("one thing", tags=["a"]), memory.add("another thing", tags=["b"])
 
     with pytest.raises(NotFound):
@@ -68,7 +68,7 @@ def test_a_merge_that_cannot_be_done_changes_nothing(memory: Recollect) -> None:
     assert memory.get(kept.id).tags == ("a",)
 
 
-def test_what_was_recalled_a_moment_ago_is_seen_by_every_call(memory: Recollect) -> None:
+def test_what_was_recalled_a_moment_ago_is_seen_by_every_call(memory: Memorist) -> None:
     session = memory.start_session()
     found = memory.add("Retries are capped")
     memory.search("retries", record_session=session.id)
@@ -83,7 +83,7 @@ def test_what_was_recalled_a_moment_ago_is_seen_by_every_call(memory: Recollect)
     assert memory.stats().recalls == 3
 
 
-def test_naming_the_session_one_is_in_is_enough_to_have_a_search_logged(memory: Recollect) -> None:
+def test_naming_the_session_one_is_in_is_enough_to_have_a_search_logged(memory: Memorist) -> None:
     session = memory.start_session()
     memory.add("Retries are capped")
 
@@ -93,21 +93,21 @@ def test_naming_the_session_one_is_in_is_enough_to_have_a_search_logged(memory: 
     assert [recall.query for recall in memory.recalls()] == ["retries"]
 
 
-def test_a_timeline_around_what_did_not_exist_yet_is_refused(memory: Recollect) -> None:
+def test_a_timeline_around_what_did_not_exist_yet_is_refused(memory: Memorist) -> None:
     anchor = memory.add("Retries are capped")
 
     with pytest.raises(NotFound, match="did not exist yet"):
         memory.timeline(anchor=anchor.id, as_of="2020-01-01")
 
 
-def test_a_timeline_around_a_query_looks_only_within_its_times(memory: Recollect) -> None:
+def test_a_timeline_around_a_query_looks_only_within_its_times(memory: Memorist) -> None:
     memory.add("Retries are capped")
 
     assert list(memory.timeline(query="retries", end="2020-01-01")) == []
 
 
 def test_a_timelines_search_leaves_no_trace_in_a_profile_that_records(path: Path) -> None:
-    with recollect.open(path, embedder="none", profile="salience") as memory:
+    with memorist.open(path, embedder="none", profile="salience") as memory:
         added = memory.add("about boats")
 
         memory.timeline(query="boats")
@@ -116,7 +116,7 @@ def test_a_timelines_search_leaves_no_trace_in_a_profile_that_records(path: Path
         assert memory.get(added.id).salience == added.salience
 
 
-def test_a_memory_is_counted_once_among_what_was_held_back(memory: Recollect) -> None:
+def test_a_memory_is_counted_once_among_what_was_held_back(memory: Memorist) -> None:
     old = memory.add("Retries are capped at 5", project="api")
     new = memory.add("Retries are capped at 3", project="api")
     memory.supersede(old.id, new.id)
@@ -125,7 +125,7 @@ def test_a_memory_is_counted_once_among_what_was_held_back(memory: Recollect) ->
     assert memory.search("retries", project="api").hidden == {"superseded": 1}
 
 
-def test_a_fact_said_again_takes_on_what_is_said_of_it(memory: Recollect) -> None:
+def test_a_fact_said_again_takes_on_what_is_said_of_it(memory: Memorist) -> None:
     note = memory.add("Anna moved")
     memory.add_fact(note.id, "Anna lives in Lisbon", confidence=0.5)
 
@@ -135,7 +135,7 @@ def test_a_fact_said_again_takes_on_what_is_said_of_it(memory: Recollect) -> Non
     assert len(memory.get(note.id).facts) == 1
 
 
-def test_a_part_of_a_fact_id_that_several_have_is_refused_with_the_choices(memory: Recollect) -> None:
+def test_a_part_of_a_fact_id_that_several_have_is_refused_with_the_choices(memory: Memorist) -> None:
     note = memory.add("Anna moved", facts=["one", "two"])
     shared = note.facts[0].id[:8]
     if not note.facts[1].id.startswith(shared):
@@ -145,14 +145,14 @@ def test_a_part_of_a_fact_id_that_several_have_is_refused_with_the_choices(memor
         memory.remove_fact(shared)
 
 
-def test_a_memory_cannot_replace_itself(memory: Recollect) -> None:
+def test_a_memory_cannot_replace_itself(memory: Memorist) -> None:
     only = memory.add("The port is 8080")
 
     with pytest.raises(InvalidInput, match="cannot replace itself"):
         memory.supersede(only.id, only.id)
 
 
-def test_it_can_be_told_what_a_memory_replaced(memory: Recollect) -> None:
+def test_it_can_be_told_what_a_memory_replaced(memory: Memorist) -> None:
     first, second, third = (memory.add(f"The port is {port}") for port in (80, 81, 82))
     memory.supersede(first.id, second.id)
     memory.supersede(second.id, third.id)
@@ -163,7 +163,7 @@ def test_it_can_be_told_what_a_memory_replaced(memory: Recollect) -> None:
 
 class TestLateRecalls:
     def test_a_reader_does_not_wait_for_whoever_else_writes(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", busy_timeout=60) as memory:
+        with memorist.open(path, embedder="none", busy_timeout=60) as memory:
             added = memory.add("Retries are capped")
             writer = apsw.Connection(str(path))
             writer.execute("begin immediate")
@@ -181,8 +181,8 @@ class TestLateRecalls:
 
     def test_a_question_does_not_bring_back_what_was_erased_meanwhile(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none") as memory,
-            recollect.open(path, embedder="none") as other,
+            memorist.open(path, embedder="none") as memory,
+            memorist.open(path, embedder="none") as other,
         ):
             secret = memory.add("the password is swordfish77")
             found = other.search("swordfish77")
@@ -197,7 +197,7 @@ class TestLateRecalls:
 
         assert b"swordfish77" not in path.read_bytes()
 
-    def test_what_is_reinforced_after_a_recall_stays_after_it(self, memory: Recollect) -> None:
+    def test_what_is_reinforced_after_a_recall_stays_after_it(self, memory: Memorist) -> None:
         added = memory.add("Retries are capped")
         before = datetime.now(UTC)
         memory.search("retries", record="reinforce")
@@ -207,7 +207,7 @@ class TestLateRecalls:
         assert memory.get(added.id, as_of=before).salience == 0.5
         assert memory.get(added.id).reinforced_at > before
 
-    def test_they_can_be_dropped(self, memory: Recollect) -> None:
+    def test_they_can_be_dropped(self, memory: Memorist) -> None:
         memory.add("Retries are capped")
         memory.search("retries", record="log")
 
@@ -216,7 +216,7 @@ class TestLateRecalls:
         assert memory.recalls() == []
 
 
-def test_purging_leaves_files_that_are_not_ours(memory: Recollect, path: Path) -> None:
+def test_purging_leaves_files_that_are_not_ours(memory: Memorist, path: Path) -> None:
     mine = Path(f"{path}.before-my-cleanup")
     mine.write_text("keep me")
 
@@ -225,7 +225,7 @@ def test_purging_leaves_files_that_are_not_ours(memory: Recollect, path: Path) -
     assert mine.exists()
 
 
-def test_a_memory_without_a_project_replaces_none_of_a_project(memory: Recollect) -> None:
+def test_a_memory_without_a_project_replaces_none_of_a_project(memory: Memorist) -> None:
     noted = memory.add("Retries are capped at 5 in the billing client", project="api")
 
     added = memory.add("Retries are capped at 5 in the billing client now", near="merge")
@@ -234,7 +234,7 @@ def test_a_memory_without_a_project_replaces_none_of_a_project(memory: Recollect
     assert not memory.get(noted.id).superseded
 
 
-def test_texts_without_spaces_can_be_almost_the_same(memory: Recollect) -> None:
+def test_texts_without_spaces_can_be_almost_the_same(memory: Memorist) -> None:
     old = memory.add("每个月的第一天都要检查所有服务器的备份是否可以恢复")
 
     added = memory.add("每个月的第一天都要检查所有服务器的备份是否可以恢复了")
@@ -248,10 +248,10 @@ class TestSalienceAndItsClock:
     """With decay by sector: what is left is what is changed, and the clock is set with it."""
 
     @pytest.fixture
-    def faded(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recollect]:
+    def faded(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memorist]:
         fading = replace(PROFILES["salience"], sector_decay=SECTOR_DECAY["ccmemory"])
         monkeypatch.setattr(options, "PROFILES", {**PROFILES, "salience": fading})
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             memory.add("Retries are capped", id="faded-one", salience=0.5)
             age = 100 * 86_400 * 1_000_000
             with apsw.Connection(str(path)) as raw:
@@ -259,30 +259,30 @@ class TestSalienceAndItsClock:
             raw.close()
             yield memory
 
-    def left(self, memory: Recollect) -> float:
+    def left(self, memory: Memorist) -> float:
         return memory.search("retries", record="off")[0].trace["salience"] / 0.2
 
-    def test_less_is_never_more(self, faded: Recollect) -> None:
+    def test_less_is_never_more(self, faded: Memorist) -> None:
         before = self.left(faded)
 
         faded.deemphasize("faded-one", 0.2)
 
         assert self.left(faded) == pytest.approx(0.8 * before, rel=1e-3)
 
-    def test_reinforcing_adds_to_what_is_left(self, faded: Recollect) -> None:
+    def test_reinforcing_adds_to_what_is_left(self, faded: Memorist) -> None:
         before = self.left(faded)
 
         faded.reinforce("faded-one", 0.1)
 
         assert self.left(faded) == pytest.approx(before + 0.1 * (1 - before), rel=1e-3)
 
-    def test_a_new_value_begins_now(self, faded: Recollect) -> None:
+    def test_a_new_value_begins_now(self, faded: Memorist) -> None:
         faded.update("faded-one", salience=1.0)
 
         assert self.left(faded) == pytest.approx(1.0, rel=1e-3)
 
 
-def test_a_page_is_refilled_where_thresholds_took_much_away(memory: Recollect) -> None:
+def test_a_page_is_refilled_where_thresholds_took_much_away(memory: Memorist) -> None:
     memory.add_many(
         {"content": f"Retries retries retries {number}", "facts": [{"text": f"fact {number}", "confidence": 0.05}]}
         for number in range(150)
@@ -296,11 +296,11 @@ def test_a_page_is_refilled_where_thresholds_took_much_away(memory: Recollect) -
 
 
 def test_an_old_vector_belongs_to_the_text_of_its_time(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         added = memory.add("cat")
         then = datetime.now(UTC)
         memory.update(added.id, content="dog")
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         memory.reembed()
         memory.update(added.id, content="cow")
 
@@ -310,8 +310,8 @@ def test_an_old_vector_belongs_to_the_text_of_its_time(path: Path) -> None:
 class TestOtherNamespaces:
     def test_they_do_not_crowd_out_what_is_held_back(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="b") as other,
-            recollect.open(path, embedder="none", namespace="a") as memory,
+            memorist.open(path, embedder="none", namespace="b") as other,
+            memorist.open(path, embedder="none", namespace="a") as memory,
         ):
             other.add_many(f"badger {number}" for number in range(6000))
             memory.add("badger", project="api")
@@ -320,8 +320,8 @@ class TestOtherNamespaces:
 
     def test_their_words_take_no_suggestion_away(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="a") as memory,
-            recollect.open(path, embedder="none", namespace="b") as other,
+            memorist.open(path, embedder="none", namespace="a") as memory,
+            memorist.open(path, embedder="none", namespace="b") as other,
         ):
             memory.add_many(["alpha retries", "alpha beta", "alpha gamma", "alpha delta"])
             before = memory.search("alpha retreis").suggestion
@@ -330,7 +330,7 @@ class TestOtherNamespaces:
             assert memory.search("alpha retreis").suggestion == before == "alpha retries"
 
 
-def test_a_session_of_ones_own_is_not_taken_for_another(memory: Recollect) -> None:
+def test_a_session_of_ones_own_is_not_taken_for_another(memory: Memorist) -> None:
     memory.start_session(id="session-10")
 
     with pytest.raises(NotFound):
@@ -338,7 +338,7 @@ def test_a_session_of_ones_own_is_not_taken_for_another(memory: Recollect) -> No
 
 
 @pytest.mark.parametrize("end", [datetime.max.replace(tzinfo=UTC), "9999-12-31"])
-def test_a_timeline_may_end_at_the_end_of_time(memory: Recollect, end: object) -> None:
+def test_a_timeline_may_end_at_the_end_of_time(memory: Memorist, end: object) -> None:
     memory.add("Retries are capped")
 
     assert len(memory.timeline(end=end)) == 1
@@ -348,7 +348,7 @@ def test_a_timeline_may_end_at_the_end_of_time(memory: Recollect, end: object) -
     "filters",
     [{"project": (name for name in ["api"])}, {"tags": {"a"}}, {"since": datetime(2026, 1, 1, tzinfo=UTC)}],
 )
-def test_a_lens_takes_every_form_of_a_filter_that_a_search_takes(memory: Recollect, filters: dict[str, Any]) -> None:
+def test_a_lens_takes_every_form_of_a_filter_that_a_search_takes(memory: Memorist, filters: dict[str, Any]) -> None:
     memory.add("Retries are capped", project="api", tags=["a"])
     memory.set_lens("mine", **filters)
 
@@ -356,7 +356,7 @@ def test_a_lens_takes_every_form_of_a_filter_that_a_search_takes(memory: Recolle
 
 
 def test_adding_to_a_session_asks_nothing_of_what_is_in_it(path: Path) -> None:
-    with watched() as seen, recollect.open(path, embedder="none") as memory:
+    with watched() as seen, memorist.open(path, embedder="none") as memory:
         session = memory.start_session()
         memory.add_many({"content": f"note {number}", "session": session.id} for number in range(10))
         seen.clear()

@@ -29,12 +29,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
+from memorist import Fact, InvalidInput, Memorist, Memory, NotFound
+from memorist.ingest import recorder
+from memorist.profiles import FACT_DECAY
 from processes import contents
-from recollect import Fact, InvalidInput, Memory, NotFound, Recollect
-from recollect.ingest import recorder
-from recollect.profiles import FACT_DECAY
 
 # None is the stem or a part of another: each stands for itself in every index.
 WORDS = ("anchor", "cactus", "comet", "ember", "fox", "violin", "wolf", "zebra")
@@ -120,7 +120,7 @@ class Link:
 class World:
     """One namespace, and what it should hold."""
 
-    memory: Recollect
+    memory: Memorist
     lives: dict[str, Life] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
     known: list[str] = field(default_factory=list)  # every id there ever was
@@ -228,11 +228,11 @@ def _ties(memory: Memory) -> tuple[str | None, datetime | None, int]:
     return by.id if by else None, memory.valid_until, memory.related_count
 
 
-def everything(memory: Recollect, **options: Any) -> dict[str, Memory]:
+def everything(memory: Memorist, **options: Any) -> dict[str, Memory]:
     return {one.id: one for one in memory.list(limit=ALL, **options)}
 
 
-def found(memory: Recollect, word: str, **options: Any) -> set[str]:
+def found(memory: Memorist, word: str, **options: Any) -> set[str]:
     hits = memory.search(word, mode="keyword", limit=ALL, **options)
     assert len({hit.memory.id for hit in hits}) == len(hits)
     return {hit.memory.id for hit in hits}
@@ -280,7 +280,7 @@ class Lives(RuleBasedStateMachine):
         self.path = self.folder / "memory.db"
         self.worlds = tuple(
             World(
-                recollect.open(self.path, namespace=name, embedder=self.embedder(), synchronous="normal"),  # type: ignore[arg-type]
+                memorist.open(self.path, namespace=name, embedder=self.embedder(), synchronous="normal"),  # type: ignore[arg-type]
             )
             for name in ("anna", "ben")
         )
@@ -914,7 +914,7 @@ def moment() -> datetime:
     return now
 
 
-def refused(memory: Recollect, old: Memory, new: Memory, at: datetime) -> bool:
+def refused(memory: Memorist, old: Memory, new: Memory, at: datetime) -> bool:
     """Whether a supersession is refused: as good an answer, where what it would mean makes no sense."""
     try:
         memory.supersede(old.id, new.id, at=at)
@@ -924,7 +924,7 @@ def refused(memory: Recollect, old: Memory, new: Memory, at: datetime) -> bool:
 
 
 class TestRelationsInThePast:
-    def test_the_count_of_relations_is_that_of_the_time(self, memory: Recollect) -> None:
+    def test_the_count_of_relations_is_that_of_the_time(self, memory: Memorist) -> None:
         one, other, newer = memory.add("a fox"), memory.add("a wolf"), memory.add("a zebra")
         memory.relate(one.id, other.id, "about")
         then = moment()
@@ -933,7 +933,7 @@ class TestRelationsInThePast:
         assert [each.memory.id for each in memory.related(one.id, as_of=then) if each.relation] == [other.id]
         assert memory.get(one.id, as_of=then).related_count == 1
 
-    def test_what_was_similar_then_is_similar_to_what_it_said_then(self, memory: Recollect) -> None:
+    def test_what_was_similar_then_is_similar_to_what_it_said_then(self, memory: Memorist) -> None:
         one, like_then = memory.add("a fox"), memory.add("fox hunting")
         memory.add("zebra crossing")
         then = moment()
@@ -941,7 +941,7 @@ class TestRelationsInThePast:
 
         assert [each.memory.id for each in memory.related(one.id, as_of=then)] == [like_then.id]
 
-    def test_a_timeline_in_the_past_keeps_to_the_project_its_anchor_had(self, memory: Recollect) -> None:
+    def test_a_timeline_in_the_past_keeps_to_the_project_its_anchor_had(self, memory: Memorist) -> None:
         anchor = memory.add("a fox", project="api")
         beside = memory.add("a wolf", project="api")
         memory.add("a zebra", project="web")
@@ -952,7 +952,7 @@ class TestRelationsInThePast:
 
 
 class TestSupersessionInThePast:
-    def test_an_undone_supersession_is_still_known_to_have_been(self, memory: Recollect) -> None:
+    def test_an_undone_supersession_is_still_known_to_have_been(self, memory: Memorist) -> None:
         old, new = memory.add("we deploy on mondays"), memory.add("we deploy on fridays")
         memory.supersede(old.id, new.id)
         then = moment()
@@ -961,7 +961,7 @@ class TestSupersessionInThePast:
         assert not memory.get(old.id).superseded
         assert memory.get(old.id, as_of=then).superseded_by is not None
 
-    def test_a_later_word_on_what_replaced_a_memory_counts_for_the_past_as_well(self, memory: Recollect) -> None:
+    def test_a_later_word_on_what_replaced_a_memory_counts_for_the_past_as_well(self, memory: Memorist) -> None:
         old, first, second = memory.add("a fox"), memory.add("a wolf"), memory.add("a zebra")
         start = moment()
         memory.supersede(old.id, first.id)
@@ -976,7 +976,7 @@ class TestSupersessionInThePast:
         assert told.superseded_by is not None
         assert told.superseded_by.id == second.id
 
-    def test_two_memories_never_replaced_each_other_at_one_time(self, memory: Recollect) -> None:
+    def test_two_memories_never_replaced_each_other_at_one_time(self, memory: Memorist) -> None:
         one, other = memory.add("a fox"), memory.add("a wolf")
         start = moment()
         memory.supersede(one.id, other.id)
@@ -990,7 +990,7 @@ class TestSupersessionInThePast:
         assert [each.id for each in told if each.superseded_by and each.superseded_by.id == each.id] == []
         assert sum(each.superseded for each in told) <= 1
 
-    def test_nothing_was_replaced_by_what_did_not_exist_yet(self, memory: Recollect) -> None:
+    def test_nothing_was_replaced_by_what_did_not_exist_yet(self, memory: Memorist) -> None:
         old, middle = memory.add("a fox"), memory.add("a wolf")
         memory.supersede(old.id, middle.id)
         then = moment()
@@ -1005,14 +1005,14 @@ class TestSupersessionInThePast:
             memory.get(newest.id, as_of=then)
         assert memory.get(old.id, as_of=then).superseded_by is None
 
-    def test_a_memory_holds_until_the_time_from_which_it_is_superseded(self, memory: Recollect) -> None:
+    def test_a_memory_holds_until_the_time_from_which_it_is_superseded(self, memory: Memorist) -> None:
         old, new = memory.add("the office is in Bonn"), memory.add("the office is in Trier")
         if refused(memory, old, new, datetime.now(UTC) + timedelta(days=30)):
             return
 
         assert found(memory, "Bonn") == found(memory, "Bonn", as_of=datetime.now(UTC)) == {old.id}
 
-    def test_no_interval_ends_before_it_begins(self, memory: Recollect, path: Path) -> None:
+    def test_no_interval_ends_before_it_begins(self, memory: Memorist, path: Path) -> None:
         old, new = memory.add("the office is in Bonn"), memory.add("the office is in Trier")
         if refused(memory, old, new, datetime.now(UTC) + timedelta(days=30)):
             return
@@ -1024,12 +1024,12 @@ class TestSupersessionInThePast:
 
 class TestStrengthInThePast:
     @pytest.fixture
-    def unhurried(self, memory: Recollect, monkeypatch: pytest.MonkeyPatch) -> Recollect:
+    def unhurried(self, memory: Memorist, monkeypatch: pytest.MonkeyPatch) -> Memorist:
         """A memory that writes recalls when it is asked for them, and not before."""
         monkeypatch.setattr(recorder, "BATCH_DELAY", 60.0)
         return memory
 
-    def test_a_recall_that_is_written_late_does_not_change_what_was_before_it(self, unhurried: Recollect) -> None:
+    def test_a_recall_that_is_written_late_does_not_change_what_was_before_it(self, unhurried: Memorist) -> None:
         one = unhurried.add("a fox")
         then = moment()
         unhurried.search("fox", record="reinforce")
@@ -1038,7 +1038,7 @@ class TestStrengthInThePast:
 
         assert unhurried.get(one.id, as_of=then).salience == one.salience
 
-    def test_a_recall_that_is_written_late_does_not_undo_a_later_reinforcement(self, unhurried: Recollect) -> None:
+    def test_a_recall_that_is_written_late_does_not_undo_a_later_reinforcement(self, unhurried: Memorist) -> None:
         one = unhurried.add("a fox")
         unhurried.search("fox", record="reinforce")
         reinforced = unhurried.reinforce(one.id).reinforced_at
@@ -1048,7 +1048,7 @@ class TestStrengthInThePast:
 
     @pytest.mark.parametrize("filters", [{"session": "a session"}, {"recalled": True}])
     def test_what_was_recalled_later_had_not_been_recalled_then(
-        self, memory: Recollect, filters: dict[str, Any]
+        self, memory: Memorist, filters: dict[str, Any]
     ) -> None:
         memory.add("a fox")
         memory.start_session(id="a session")
@@ -1061,7 +1061,7 @@ class TestStrengthInThePast:
 
 
 class TestExplanationsOfThePast:
-    def test_what_was_found_was_not_held_back(self, memory: Recollect) -> None:
+    def test_what_was_found_was_not_held_back(self, memory: Memorist) -> None:
         one = memory.add("a fox", project="api")
         then = moment()
         memory.update(one.id, project="web")
@@ -1071,7 +1071,7 @@ class TestExplanationsOfThePast:
         assert len(results) == 1
         assert results.hidden == {}
 
-    def test_an_empty_page_of_the_past_is_explained(self, memory: Recollect) -> None:
+    def test_an_empty_page_of_the_past_is_explained(self, memory: Memorist) -> None:
         one = memory.add("a fox", project="api")
         then = moment()
         memory.update(one.id, project="web")
@@ -1081,7 +1081,7 @@ class TestExplanationsOfThePast:
         assert len(results) == 0
         assert results.hidden == {"project": 1}
 
-    def test_the_middle_of_a_timeline_lies_within_its_bounds(self, memory: Recollect) -> None:
+    def test_the_middle_of_a_timeline_lies_within_its_bounds(self, memory: Memorist) -> None:
         within = memory.add("a fox long ago", created_at="2020-01-01")
         memory.add("a fox, a fox, a fox")
 
@@ -1091,7 +1091,7 @@ class TestExplanationsOfThePast:
 
 
 class TestVectorsInThePast:
-    def test_a_text_is_never_compared_by_the_vector_of_another(self, hashed: Recollect) -> None:
+    def test_a_text_is_never_compared_by_the_vector_of_another(self, hashed: Memorist) -> None:
         one = hashed.add("red fox")
         then = moment()
         hashed.update(one.id, content="blue bird")
@@ -1104,7 +1104,7 @@ class TestVectorsInThePast:
 
 
 class TestSessionsAndBatches:
-    def test_the_session_that_used_a_memory_last_is_its_context(self, memory: Recollect) -> None:
+    def test_the_session_that_used_a_memory_last_is_its_context(self, memory: Memorist) -> None:
         one = memory.add("a fox")
         for session in ("first", "second"):
             memory.start_session(id=session)
@@ -1117,7 +1117,7 @@ class TestSessionsAndBatches:
         assert context is not None
         assert context.session.id == "first"
 
-    def test_a_merge_that_is_refused_has_written_nothing(self, memory: Recollect) -> None:
+    def test_a_merge_that_is_refused_has_written_nothing(self, memory: Memorist) -> None:
         one, other = memory.add("a red fox"), memory.add("the red fox")
 
         with pytest.raises(InvalidInput):
@@ -1125,13 +1125,13 @@ class TestSessionsAndBatches:
 
         assert not memory.get(other.id).superseded
 
-    def test_items_before_one_with_an_unknown_session_are_kept(self, memory: Recollect) -> None:
+    def test_items_before_one_with_an_unknown_session_are_kept(self, memory: Memorist) -> None:
         with pytest.raises(NotFound, match="no session"):
             memory.add_many(["one", {"content": "two", "session": "unknown"}, "three"])
 
         assert [one.content for one in memory.list()] == ["one"]
 
-    def test_a_session_is_known_by_a_part_of_its_id_wherever_one_is_named(self, memory: Recollect) -> None:
+    def test_a_session_is_known_by_a_part_of_its_id_wherever_one_is_named(self, memory: Memorist) -> None:
         session = memory.start_session()
         assert memory.session(session.id[-8:]) == session
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import recollect
+import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import now, rows
-from recollect import Recollect
-from recollect.embed.local import LocalEmbedder
-from recollect.ingest.parts import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
-from recollect.store.base import Unembedded
-from recollect.store.migrations import bundled
-from recollect.store.sqlite import SqliteStore
+from memorist import Memorist
+from memorist.embed.local import LocalEmbedder
+from memorist.ingest.parts import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
+from memorist.store.base import Unembedded
+from memorist.store.migrations import bundled
+from memorist.store.sqlite import SqliteStore
 
 BURIED = (
     "When a release breaks production, go back to the last version that worked. Start the rollback job in the pipeline "
@@ -78,15 +78,15 @@ def parts(path: Path) -> list[tuple[int, int]]:
     return rows(path, "select first, last from part_vectors order by part")  # type: ignore[return-value]
 
 
-def nearness(memory: Recollect, word: str, **filters: object) -> dict[str, float]:
+def nearness(memory: Memorist, word: str, **filters: object) -> dict[str, float]:
     """How near each memory is to a word in meaning, by the first word it has."""
     found = memory.search(word, mode="semantic", noise_floor=False, limit=50, **filters)
     return {hit.memory.id: hit.similarity or 0.0 for hit in found}
 
 
 @pytest.fixture
-def short(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=ShortSighted()) as memory:
+def short(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=ShortSighted()) as memory:
         yield memory
 
 
@@ -97,7 +97,7 @@ class TestFinding:
 
     @pytest.mark.parametrize("end", ENDS)
     def test_a_fact_in_the_middle_of_three_thousand_words_is_found_by_meaning_and_shown(
-        self, understanding: Recollect, end: str
+        self, understanding: Memorist, end: str
     ) -> None:
         text = prose(3000, self.ENDS[end], BURIED)
         kept = understanding.add(text)
@@ -121,14 +121,14 @@ class TestFinding:
 
         assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
 
-    def test_a_memory_of_a_sentence_or_two_has_no_parts(self, understanding: Recollect, path: Path) -> None:
+    def test_a_memory_of_a_sentence_or_two_has_no_parts(self, understanding: Memorist, path: Path) -> None:
         understanding.add("The bus to the lake leaves at nine. It is blue.")
         understanding.add(
             "The bus to the lake, which is blue and has a number nobody remembers, leaves at nine every " * 4
         )
         assert parts(path) == []
 
-    def test_what_was_said_by_the_way_is_found_by_its_sentence(self, understanding: Recollect, path: Path) -> None:
+    def test_what_was_said_by_the_way_is_found_by_its_sentence(self, understanding: Memorist, path: Path) -> None:
         aside = "By the way, my sister Clara had her baby on the third of March."
         text = (
             "I am looking for a place to have my bicycle repaired before the long tour in the summer holidays. "
@@ -146,7 +146,7 @@ class TestFinding:
         assert "".join(pieces) == text
         assert any(piece.startswith(aside) for piece in pieces)
 
-    def test_it_is_one_memory_and_found_once(self, understanding: Recollect) -> None:
+    def test_it_is_one_memory_and_found_once(self, understanding: Memorist) -> None:
         text = prose(900, "\n\n", BURIED) + "\n\n" + prose(500, "\n\n", BURIED.replace("ten", "twenty"))
         kept = understanding.add(text)
 
@@ -158,7 +158,7 @@ class TestFinding:
 
 
 class TestParts:
-    def test_the_nearest_part_says_how_near_a_memory_is(self, short: Recollect) -> None:
+    def test_the_nearest_part_says_how_near_a_memory_is(self, short: Memorist) -> None:
         kept = short.add(long("quokka"))
         other = short.add(long("wombat"))
 
@@ -168,7 +168,7 @@ class TestParts:
         assert near[other.id] < BY_A_PART
         assert next(iter(near)) == kept.id
 
-    def test_a_title_is_read_with_every_part(self, short: Recollect) -> None:
+    def test_a_title_is_read_with_every_part(self, short: Memorist) -> None:
         with_title = short.add(long("quokka"), title="marsupial marsupial marsupial marsupial")
         without = short.add(long("quokka") + " once more", near="off")
 
@@ -181,7 +181,7 @@ class TestParts:
 
         assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
 
-    def test_filters_hold_for_what_a_part_finds(self, short: Recollect) -> None:
+    def test_filters_hold_for_what_a_part_finds(self, short: Memorist) -> None:
         mine = short.add(long("quokka"), project="mine", tags=["red"])
         other = short.add(long("quokka") + " too", project="other", near="off")
 
@@ -191,13 +191,13 @@ class TestParts:
         assert nearness(short, "quokka", project="mine")[mine.id] == nearness(short, "quokka")[mine.id]
         assert nearness(short, "quokka", tags="blue") == {}
 
-    def test_of_many_a_narrow_filter_finds_the_one_by_its_part(self, short: Recollect) -> None:
+    def test_of_many_a_narrow_filter_finds_the_one_by_its_part(self, short: Memorist) -> None:
         short.add_many(f"{long('quokka')} number {number}" for number in range(60))
         kept = short.add(long("quokka") + " the one", project="mine", near="off")
 
         assert nearness(short, "quokka", project="mine")[kept.id] > BY_A_PART
 
-    def test_related_memories_of_a_long_one(self, short: Recollect) -> None:
+    def test_related_memories_of_a_long_one(self, short: Memorist) -> None:
         kept = short.add(long("quokka"))
         alike = short.add("quokka quokka quokka")
         short.add("something else entirely")
@@ -207,7 +207,7 @@ class TestParts:
         assert first.memory.id == kept.id
         assert (first.similarity or 0.0) > BY_A_PART
 
-    def test_highlights_are_places_in_the_whole_text(self, short: Recollect) -> None:
+    def test_highlights_are_places_in_the_whole_text(self, short: Memorist) -> None:
         text = long("quokka")
         short.add(text)
 
@@ -218,7 +218,7 @@ class TestParts:
 
 
 class TestTheirLife:
-    def test_parts_go_when_the_text_becomes_short(self, short: Recollect, path: Path) -> None:
+    def test_parts_go_when_the_text_becomes_short(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         assert len(parts(path)) > 5
         short.update(kept.id, content="a wombat")
@@ -227,7 +227,7 @@ class TestTheirLife:
         assert nearness(short, "quokka")[kept.id] < BY_A_PART
         assert short.check().ok
 
-    def test_parts_are_those_of_the_text_as_it_is_now(self, short: Recollect, path: Path) -> None:
+    def test_parts_are_those_of_the_text_as_it_is_now(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         short.update(kept.id, content=long("wombat"))
 
@@ -235,7 +235,7 @@ class TestTheirLife:
         assert nearness(short, "quokka")[kept.id] < BY_A_PART
         assert max(last for _, last in parts(path)) <= len(long("wombat"))
 
-    def test_a_new_title_makes_new_parts(self, short: Recollect, path: Path) -> None:
+    def test_a_new_title_makes_new_parts(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         before = rows(path, "select part from part_vectors")
         short.update(kept.id, title="marsupial")
@@ -243,7 +243,7 @@ class TestTheirLife:
         assert len(parts(path)) == len(before)
         assert not set(rows(path, "select part from part_vectors")) & set(before)
 
-    def test_what_does_not_touch_the_text_leaves_parts_alone(self, short: Recollect, path: Path) -> None:
+    def test_what_does_not_touch_the_text_leaves_parts_alone(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         before = rows(path, "select * from part_vectors")
         short.update(kept.id, tags=["red"], project="p")
@@ -251,7 +251,7 @@ class TestTheirLife:
 
         assert rows(path, "select * from part_vectors") == before
 
-    def test_a_forgotten_one_is_found_by_no_part_and_restored_by_all(self, short: Recollect, path: Path) -> None:
+    def test_a_forgotten_one_is_found_by_no_part_and_restored_by_all(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         short.forget(kept.id)
         assert nearness(short, "quokka") == {}
@@ -262,7 +262,7 @@ class TestTheirLife:
         assert short.check().ok
 
     @pytest.mark.parametrize("way", ["hard", "purge"])
-    def test_erased_it_leaves_neither_rows_nor_a_word_in_the_file(self, short: Recollect, path: Path, way: str) -> None:
+    def test_erased_it_leaves_neither_rows_nor_a_word_in_the_file(self, short: Memorist, path: Path, way: str) -> None:
         kept = short.add(long("quokka"), title="bandicoot")
         short.add("a wombat")
         short.forget(kept.id, hard=way == "hard")
@@ -275,14 +275,14 @@ class TestTheirLife:
         assert b"bandicoot" not in raw
         assert short.check().ok
 
-    def test_one_that_is_superseded_is_found_by_its_parts_only_where_asked(self, short: Recollect) -> None:
+    def test_one_that_is_superseded_is_found_by_its_parts_only_where_asked(self, short: Memorist) -> None:
         old, new = short.add(long("quokka")), short.add("it is about wombats now")
         short.supersede(old.id, new.id)
 
         assert old.id not in nearness(short, "quokka")
         assert nearness(short, "quokka", include_superseded=True)[old.id] > BY_A_PART
 
-    def test_the_past_of_one_that_has_not_changed_is_found_by_its_part(self, short: Recollect) -> None:
+    def test_the_past_of_one_that_has_not_changed_is_found_by_its_part(self, short: Memorist) -> None:
         kept = short.add(long("quokka"))
         moment = now()
         short.add("quokka, said later")
@@ -290,7 +290,7 @@ class TestTheirLife:
         assert set(nearness(short, "quokka", as_of=moment)) == {kept.id}
         assert nearness(short, "quokka", as_of=moment)[kept.id] > BY_A_PART
 
-    def test_one_that_has_changed_since_is_found_as_it_was(self, short: Recollect) -> None:
+    def test_one_that_has_changed_since_is_found_as_it_was(self, short: Memorist) -> None:
         kept = short.add(long("quokka"))
         moment = now()
         short.update(kept.id, content=long("wombat"))
@@ -302,8 +302,8 @@ class TestTheirLife:
 
     def test_a_handle_that_is_open_follows_what_another_does(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder=ShortSighted()) as one,
-            recollect.open(path, embedder=ShortSighted()) as other,
+            memorist.open(path, embedder=ShortSighted()) as one,
+            memorist.open(path, embedder=ShortSighted()) as other,
         ):
             other.add("something else")
             assert len(nearness(other, "quokka")) == 1
@@ -322,8 +322,8 @@ class TestTheirLife:
 
     def test_parts_of_another_namespace_are_not_found(self, path: Path) -> None:
         with (
-            recollect.open(path, namespace="one", embedder=ShortSighted()) as one,
-            recollect.open(path, namespace="two", embedder=ShortSighted()) as two,
+            memorist.open(path, namespace="one", embedder=ShortSighted()) as one,
+            memorist.open(path, namespace="two", embedder=ShortSighted()) as two,
         ):
             kept = one.add(long("quokka"))
             assert nearness(two, "quokka") == {}
@@ -345,26 +345,26 @@ class TestPacked:
     """A block of 1,024 memories that no new one will join is packed, with the parts of its memories."""
 
     @pytest.fixture
-    def kept(self, path: Path) -> Iterator[tuple[Recollect, str]]:
-        with recollect.open(path, embedder=BySentence()) as memory:
+    def kept(self, path: Path) -> Iterator[tuple[Memorist, str]]:
+        with memorist.open(path, embedder=BySentence()) as memory:
             memory.add_many(f"number {number}" for number in range(500))
             kept = memory.add(long("quokka"))
             memory.add_many(f"number {number}" for number in range(500, 1100))
             yield memory, kept.id
 
     def test_a_new_process_finds_by_packed_parts_what_the_first_one_found(
-        self, kept: tuple[Recollect, str], path: Path
+        self, kept: tuple[Memorist, str], path: Path
     ) -> None:
         memory, id = kept
         assert rows(path, "select block from vector_blocks where parts is not null") == [(0,)]
 
-        with recollect.open(path, embedder=BySentence()) as another:
+        with memorist.open(path, embedder=BySentence()) as another:
             assert nearness(another, "quokka") == nearness(memory, "quokka")
             assert nearness(another, "quokka")[id] > BY_A_PART
 
     @pytest.mark.parametrize("damage", ["substr(parts, 1, length(parts) - 1)", "null", "zeroblob(length(parts))"])
     def test_packed_parts_that_are_damaged_are_found_and_made_anew(
-        self, kept: tuple[Recollect, str], path: Path, damage: str
+        self, kept: tuple[Memorist, str], path: Path, damage: str
     ) -> None:
         memory, id = kept
         rows(path, f"update vector_blocks set parts = {damage} where parts is not null")
@@ -373,11 +373,11 @@ class TestPacked:
         assert memory.check(repair=True).repaired
 
         assert memory.check().ok
-        with recollect.open(path, embedder=BySentence()) as another:
+        with memorist.open(path, embedder=BySentence()) as another:
             assert nearness(another, "quokka")[id] > BY_A_PART
 
     def test_a_process_from_before_there_were_packed_parts_leaves_its_blocks_open(
-        self, kept: tuple[Recollect, str], path: Path
+        self, kept: tuple[Memorist, str], path: Path
     ) -> None:
         _, id = kept
         ((data,),) = rows(path, "select data from vector_blocks where block = 0")
@@ -387,11 +387,11 @@ class TestPacked:
         connection.close()
 
         assert rows(path, "select data, parts from vector_blocks where block = 0") == [(None, None)]
-        with recollect.open(path, embedder=BySentence()) as another:
+        with memorist.open(path, embedder=BySentence()) as another:
             assert nearness(another, "quokka")[id] > BY_A_PART
 
     def test_a_damaged_part_does_not_keep_others_from_their_vectors(self, path: Path) -> None:
-        with recollect.open(path, embedder=BySentence()) as memory:
+        with memorist.open(path, embedder=BySentence()) as memory:
             memory.add(long("quokka"))
             rows(path, "update part_vectors set vector = x'00' where part = (select max(part) from part_vectors)")
             memory.add_many(f"number {number}" for number in range(1100))
@@ -401,19 +401,19 @@ class TestPacked:
             memory.check(repair=True)
             assert memory.check().ok
 
-    def test_what_is_erased_leaves_no_packed_part_behind(self, kept: tuple[Recollect, str], path: Path) -> None:
+    def test_what_is_erased_leaves_no_packed_part_behind(self, kept: tuple[Memorist, str], path: Path) -> None:
         memory, id = kept
         memory.forget(id, hard=True)
 
         assert rows(path, "select count(*) from vector_blocks where parts is not null") == [(0,)]
-        with recollect.open(path, embedder=BySentence()) as another:
+        with memorist.open(path, embedder=BySentence()) as another:
             assert id not in nearness(another, "quokka")
 
     def test_a_change_is_seen_by_who_has_the_packed_parts_in_memory(
-        self, kept: tuple[Recollect, str], path: Path
+        self, kept: tuple[Memorist, str], path: Path
     ) -> None:
         memory, id = kept
-        with recollect.open(path, embedder=BySentence()) as another:
+        with memorist.open(path, embedder=BySentence()) as another:
             assert nearness(another, "quokka")[id] > BY_A_PART
             memory.update(id, content=long("wombat"))
 
@@ -423,9 +423,7 @@ class TestPacked:
 
 
 class TestTheModel:
-    def test_another_model_makes_parts_of_its_own_and_prune_drops_the_others(
-        self, short: Recollect, path: Path
-    ) -> None:
+    def test_another_model_makes_parts_of_its_own_and_prune_drops_the_others(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         first = len(parts(path))
         other = ShortSighted("another", 32)
@@ -441,7 +439,7 @@ class TestTheModel:
         assert nearness(short, "quokka")[kept.id] > 0.2
         assert short.check().ok
 
-    def test_a_model_that_reads_all_of_it_has_no_parts(self, short: Recollect, path: Path) -> None:
+    def test_a_model_that_reads_all_of_it_has_no_parts(self, short: Memorist, path: Path) -> None:
         short.add(long("quokka"))
         reader = ShortSighted("reader")
         reader.max_tokens = 100_000
@@ -452,7 +450,7 @@ class TestTheModel:
     def test_what_needs_no_parts_is_not_embedded_again_and_again(self, path: Path) -> None:
         reader = ShortSighted("reader")
         reader.max_tokens = 100_000
-        with recollect.open(path, embedder=reader) as memory:
+        with memorist.open(path, embedder=reader) as memory:
             memory.add(long("quokka"))
             reader.calls = 0
 
@@ -461,7 +459,7 @@ class TestTheModel:
 
     def test_without_the_model_it_is_kept_and_its_parts_follow(self, path: Path) -> None:
         model = FailingEmbedder()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             kept = memory.add(long("quokka"))
             assert memory.search("quokka", mode="keyword")[0].memory.id == kept.id
             model.broken = False
@@ -470,7 +468,7 @@ class TestTheModel:
             assert kept.id in nearness(memory, "quokka")
             assert len(parts(path)) > 1
 
-    def test_a_part_that_is_damaged_is_found_and_made_anew(self, short: Recollect, path: Path) -> None:
+    def test_a_part_that_is_damaged_is_found_and_made_anew(self, short: Memorist, path: Path) -> None:
         kept = short.add(long("quokka"))
         before = parts(path)
         last = "(select max(part) from part_vectors)"
@@ -486,7 +484,7 @@ class TestTheModel:
         assert zeros == []
 
     @pytest.mark.parametrize("blob", ["x'00'", "x''", "zeroblob(126)"])
-    def test_so_is_one_of_another_length(self, short: Recollect, path: Path, blob: str) -> None:
+    def test_so_is_one_of_another_length(self, short: Memorist, path: Path, blob: str) -> None:
         kept = short.add(long("quokka"))
         rows(path, f"update part_vectors set vector = {blob} where part = (select max(part) from part_vectors)")
 
@@ -524,7 +522,7 @@ class TestFromBeforeThereWereParts:
 
     def test_they_get_them_by_reembedding(self, path: Path) -> None:
         self.old(path, long("quokka"), "a short one")
-        with recollect.open(path, embedder=ShortSighted()) as memory:
+        with memorist.open(path, embedder=ShortSighted()) as memory:
             assert memory.check().ok
             assert nearness(memory, "quokka")["memory-1"] < BY_A_PART
 
@@ -538,7 +536,7 @@ class TestFromBeforeThereWereParts:
     def test_so_do_those_of_several_sentences_where_the_model_goes_by_sentence(self, path: Path) -> None:
         text = "We went to the lake with the old bus and came home late. " * 3 + "There was a quokka. " * 5
         self.old(path, text, "a short one", model=BySentence())
-        with recollect.open(path, embedder=BySentence()) as memory:
+        with memorist.open(path, embedder=BySentence()) as memory:
             assert memory.reembed() == 1
             assert memory.reembed() == 0
 
@@ -546,7 +544,7 @@ class TestFromBeforeThereWereParts:
 
     def test_so_do_those_that_were_exported_before(self, path: Path, tmp_path: Path) -> None:
         told = "We went to the lake with the old bus and came home late. " * 3 + "There was a quokka. " * 5
-        with recollect.open(path) as memory:
+        with memorist.open(path) as memory:
             memory.add(told)
             memory.export(tmp_path / "all.jsonl", vectors=True)
         lines = (tmp_path / "all.jsonl").read_text("utf-8").splitlines()
@@ -555,7 +553,7 @@ class TestFromBeforeThereWereParts:
         (tmp_path / "old.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in old), "utf-8")
         other = tmp_path / "other.db"
 
-        with recollect.open(other) as memory:
+        with memorist.open(other) as memory:
             memory.import_(tmp_path / "old.jsonl")
             assert parts(other) == []
             assert memory.reembed() == 1
@@ -564,13 +562,13 @@ class TestFromBeforeThereWereParts:
 
     def test_a_model_that_does_not_go_by_sentence_has_nothing_to_do(self, path: Path) -> None:
         self.old(path, "We went to the lake with the old bus and came home late. " * 3, "a short one")
-        with recollect.open(path, embedder=ShortSighted()) as memory:
+        with memorist.open(path, embedder=ShortSighted()) as memory:
             assert memory.reembed() == 0
 
     def test_so_do_those_that_are_only_a_little_too_long_for_the_model(self, path: Path) -> None:
         text = "\n".join(["some words of no great length on it"] * 20 + ["quokka"] * 10)  # 170 words, 800 characters
         self.old(path, text)
-        with recollect.open(path, embedder=ShortSighted()) as memory:
+        with memorist.open(path, embedder=ShortSighted()) as memory:
             memory.reembed()
 
         assert len(parts(path)) > 1

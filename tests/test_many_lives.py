@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
+from memorist import InvalidInput, Memorist
+from memorist.ingest import recorder
 from processes import LONGEST, ending, expect, running, tell
-from recollect import InvalidInput, Recollect
-from recollect.ingest import recorder
 
 PROCESSES, THREADS = 2, 3
 EVERYBODY = "said by everybody"
 
 WORKER = """
-    import json, sys, recollect
+    import json, sys, memorist
     from conftest import HashingEmbedder
     from test_many_lives import lives
-    with recollect.open(sys.argv[1], embedder=HashingEmbedder(), synchronous="normal") as memory:
+    with memorist.open(sys.argv[1], embedder=HashingEmbedder(), synchronous="normal") as memory:
         print("ready", flush=True)
         sys.stdin.readline()
         told = lives(memory, sys.argv[2], sys.argv[3], int(sys.argv[4]))
@@ -30,14 +30,14 @@ WORKER = """
 """
 
 
-def lives(memory: Recollect, process: str, contested: str, rounds: int) -> list[dict[str, Any]]:
+def lives(memory: Memorist, process: str, contested: str, rounds: int) -> list[dict[str, Any]]:
     """What each thread of a process did, and was told that it was done."""
     with ThreadPoolExecutor(THREADS) as threads:
         names = [f"worker{process}x{number}" for number in range(THREADS)]
         return list(threads.map(lambda name: live(memory, name, contested, rounds), names, timeout=LONGEST))
 
 
-def live(memory: Recollect, name: str, contested: str, rounds: int) -> dict[str, Any]:
+def live(memory: Memorist, name: str, contested: str, rounds: int) -> dict[str, Any]:
     session = memory.start_session(id=f"session of {name}").id
     told: dict[str, Any] = {"name": name, "session": session, "replaced": {}, "texts": {}, "won": []}
     for number in range(rounds):
@@ -62,7 +62,7 @@ def live(memory: Recollect, name: str, contested: str, rounds: int) -> dict[str,
 
 @pytest.mark.parametrize("rounds", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_lives_in_many_threads_and_processes_are_all_kept_whole(path: Path, rounds: int) -> None:
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         contested = memory.add("everything is contested").id
         shared = memory.add(EVERYBODY)
     with ExitStack() as stack:
@@ -76,7 +76,7 @@ def test_lives_in_many_threads_and_processes_are_all_kept_whole(path: Path, roun
     told = [one for lives, _ in printed for one in lives]
     assert [lost for _, lost in printed] == [0] * PROCESSES
 
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         assert memory.check().problems == ()
         total = PROCESSES * THREADS * rounds
         stats = memory.stats()
@@ -87,7 +87,7 @@ def test_lives_in_many_threads_and_processes_are_all_kept_whole(path: Path, roun
         check_what_all_did(memory, told, contested, shared.id, total)
 
 
-def check_life(memory: Recollect, told: dict[str, Any], rounds: int) -> None:
+def check_life(memory: Memorist, told: dict[str, Any], rounds: int) -> None:
     """Everything that one of them was told to be done is there."""
     texts, replaced = told["texts"], told["replaced"]
     assert {one.id: one.content for one in memory.get(list(texts))} == texts
@@ -108,7 +108,7 @@ def check_life(memory: Recollect, told: dict[str, Any], rounds: int) -> None:
     assert named == list(range(1, rounds + 1))
 
 
-def check_what_all_did(memory: Recollect, told: list[dict[str, Any]], contested: str, shared: str, total: int) -> None:
+def check_what_all_did(memory: Memorist, told: list[dict[str, Any]], contested: str, shared: str, total: int) -> None:
     """What they did to the same memories has happened as often as they did it."""
     winners = [id for one in told for id in one["won"]]
     successor = memory.get(contested).superseded_by
@@ -128,10 +128,10 @@ def test_what_another_process_recalled_in_a_session_before_it_ended_belongs_to_i
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "BATCH_DELAY", 60.0)
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         one = memory.add("the one thing to know")
         session = memory.start_session().id
-        with recollect.open(path, embedder="none") as other:
+        with memorist.open(path, embedder="none") as other:
             other.search("one thing", record="log", record_session=session)
             memory.end_session(session)
 

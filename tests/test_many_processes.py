@@ -11,11 +11,11 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
+from memorist import InvalidInput, Memorist, NotFound, StoreBusy
+from memorist.store import sqlite_vectors
 from processes import FORK_OPTIONS, LONGEST, ending, everything, expect, forks, line, running, tell
-from recollect import InvalidInput, NotFound, Recollect, StoreBusy
-from recollect.store import sqlite_vectors
 
 WRITERS = 8
 SEARCHERS = 2
@@ -23,9 +23,9 @@ SEARCHERS = 2
 
 
 WRITER = """
-    import sys, recollect
+    import sys, memorist
     path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with recollect.open(path, threads=1) as memory:
+    with memorist.open(path, threads=1) as memory:
         memory.search("the model is loaded before the race begins")
         print("ready", flush=True)
         sys.stdin.readline()
@@ -34,11 +34,11 @@ WRITER = """
     print("done")
 """
 SEARCHER = """
-    import sys, recollect
+    import sys, memorist
     from pathlib import Path
     path, stop = sys.argv[1], Path(sys.argv[2])
     searches = most = found = 0
-    with recollect.open(path, threads=1) as memory:
+    with memorist.open(path, threads=1) as memory:
         memory.search("the model is loaded before the race begins")
         print("ready", flush=True)
         sys.stdin.readline()
@@ -68,7 +68,7 @@ def test_eight_processes_write_while_two_search_and_nothing_is_lost(path: Path, 
 
     assert written == [(0, "done\n")] * WRITERS
     assert searched == [(0, "done\n")] * SEARCHERS
-    with recollect.open(path) as memory:
+    with memorist.open(path) as memory:
         assert everything(memory) == {f"writer {name} made note {n}" for name in range(WRITERS) for n in range(count)}
         stats = memory.stats()
         assert (stats.memories, stats.vectors, stats.pending) == (WRITERS * count, WRITERS * count, 0)
@@ -76,11 +76,11 @@ def test_eight_processes_write_while_two_search_and_nothing_is_lost(path: Path, 
 
 
 CREATOR = """
-    import sys, recollect
-    recollect.open(":memory:", embedder="none").close()
+    import sys, memorist
+    memorist.open(":memory:", embedder="none").close()
     print("ready", flush=True)
     while path := sys.stdin.readline().rstrip():
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add(f"from {sys.argv[1]}")
         print("opened", flush=True)
 """
@@ -96,15 +96,15 @@ def test_processes_that_open_a_new_path_at_the_same_moment_make_one_database(tmp
                 tell(process, str(target))
 
             expect("opened", creators)
-            with recollect.open(target, embedder="none") as memory:
+            with memorist.open(target, embedder="none") as memory:
                 assert everything(memory) == {f"from {name}" for name in range(WRITERS)}
                 assert memory.check().problems == ()
 
 
 MIGRATOR = """
     import sys
-    from recollect.store.migrations import bundled
-    from recollect.store.sqlite import SqliteStore
+    from memorist.store.migrations import bundled
+    from memorist.store.sqlite import SqliteStore
     print("ready", flush=True)
     while path := sys.stdin.readline().rstrip():
         SqliteStore(path, migrations=bundled("sqlite") | {"900-extra": "create table extra(x)"}).close()
@@ -118,13 +118,13 @@ def test_processes_that_migrate_at_the_same_moment_do_it_once_and_the_copy_is_of
         expect("ready", migrators)
         for attempt in range(6):
             target = tmp_path / f"{attempt}.db"
-            with recollect.open(target, embedder="none") as memory:
+            with memorist.open(target, embedder="none") as memory:
                 memory.add_many(f"old text {number} " * 20 for number in range(500))
             for process in migrators:
                 tell(process, str(target))
 
             expect("opened", migrators)
-            with recollect.open(f"{target}.before-900-extra", embedder="none") as copy:
+            with memorist.open(f"{target}.before-900-extra", embedder="none") as copy:
                 assert len(everything(copy)) == 500
                 assert copy.stats().schema < "900-extra"
             assert not Path(f"{target}.before-900-extra.part").exists()
@@ -134,7 +134,7 @@ def test_processes_that_migrate_at_the_same_moment_do_it_once_and_the_copy_is_of
 
 
 FORKING = """
-    import os, sys, recollect
+    import os, sys, memorist
     from conftest import HashingEmbedder
 
     def work(name, count):
@@ -142,7 +142,7 @@ FORKING = """
             memory.add(f"{name} {number}")
             assert f"{name} {number}" in [hit.memory.content for hit in memory.search(f"{name} {number}")]
 
-    memory = recollect.open(sys.argv[1], embedder=HashingEmbedder())
+    memory = memorist.open(sys.argv[1], embedder=HashingEmbedder())
     work("before", 3)
     forked, closed = os.pipe(), os.pipe()
     child = os.fork()
@@ -157,7 +157,7 @@ FORKING = """
     os.read(forked[0], 1)
     if sys.argv[2] == "parent closes first":
         memory.close()
-        with recollect.open(sys.argv[1], embedder="none") as other:
+        with memorist.open(sys.argv[1], embedder="none") as other:
             other.add("reopened 0")
     else:
         memory.add("reopened 0")
@@ -175,7 +175,7 @@ def test_parent_and_child_of_a_fork_both_go_on_and_nothing_is_lost(path: Path, o
     with running(FORKING, path, order, options=FORK_OPTIONS) as process:
         assert ending(process) == (0, "done\n")
 
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         counts = {"before": 3, "child": 10, "orphan": 10, "parent": 10, "reopened": 1}
         assert everything(memory) == {f"{name} {number}" for name, count in counts.items() for number in range(count)}
         assert memory.check().problems == ()
@@ -187,8 +187,8 @@ def test_parent_and_child_of_a_fork_both_go_on_and_nothing_is_lost(path: Path, o
 
 
 UNUSED = """
-    import os, sys, recollect
-    memory = recollect.open(sys.argv[1], embedder="none")
+    import os, sys, memorist
+    memory = memorist.open(sys.argv[1], embedder="none")
     memory.add("before the fork")
     child = os.fork()
     if child == 0:
@@ -196,7 +196,7 @@ UNUSED = """
             memory.close()
         sys.exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    with recollect.open(sys.argv[1], embedder="none") as other:
+    with memorist.open(sys.argv[1], embedder="none") as other:
         other.add("beside the parent")
     memory.add("after the child")
     memory.close()
@@ -210,15 +210,15 @@ def test_a_forked_child_that_never_uses_the_memory_does_not_disturb_its_parent(p
     with running(UNUSED, path, child, options=FORK_OPTIONS) as process:
         assert ending(process) == (0, "done\n")
 
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert everything(memory) == {"before the fork", "beside the parent", "after the child"}
         assert memory.check().problems == ()
 
 
 OTHER = """
-    import json, sys, recollect
+    import json, sys, memorist
     from conftest import HashingEmbedder
-    with recollect.open(sys.argv[1], embedder=HashingEmbedder(*json.loads(sys.argv[2]))) as memory:
+    with memorist.open(sys.argv[1], embedder=HashingEmbedder(*json.loads(sys.argv[2]))) as memory:
         print("ready", flush=True)
         while order := sys.stdin.readline():
             verb, arguments, options = json.loads(order)
@@ -253,7 +253,7 @@ def other(path: Path) -> Iterator[Other]:
 
 
 @pytest.fixture
-def warm(hashed: Recollect) -> Recollect:
+def warm(hashed: Memorist) -> Memorist:
     """A memory whose scan is in memory already."""
     hashed.add("red fox")
     hashed.add("grey wolf")
@@ -261,14 +261,14 @@ def warm(hashed: Recollect) -> Recollect:
     return hashed
 
 
-def by_meaning(memory: Recollect, query: str) -> list[str]:
+def by_meaning(memory: Memorist, query: str) -> list[str]:
     """What meaning alone finds, as far as it shares a word."""
     found = memory.search(query, mode="semantic", min_similarity=0.1)
     assert found.degraded is None
     return [hit.memory.content for hit in found]
 
 
-def test_what_another_process_adds_is_found_by_a_warm_searcher(warm: Recollect, other: Other) -> None:
+def test_what_another_process_adds_is_found_by_a_warm_searcher(warm: Memorist, other: Other) -> None:
     other("add", "blue bird")
     assert by_meaning(warm, "bird") == ["blue bird"]
 
@@ -276,7 +276,7 @@ def test_what_another_process_adds_is_found_by_a_warm_searcher(warm: Recollect, 
     assert len(by_meaning(warm, "bird")) == 6
 
 
-def test_what_another_process_forgets_and_restores_is_followed(warm: Recollect, other: Other) -> None:
+def test_what_another_process_forgets_and_restores_is_followed(warm: Memorist, other: Other) -> None:
     id = warm.search("fox")[0].memory.id
 
     other("forget", id)
@@ -288,14 +288,14 @@ def test_what_another_process_forgets_and_restores_is_followed(warm: Recollect, 
     assert [hit.memory.content for hit in warm.search("fox", mode="keyword")] == ["red fox"]
 
 
-def test_what_another_process_updates_is_found_by_its_new_text_only(warm: Recollect, other: Other) -> None:
+def test_what_another_process_updates_is_found_by_its_new_text_only(warm: Memorist, other: Other) -> None:
     other("update", warm.search("fox")[0].memory.id, content="green frog")
 
     assert by_meaning(warm, "frog") == ["green frog"]
     assert by_meaning(warm, "fox") == []
 
 
-def test_what_another_process_erases_is_gone(warm: Recollect, other: Other) -> None:
+def test_what_another_process_erases_is_gone(warm: Memorist, other: Other) -> None:
     id = warm.search("fox")[0].memory.id
 
     other("forget", id, hard=True)
@@ -306,7 +306,7 @@ def test_what_another_process_erases_is_gone(warm: Recollect, other: Other) -> N
         warm.get(id)
 
 
-def test_a_purge_by_another_process_does_not_disturb_a_warm_searcher(warm: Recollect, other: Other) -> None:
+def test_a_purge_by_another_process_does_not_disturb_a_warm_searcher(warm: Memorist, other: Other) -> None:
     other("forget", warm.search("fox")[0].memory.id)
 
     assert other("purge") == 1
@@ -316,10 +316,10 @@ def test_a_purge_by_another_process_does_not_disturb_a_warm_searcher(warm: Recol
 
 
 def test_a_searcher_that_lags_behind_the_whole_log_still_finds_everything(
-    warm: Recollect, path: Path, monkeypatch: pytest.MonkeyPatch
+    warm: Memorist, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_vectors, "LOG_KEPT", 3)
-    with recollect.open(path, embedder=HashingEmbedder()) as beside:
+    with memorist.open(path, embedder=HashingEmbedder()) as beside:
         beside.forget(warm.search("fox")[0].memory.id)
         for number in range(10):
             beside.add(f"bird number{number}")
@@ -328,7 +328,7 @@ def test_a_searcher_that_lags_behind_the_whole_log_still_finds_everything(
     assert by_meaning(warm, "fox") == []
 
 
-def test_a_searcher_says_so_when_another_process_writes_with_another_model(warm: Recollect, path: Path) -> None:
+def test_a_searcher_says_so_when_another_process_writes_with_another_model(warm: Memorist, path: Path) -> None:
     with other_process(path, "other-32", 32) as other:
         other("add", "blue bird")
 
@@ -338,7 +338,7 @@ def test_a_searcher_says_so_when_another_process_writes_with_another_model(warm:
     assert "1 of 3" in found.degraded
 
 
-def test_a_searcher_recovers_after_another_process_pruned_its_model(warm: Recollect, path: Path) -> None:
+def test_a_searcher_recovers_after_another_process_pruned_its_model(warm: Memorist, path: Path) -> None:
     with other_process(path, "other-32", 32) as other:
         other("reembed", prune=True)
     assert warm.search("fox").degraded is not None
@@ -364,7 +364,7 @@ def locked(path: Path) -> Iterator[None]:
         holder.close()
 
 
-WRITES: dict[str, Callable[[Recollect, str, str], object]] = {
+WRITES: dict[str, Callable[[Memorist, str, str], object]] = {
     "add": lambda memory, live, forgotten: memory.add("new"),
     "add a known text": lambda memory, live, forgotten: memory.add("live"),
     "add_many": lambda memory, live, forgotten: memory.add_many(["new", "newer"]),
@@ -379,7 +379,7 @@ WRITES: dict[str, Callable[[Recollect, str, str], object]] = {
 
 @pytest.mark.parametrize("verb", WRITES)
 def test_a_write_gives_up_with_a_clear_error_when_the_file_stays_locked(path: Path, verb: str) -> None:
-    with recollect.open(path, embedder=HashingEmbedder(), busy_timeout=0.1) as memory:
+    with memorist.open(path, embedder=HashingEmbedder(), busy_timeout=0.1) as memory:
         live, forgotten = memory.add("live"), memory.add("forgotten")
         memory.forget(forgotten.id)
 
@@ -397,10 +397,10 @@ def test_a_write_gives_up_with_a_clear_error_when_the_file_stays_locked(path: Pa
 
 
 def test_reading_does_not_wait_for_a_writer(path: Path) -> None:
-    with recollect.open(path, embedder=HashingEmbedder(), busy_timeout=0.1) as memory:
+    with memorist.open(path, embedder=HashingEmbedder(), busy_timeout=0.1) as memory:
         memory.add("red fox")
 
-        with locked(path), recollect.open(path, embedder=HashingEmbedder(), busy_timeout=0.1) as fresh:
+        with locked(path), memorist.open(path, embedder=HashingEmbedder(), busy_timeout=0.1) as fresh:
             for reader in (memory, fresh):
                 assert [hit.memory.content for hit in reader.search("fox")] == ["red fox"]
                 assert reader.stats().memories == 1
@@ -415,11 +415,11 @@ def test_an_add_whose_text_is_kept_succeeds_though_its_vector_meets_a_lock(path:
                 lock.enter_context(locked(path))
                 return super().embed(texts)
 
-        with recollect.open(path, embedder=Interrupted(), busy_timeout=0.1) as memory:
+        with memorist.open(path, embedder=Interrupted(), busy_timeout=0.1) as memory:
             id = memory.add("red fox").id
         lock.close()
 
-    with recollect.open(path, embedder=HashingEmbedder()) as memory:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
         assert memory.get(id).content == "red fox"
         assert memory.reembed() == 1
 
@@ -427,7 +427,7 @@ def test_an_add_whose_text_is_kept_succeeds_though_its_vector_meets_a_lock(path:
 # Threads
 
 
-def test_threads_add_search_and_forget_on_one_memory(hashed: Recollect) -> None:
+def test_threads_add_search_and_forget_on_one_memory(hashed: Memorist) -> None:
     def write(name: int) -> None:
         for number in range(20):
             hashed.add(f"thread {name} made note {number}")
@@ -455,7 +455,7 @@ def test_threads_add_search_and_forget_on_one_memory(hashed: Recollect) -> None:
     assert len(hashed.search("thread", limit=1000)) == 160
 
 
-def test_threads_that_add_the_same_text_make_one_memory(hashed: Recollect) -> None:
+def test_threads_that_add_the_same_text_make_one_memory(hashed: Memorist) -> None:
     with ThreadPoolExecutor(8) as threads:
         ids = {memory.id for memory in threads.map(lambda _: hashed.add("said by all"), range(16))}
 
@@ -463,7 +463,7 @@ def test_threads_that_add_the_same_text_make_one_memory(hashed: Recollect) -> No
     assert hashed.stats().memories == hashed.stats().vectors == 1
 
 
-def test_threads_that_add_the_same_id_get_one_memory_and_clear_refusals(hashed: Recollect) -> None:
+def test_threads_that_add_the_same_id_get_one_memory_and_clear_refusals(hashed: Memorist) -> None:
     def add(number: int) -> bool:
         try:
             hashed.add(f"text {number}", id="the-one-id")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Ambiguous, InvalidInput, NotFound, Recollect
+import memorist
+from memorist import Ambiguous, InvalidInput, Memorist, NotFound
 
 
 class TestAdding:
-    def test_a_memory_comes_back_with_everything_it_was_given(self, memory: Recollect) -> None:
+    def test_a_memory_comes_back_with_everything_it_was_given(self, memory: Memorist) -> None:
         when = datetime(2026, 3, 31, 18, 0, 0, 123456, tzinfo=UTC)
 
         added = memory.add(
@@ -43,13 +43,13 @@ class TestAdding:
         assert again.metadata == {"author": "anna", "nested": {"n": [1, 2.5, None, True]}}
         assert again.created_at == when
 
-    def test_ids_sort_in_the_order_of_adding(self, memory: Recollect) -> None:
+    def test_ids_sort_in_the_order_of_adding(self, memory: Memorist) -> None:
         ids = memory.add_many(f"memory {number}" for number in range(50))
 
         assert ids == sorted(ids)
         assert len(set(ids)) == 50
 
-    def test_an_exact_duplicate_is_the_same_memory_reinforced(self, memory: Recollect) -> None:
+    def test_an_exact_duplicate_is_the_same_memory_reinforced(self, memory: Memorist) -> None:
         first = memory.add("the same words", project="api")
         second = memory.add("the same words", project="api", tags=["new"])
 
@@ -58,18 +58,18 @@ class TestAdding:
         assert second.reinforced_at > first.reinforced_at
         assert len(memory.list()) == 1
 
-    def test_the_same_text_in_another_project_is_another_memory(self, memory: Recollect) -> None:
+    def test_the_same_text_in_another_project_is_another_memory(self, memory: Memorist) -> None:
         ids = {memory.add("the same words", project=project).id for project in ("api", "web", None)}
 
         assert len(ids) == 3
 
-    def test_a_forgotten_text_can_be_added_anew(self, memory: Recollect) -> None:
+    def test_a_forgotten_text_can_be_added_anew(self, memory: Memorist) -> None:
         first = memory.add("the same words")
         memory.forget(first.id)
 
         assert memory.add("the same words").id != first.id
 
-    def test_an_id_of_ones_own_is_kept_and_guarded(self, memory: Recollect) -> None:
+    def test_an_id_of_ones_own_is_kept_and_guarded(self, memory: Memorist) -> None:
         memory.add("first", id="ticket-1234")
 
         assert memory.get("ticket-1234").content == "first"
@@ -77,7 +77,7 @@ class TestAdding:
         with pytest.raises(InvalidInput, match="belongs to another memory"):
             memory.add("second", id="ticket-1234")
 
-    def test_many_are_added_with_their_fields_and_progress(self, memory: Recollect) -> None:
+    def test_many_are_added_with_their_fields_and_progress(self, memory: Memorist) -> None:
         seen: list[int] = []
 
         ids = memory.add_many(
@@ -89,13 +89,13 @@ class TestAdding:
         assert seen == sorted(seen)
         assert seen[-1] == 602
 
-    def test_a_bad_item_is_named_and_those_before_it_are_kept(self, memory: Recollect) -> None:
+    def test_a_bad_item_is_named_and_those_before_it_are_kept(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match=r"item 3 .*content is empty.*2 before it were kept"):
             memory.add_many(["one", "two", "", "four"])
 
         assert sorted(m.content for m in memory.list()) == ["one", "two"]
 
-    def test_what_no_database_can_store_is_replaced_and_the_rest_kept(self, memory: Recollect) -> None:
+    def test_what_no_database_can_store_is_replaced_and_the_rest_kept(self, memory: Memorist) -> None:
         added = memory.add("half \ud83d pair and \x00 nothing")
 
         assert memory.get(added.id).content == "half \ufffd pair and \ufffd nothing"
@@ -128,20 +128,20 @@ class TestAdding:
         ],
     )
     def test_what_cannot_be_used_is_refused_and_nothing_is_written(
-        self, memory: Recollect, fields: dict[str, Any], complaint: str
+        self, memory: Memorist, fields: dict[str, Any], complaint: str
     ) -> None:
         with pytest.raises(InvalidInput, match=complaint):
             memory.add(**fields)
 
         assert len(memory.list()) == 0
 
-    def test_a_field_that_does_not_exist_is_refused(self, memory: Recollect) -> None:
+    def test_a_field_that_does_not_exist_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="no field 'colour'"):
             memory.add_many([{"content": "x", "colour": "red"}])
 
 
 class TestTimes:
-    def test_any_form_of_a_time_is_stored_in_utc(self, memory: Recollect) -> None:
+    def test_any_form_of_a_time_is_stored_in_utc(self, memory: Memorist) -> None:
         moment = datetime(2026, 3, 31, 16, 0, tzinfo=UTC)
 
         forms = ["2026-03-31T18:00+02:00", "2026-03-31T16:00:00Z", moment, moment.timestamp()]
@@ -149,7 +149,7 @@ class TestTimes:
         assert {memory.add(f"at {n}", created_at=form).created_at for n, form in enumerate(forms)} == {moment}
 
     def test_a_bare_date_is_midnight_of_the_callers_zone(
-        self, memory: Recollect, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         import time
 
@@ -165,14 +165,14 @@ class TestTimes:
 
 
 class TestFindingById:
-    def test_a_unique_beginning_or_ending_will_do(self, memory: Recollect) -> None:
+    def test_a_unique_beginning_or_ending_will_do(self, memory: Memorist) -> None:
         added = memory.add("x")
 
         assert memory.get(added.short_id).id == added.id
         assert memory.get(added.id[-6:]).id == added.id
         assert memory.get(added.id[:20]).id == added.id
 
-    def test_a_part_that_several_have_is_refused_with_the_choices(self, memory: Recollect) -> None:
+    def test_a_part_that_several_have_is_refused_with_the_choices(self, memory: Memorist) -> None:
         memory.add("x", id="project-1-a")
         memory.add("y", id="project-1-b")
 
@@ -180,13 +180,13 @@ class TestFindingById:
             memory.get("project-1")
 
     @pytest.mark.parametrize("id", ["nobody", "short", "%", "______", "' or 1=1 --", "\x00" * 8])
-    def test_an_unknown_id_is_not_found(self, memory: Recollect, id: str) -> None:
+    def test_an_unknown_id_is_not_found(self, memory: Memorist, id: str) -> None:
         memory.add("x")
 
         with pytest.raises(NotFound):
             memory.get(id)
 
-    def test_many_come_in_the_order_asked_naming_those_not_found(self, memory: Recollect) -> None:
+    def test_many_come_in_the_order_asked_naming_those_not_found(self, memory: Memorist) -> None:
         a, b = memory.add("a"), memory.add("b")
 
         found = memory.get([b.id, "nobody-here", a.id])
@@ -196,7 +196,7 @@ class TestFindingById:
 
 
 class TestListing:
-    def test_pages_cover_everything_once_newest_first(self, memory: Recollect) -> None:
+    def test_pages_cover_everything_once_newest_first(self, memory: Memorist) -> None:
         same_time = datetime(2026, 1, 1, tzinfo=UTC)
         memory.add_many({"content": f"memory {n}", "created_at": same_time + timedelta(days=n // 3)} for n in range(10))
 
@@ -210,13 +210,13 @@ class TestListing:
 
         assert seen == [f"memory {n}" for n in reversed(range(10))]
 
-    def test_a_limit_has_no_upper_bound_but_a_lower_one(self, memory: Recollect) -> None:
+    def test_a_limit_has_no_upper_bound_but_a_lower_one(self, memory: Memorist) -> None:
         assert len(memory.list(limit=1_000_000)) == 0
         for limit in (0, -1, "5", None, True):
             with pytest.raises(InvalidInput):
                 memory.list(limit=limit)  # type: ignore[arg-type]
 
-    def test_filters_are_those_of_search(self, memory: Recollect) -> None:
+    def test_filters_are_those_of_search(self, memory: Memorist) -> None:
         memory.add("a", project="api", tags=["x", "y"])
         memory.add("b", project="web", tags=["x"])
 
@@ -228,7 +228,7 @@ class TestListing:
 
 
 class TestUpdating:
-    def test_the_former_text_is_kept_as_history(self, memory: Recollect) -> None:
+    def test_the_former_text_is_kept_as_history(self, memory: Memorist) -> None:
         added = memory.add("retries are capped at 5", title="Retries", tags=["api"])
 
         memory.update(added.id, content="retries are capped at 3", tags=["api", "new"])
@@ -241,7 +241,7 @@ class TestUpdating:
             ("retries are capped at 5", "Retries", ("api",)),
         ]
 
-    def test_search_knows_the_new_text_and_not_the_old(self, memory: Recollect) -> None:
+    def test_search_knows_the_new_text_and_not_the_old(self, memory: Memorist) -> None:
         added = memory.add("the zebra is striped")
 
         memory.update(added.id, content="the giraffe is tall")
@@ -249,13 +249,13 @@ class TestUpdating:
         assert len(memory.search("zebra")) == 0
         assert len(memory.search("giraffe")) == 1
 
-    def test_an_update_that_changes_nothing_leaves_no_history(self, memory: Recollect) -> None:
+    def test_an_update_that_changes_nothing_leaves_no_history(self, memory: Memorist) -> None:
         added = memory.add("x")
 
         assert memory.update(added.id, content="x") == added
         assert memory.history(added.id) == []
 
-    def test_it_cannot_become_the_twin_of_another_memory(self, memory: Recollect) -> None:
+    def test_it_cannot_become_the_twin_of_another_memory(self, memory: Memorist) -> None:
         memory.add("first")
         second = memory.add("second")
 
@@ -264,7 +264,7 @@ class TestUpdating:
         assert memory.get(second.id).content == "second"
 
     @pytest.mark.parametrize("changes", [{}, {"id": "other-id"}, {"created_at": 0}, {"sector": None}, {"content": ""}])
-    def test_what_cannot_be_changed_is_refused(self, memory: Recollect, changes: dict[str, Any]) -> None:
+    def test_what_cannot_be_changed_is_refused(self, memory: Memorist, changes: dict[str, Any]) -> None:
         added = memory.add("x")
 
         with pytest.raises(InvalidInput):
@@ -272,19 +272,19 @@ class TestUpdating:
 
 
 class TestForgetting:
-    def test_a_forgotten_memory_is_found_nowhere_until_it_is_restored(self, memory: Recollect) -> None:
+    def test_a_forgotten_memory_is_found_nowhere_until_it_is_restored(self, memory: Memorist) -> None:
         added = memory.add("the zebra is striped")
         memory.forget(added.id)
 
         assert len(memory.search("zebra")) == len(memory.list()) == 0
-        with pytest.raises(NotFound, match=r"was forgotten; `recollect restore"):
+        with pytest.raises(NotFound, match=r"was forgotten; `memorist restore"):
             memory.update(added.id, content="y")
         assert [m.id for m in memory.list(deleted=True)] == [added.id]
 
         assert memory.restore(added.id).deleted_at is None
         assert [hit.memory.id for hit in memory.search("zebra")] == [added.id]
 
-    def test_restoring_what_is_there_or_was_said_again_is_refused(self, memory: Recollect) -> None:
+    def test_restoring_what_is_there_or_was_said_again_is_refused(self, memory: Memorist) -> None:
         added = memory.add("twin")
         with pytest.raises(NotFound, match="is not forgotten"):
             memory.restore(added.id)
@@ -293,7 +293,7 @@ class TestForgetting:
         with pytest.raises(InvalidInput, match="a newer memory"):
             memory.restore(added.id)
 
-    def test_purging_erases_only_what_was_forgotten_before(self, memory: Recollect) -> None:
+    def test_purging_erases_only_what_was_forgotten_before(self, memory: Memorist) -> None:
         kept, gone = memory.add("kept"), memory.add("gone")
         memory.forget(gone.id)
 
@@ -305,7 +305,7 @@ class TestForgetting:
     @pytest.mark.parametrize("hard", [True, False])
     def test_after_a_purge_nothing_of_it_is_left_in_the_file(self, path: Path, hard: bool) -> None:
         secret = "xylophonezebra"
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add_many(f"filler number {n} with some words around it" for n in range(200))
             added = memory.add(f"the {secret} text", title=f"{secret} title", tags=[secret], metadata={"k": secret})
             memory.update(added.id, content=f"another {secret} text")
@@ -317,7 +317,7 @@ class TestForgetting:
                 assert secret.encode() not in file.read_bytes(), file.name
 
     def test_a_hard_delete_leaves_no_row_in_any_table(self, path: Path, minilm: object) -> None:
-        with recollect.open(path, embedder=minilm) as memory:  # type: ignore[arg-type]
+        with memorist.open(path, embedder=minilm) as memory:  # type: ignore[arg-type]
             added = memory.add("the zebra is striped", tags=["animal"])
             memory.update(added.id, content="the zebra has stripes")
             memory.forget(added.id, hard=True)
@@ -333,8 +333,8 @@ class TestForgetting:
 class TestNamespaces:
     def test_nothing_crosses_the_wall(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="anna") as anna,
-            recollect.open(path, embedder="none", namespace="ben") as ben,
+            memorist.open(path, embedder="none", namespace="anna") as anna,
+            memorist.open(path, embedder="none", namespace="ben") as ben,
         ):
             hers = anna.add("the zebra is striped", id="shared-looking-id")
 
@@ -352,8 +352,8 @@ class TestNamespaces:
 
     def test_forgotten_memories_of_others_survive_a_purge(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="anna") as anna,
-            recollect.open(path, embedder="none", namespace="ben") as ben,
+            memorist.open(path, embedder="none", namespace="anna") as anna,
+            memorist.open(path, embedder="none", namespace="ben") as ben,
         ):
             hers = anna.add("x")
             anna.forget(hers.id)
@@ -364,31 +364,31 @@ class TestNamespaces:
 
 class TestOpening:
     def test_a_closed_memory_says_so(self, path: Path) -> None:
-        memory = recollect.open(path, embedder="none")
+        memory = memorist.open(path, embedder="none")
         memory.close()
         memory.close()
 
-        with pytest.raises(recollect.StoreError, match="has been closed"):
+        with pytest.raises(memorist.StoreError, match="has been closed"):
             memory.add("x")
 
     def test_reading_what_does_not_exist_is_empty_and_creates_nothing(self, tmp_path: Path) -> None:
-        with recollect.open(tmp_path / "deep" / "none.db", embedder="none", read_only=True) as memory:
+        with memorist.open(tmp_path / "deep" / "none.db", embedder="none", read_only=True) as memory:
             assert len(memory.search("anything")) == len(memory.list()) == 0
 
         assert list(tmp_path.iterdir()) == []
 
     def test_read_only_refuses_to_write_and_reads(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("the zebra")
-        with recollect.open(path, embedder="none", read_only=True) as memory:
+        with memorist.open(path, embedder="none", read_only=True) as memory:
             assert len(memory.search("zebra")) == 1
-            with pytest.raises(recollect.StoreError, match="read-only"):
+            with pytest.raises(memorist.StoreError, match="read-only"):
                 memory.add("x")
 
     def test_in_memory_there_is_no_file_and_threads_share_it(self) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        with recollect.open(":memory:", embedder="none") as memory:
+        with memorist.open(":memory:", embedder="none") as memory:
             with ThreadPoolExecutor(4) as threads:
                 list(threads.map(lambda n: memory.add(f"memory {n}"), range(40)))
 
@@ -406,4 +406,4 @@ class TestOpening:
     )
     def test_arguments_that_cannot_be_used_are_refused(self, arguments: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):
-            recollect.open(**{"target": ":memory:", "embedder": "none"} | arguments)
+            memorist.open(**{"target": ":memory:", "embedder": "none"} | arguments)

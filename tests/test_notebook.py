@@ -2,10 +2,10 @@
 
 import pytest
 
-from recollect import AlreadyThere, InvalidInput, NotFound, Recollect
+from memorist import AlreadyThere, InvalidInput, Memorist, NotFound
 
 
-def test_a_file_comes_back_by_its_path(memory: Recollect) -> None:
+def test_a_file_comes_back_by_its_path(memory: Memorist) -> None:
     made = memory.create_file("/notes/today.md", "Call the harbour\n", project="shop")
 
     assert memory.files("/notes/today.md", project="shop") == [made]
@@ -13,7 +13,7 @@ def test_a_file_comes_back_by_its_path(memory: Recollect) -> None:
     assert memory.get(made.id).kind == "file"
 
 
-def test_a_folder_is_all_files_under_it_by_path(memory: Recollect) -> None:
+def test_a_folder_is_all_files_under_it_by_path(memory: Memorist) -> None:
     for path in ("/b.md", "/a/z.md", "/a/b/c.md", "/ab.md"):
         memory.create_file(path, path)
 
@@ -22,7 +22,7 @@ def test_a_folder_is_all_files_under_it_by_path(memory: Recollect) -> None:
     assert memory.files("/nowhere") == []
 
 
-def test_a_path_is_taken_once(memory: Recollect) -> None:
+def test_a_path_is_taken_once(memory: Memorist) -> None:
     memory.create_file("/notes/today.md", "first")
 
     for path in ("/notes/today.md", "/notes"):
@@ -33,7 +33,7 @@ def test_a_path_is_taken_once(memory: Recollect) -> None:
     assert [file.text for file in memory.files()] == ["first"]
 
 
-def test_an_edit_gets_the_text_and_gives_the_new_one(hashed: Recollect) -> None:
+def test_an_edit_gets_the_text_and_gives_the_new_one(hashed: Memorist) -> None:
     hashed.create_file("/list.md", "milk\n")
 
     edited = hashed.edit_file("/list.md", lambda text: f"{text}quinces\n")
@@ -43,7 +43,7 @@ def test_an_edit_gets_the_text_and_gives_the_new_one(hashed: Recollect) -> None:
     assert [version.content for version in hashed.history(edited.id)] == ["milk\n"]
 
 
-def test_an_edit_that_fails_changes_nothing(memory: Recollect) -> None:
+def test_an_edit_that_fails_changes_nothing(memory: Memorist) -> None:
     memory.create_file("/list.md", "milk\n")
 
     with pytest.raises(ZeroDivisionError):
@@ -59,7 +59,7 @@ def test_an_edit_that_fails_changes_nothing(memory: Recollect) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\t\n", "(empty file)"])
-def test_a_file_may_be_empty_and_is_so_to_the_letter(memory: Recollect, text: str) -> None:
+def test_a_file_may_be_empty_and_is_so_to_the_letter(memory: Memorist, text: str) -> None:
     memory.create_file("/a.md", text)
     memory.create_file("/b.md", "something")
     memory.edit_file("/b.md", lambda _: text)
@@ -70,7 +70,7 @@ def test_a_file_may_be_empty_and_is_so_to_the_letter(memory: Recollect, text: st
     assert "blank" not in memory.get(memory.files("/a.md")[0].id).metadata
 
 
-def test_a_folder_moves_at_once_or_not_at_all(memory: Recollect) -> None:
+def test_a_folder_moves_at_once_or_not_at_all(memory: Memorist) -> None:
     for path in ("/a/one.md", f"/a/{'x' * 480}.md"):
         memory.create_file(path, path)
 
@@ -81,7 +81,7 @@ def test_a_folder_moves_at_once_or_not_at_all(memory: Recollect) -> None:
     assert [file.path[:3] for file in memory.files()] == ["/b/", "/b/"]
 
 
-def test_what_a_file_is_told_beside_its_text_stays_with_it(memory: Recollect) -> None:
+def test_what_a_file_is_told_beside_its_text_stays_with_it(memory: Memorist) -> None:
     file = memory.create_file("/a.md", "text")
     memory.update(file.id, tags=["mine"], metadata={"by": "me"})
     memory.pin(file.id)
@@ -94,7 +94,7 @@ def test_what_a_file_is_told_beside_its_text_stays_with_it(memory: Recollect) ->
     assert kept.metadata == {"by": "me"}
 
 
-def test_files_of_a_folder_are_forgotten_together(memory: Recollect) -> None:
+def test_files_of_a_folder_are_forgotten_together(memory: Memorist) -> None:
     for path in ("/a/one.md", "/a/b/two.md", "/c.md"):
         memory.create_file(path, "the same words")
 
@@ -107,7 +107,7 @@ def test_files_of_a_folder_are_forgotten_together(memory: Recollect) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "/", "a.md", "/a/", "//a", "/a/../b", "/./a", "/a\\b", "/%2e%2e/a", "/a\n", 7])
-def test_what_is_no_path_is_refused(memory: Recollect, place: str) -> None:
+def test_what_is_no_path_is_refused(memory: Memorist, place: str) -> None:
     with pytest.raises(InvalidInput):
         memory.create_file(place, "text")
     with pytest.raises(InvalidInput):

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import days_ago, days_ahead, ids, now, rows, texts
+from memorist import InvalidInput, Memorist, Memory, NotFound
 from placed import PlacedEmbedder
-from recollect import InvalidInput, Memory, NotFound, Recollect
 
 
 class TestWhatItSaid:
     @pytest.fixture
-    def reworded(self, memory: Recollect) -> tuple[Memory, datetime]:
+    def reworded(self, memory: Memorist) -> tuple[Memory, datetime]:
         """A memory, and a time before its text was changed."""
         added = memory.add("the badger lives in Kassel")
         then = now()
         memory.update(added.id, content="the otter lives in Bremen")
         return added, then
 
-    def test_get_gives_the_text_of_then(self, memory: Recollect, reworded: tuple[Memory, datetime]) -> None:
+    def test_get_gives_the_text_of_then(self, memory: Memorist, reworded: tuple[Memory, datetime]) -> None:
         added, then = reworded
 
         assert memory.get(added.id, as_of=then) == added
@@ -31,9 +31,7 @@ class TestWhatItSaid:
         assert memory.get(added.id, as_of=now()) == memory.get(added.id)
         assert memory.get(added.id).content == "the otter lives in Bremen"
 
-    def test_list_and_timeline_give_the_text_of_then(
-        self, memory: Recollect, reworded: tuple[Memory, datetime]
-    ) -> None:
+    def test_list_and_timeline_give_the_text_of_then(self, memory: Memorist, reworded: tuple[Memory, datetime]) -> None:
         added, then = reworded
 
         assert memory.list(as_of=then).memories == (added,)
@@ -43,7 +41,7 @@ class TestWhatItSaid:
 
     @pytest.mark.parametrize("grammar", ["auto", "and", "or", "fts5"])
     def test_the_words_of_then_find_it_and_those_of_now_do_not(
-        self, memory: Recollect, reworded: tuple[Memory, datetime], grammar: str
+        self, memory: Memorist, reworded: tuple[Memory, datetime], grammar: str
     ) -> None:
         _, then = reworded
 
@@ -52,7 +50,7 @@ class TestWhatItSaid:
         assert texts(memory.search("badger", grammar=grammar)) == []
         assert texts(memory.search("otter", grammar=grammar)) == ["the otter lives in Bremen"]
 
-    def test_the_passage_and_its_marks_are_of_then(self, memory: Recollect, reworded: tuple[Memory, datetime]) -> None:
+    def test_the_passage_and_its_marks_are_of_then(self, memory: Memorist, reworded: tuple[Memory, datetime]) -> None:
         (hit,) = memory.search("badger", as_of=reworded[1])
 
         assert "<mark>badger</mark>" in hit.snippet
@@ -61,7 +59,7 @@ class TestWhatItSaid:
         assert hit.match == ("keyword",)
 
     @pytest.mark.parametrize("query", ["authentication", "authenticating", "the authentication module"])
-    def test_other_forms_of_a_word_of_then_find_it(self, memory: Recollect, query: str) -> None:
+    def test_other_forms_of_a_word_of_then_find_it(self, memory: Memorist, query: str) -> None:
         added = memory.add("the authentication module")
         then = now()
         memory.update(added.id, content="something else")
@@ -78,7 +76,7 @@ class TestWhatItSaid:
         ],
     )
     @pytest.mark.parametrize("grammar", ["auto", "or_prefix"])
-    def test_beginnings_of_words_of_then_find_it(self, memory: Recollect, beginning: str, grammar: str) -> None:
+    def test_beginnings_of_words_of_then_find_it(self, memory: Memorist, beginning: str, grammar: str) -> None:
         """Porter stemming breaks prefixes: `authentication` has the stem `authent`."""
         added = memory.add("the authentication module")
         then = now()
@@ -87,7 +85,7 @@ class TestWhatItSaid:
         query = beginning + "*" if grammar == "auto" else beginning
         assert ids(memory.search(query, grammar=grammar, as_of=then)) == [added.id]
 
-    def test_a_phrase_of_then_finds_it_and_its_words_apart_do_not(self, memory: Recollect) -> None:
+    def test_a_phrase_of_then_finds_it_and_its_words_apart_do_not(self, memory: Memorist) -> None:
         together, apart = memory.add("the red fox runs"), memory.add("the fox in red runs")
         then = now()
         for one in (together, apart):
@@ -95,7 +93,7 @@ class TestWhatItSaid:
 
         assert ids(memory.search('"red fox"', as_of=then)) == [together.id]
 
-    def test_a_word_of_unspaced_script_of_then_finds_it(self, memory: Recollect) -> None:
+    def test_a_word_of_unspaced_script_of_then_finds_it(self, memory: Memorist) -> None:
         added = memory.add("我们用脚本部署到生产环境")
         then = now()
         memory.update(added.id, content="我们不再这样做")
@@ -104,7 +102,7 @@ class TestWhatItSaid:
         assert ids(memory.search("不再", as_of=then)) == []
         assert ids(memory.search("部", as_of=then)) == [added.id]
 
-    def test_what_has_all_words_of_then_comes_first(self, memory: Recollect) -> None:
+    def test_what_has_all_words_of_then_comes_first(self, memory: Memorist) -> None:
         some = memory.add("the fox is red")
         every = memory.add("the red fox jumps")
         then = now()
@@ -113,7 +111,7 @@ class TestWhatItSaid:
         assert ids(memory.search("red fox jumps", as_of=then)) == [every.id, some.id]
 
     @pytest.mark.parametrize("query", ["fox NOT red", "fox AND wolf", "red wolf", "fox NOT r*"])
-    def test_operators_mean_the_same_then(self, memory: Recollect, query: str) -> None:
+    def test_operators_mean_the_same_then(self, memory: Memorist, query: str) -> None:
         added = memory.add("the red fox")
         before = texts(memory.search(query, grammar="fts5"))
         then = now()
@@ -125,7 +123,7 @@ class TestWhatItSaid:
         ("content", "query"), [("foobarbaz", "obarb"), ("what is this about", "what is the zebra")],
         ids=["inside of a word", "only common words"],
     )  # fmt: skip
-    def test_what_fills_a_page_now_fills_it_then(self, memory: Recollect, content: str, query: str) -> None:
+    def test_what_fills_a_page_now_fills_it_then(self, memory: Memorist, content: str, query: str) -> None:
         added = memory.add(content)
         assert ids(memory.search(query)) == [added.id]
         then = now()
@@ -133,7 +131,7 @@ class TestWhatItSaid:
 
         assert ids(memory.search(query, as_of=then)) == [added.id]
 
-    def test_every_version_is_found_in_its_own_time(self, memory: Recollect) -> None:
+    def test_every_version_is_found_in_its_own_time(self, memory: Memorist) -> None:
         added = memory.add("version alpha")
         moments = {"alpha": now()}
         for word in ("beta", "gamma", "delta"):
@@ -161,7 +159,7 @@ class TestWhatItSaid:
             ("salience", 0.9, 0.1),
         ],
     )
-    def test_every_field_is_as_it_was(self, memory: Recollect, field: str, old: Any, new: Any) -> None:
+    def test_every_field_is_as_it_was(self, memory: Memorist, field: str, old: Any, new: Any) -> None:
         added = memory.add("a memory", **{field: old})
         then = now()
         memory.update(added.id, **{field: new})
@@ -169,7 +167,7 @@ class TestWhatItSaid:
         assert memory.get(added.id, as_of=then) == added
         assert memory.list(as_of=then).memories == (added,)
 
-    def test_a_title_of_then_is_searched_and_shown(self, memory: Recollect) -> None:
+    def test_a_title_of_then_is_searched_and_shown(self, memory: Memorist) -> None:
         added = memory.add("a memory", title="Badgers at night")
         then = now()
         memory.update(added.id, title="Otters by day")
@@ -180,7 +178,7 @@ class TestWhatItSaid:
 
 class TestMeaning:
     def test_the_vector_of_then_is_compared(self, path: Path) -> None:
-        with recollect.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
             added = memory.add("@0.9 badger")
             other = memory.add("@0.5 weasel")
             then = now()
@@ -195,7 +193,7 @@ class TestMeaning:
         assert after[1].similarity == pytest.approx(0.1, abs=1e-3)
 
     def test_the_vector_is_its_own_where_only_a_tag_changed_since(self, path: Path) -> None:
-        with recollect.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
             added = memory.add("@0.9 badger")
             first = now()
             memory.update(added.id, tags=["x"])
@@ -209,7 +207,7 @@ class TestMeaning:
                 assert hit.similarity == pytest.approx(similarity, abs=1e-3)
 
     def test_a_text_that_came_back_has_the_vector_of_each_time(self, path: Path) -> None:
-        with recollect.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
             added = memory.add("@0.9 badger")
             moments = [(now(), 0.9)]
             for text, similarity in (("@0.1 otter", 0.1), ("@0.9 badger", 0.9), ("@0.4 weasel", 0.4)):
@@ -220,7 +218,7 @@ class TestMeaning:
                 (hit,) = memory.search("anything", mode="semantic", as_of=then)
                 assert hit.similarity == pytest.approx(similarity, abs=1e-3)
 
-    def test_hybrid_search_finds_it_by_both(self, hashed: Recollect) -> None:
+    def test_hybrid_search_finds_it_by_both(self, hashed: Memorist) -> None:
         added = hashed.add("the badger lives in Kassel", near="off")
         hashed.add("nobody else has such words", near="off")
         then = now()
@@ -233,7 +231,7 @@ class TestMeaning:
         assert best.similarity
         assert hashed.search("badger Kassel")[0].match != ("keyword", "vector")
 
-    def test_the_real_model_finds_what_was_meant_then(self, understanding: Recollect) -> None:
+    def test_the_real_model_finds_what_was_meant_then(self, understanding: Memorist) -> None:
         added = understanding.add("We release on Fridays", near="off")
         then = now()
         understanding.update(added.id, content="Lunch is at noon")
@@ -245,7 +243,7 @@ class TestMeaning:
         assert before[0].relevance > (after[0].relevance if after else 0.0)
 
     def test_related_compares_what_was_similar_then(self, path: Path) -> None:
-        with recollect.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
             one = memory.add("@0.9 one")
             near = memory.add("@0.88 near")
             far = memory.add("@0.1 far")
@@ -255,7 +253,7 @@ class TestMeaning:
             assert ids(memory.related(one.id, as_of=then)) == [near.id, far.id]
             assert ids(memory.related(one.id)) == [far.id, near.id]
 
-    def test_related_compares_the_words_of_then(self, memory: Recollect) -> None:
+    def test_related_compares_the_words_of_then(self, memory: Memorist) -> None:
         one = memory.add("apples grow on trees", near="off")
         apples = memory.add("apples make a pie", near="off")
         oranges = memory.add("oranges make juice", near="off")
@@ -282,7 +280,7 @@ class TestFilters:
     def test_each_filter_is_of_then(
         self, request: pytest.FixtureRequest, model: str, field: str, old: str, new: str
     ) -> None:
-        memory: Recollect = request.getfixturevalue(model)
+        memory: Memorist = request.getfixturevalue(model)
         added = memory.add("the badger", **{field: old})
         then = now()
         memory.update(added.id, **{field: new})
@@ -297,7 +295,7 @@ class TestFilters:
             assert memory.facets(None, [facet], **wanted) == {facet: {value: 1} if found else {}}
         assert ids(memory.timeline(as_of=then, project="api")) == ([added.id] if field == "project" else [])
 
-    def test_salience_is_of_then(self, memory: Recollect) -> None:
+    def test_salience_is_of_then(self, memory: Memorist) -> None:
         added = memory.add("the badger", salience=0.4)
         then = now()
         memory.reinforce(added.id, 0.5)
@@ -312,7 +310,7 @@ class TestFilters:
             assert ids(memory.search("badger", min_salience=0.5, as_of=moment)) == [added.id] * found
 
     def test_salience_is_of_then_in_the_score(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             added = memory.add("the badger", salience=0.4)
             then = now()
             memory.reinforce(added.id, 0.5)
@@ -321,7 +319,7 @@ class TestFilters:
 
             assert hit.trace["salience"] == pytest.approx(0.2 * 0.4)
 
-    def test_pinned_is_of_then(self, memory: Recollect) -> None:
+    def test_pinned_is_of_then(self, memory: Memorist) -> None:
         added = memory.add("the badger")
         before = now()
         memory.pin(added.id)
@@ -332,7 +330,7 @@ class TestFilters:
         assert [len(memory.list(pinned=True, as_of=moment)) for moment in (before, pinned, now())] == [0, 1, 0]
         assert [len(memory.search("badger", pinned=True, as_of=moment)) for moment in (before, pinned)] == [0, 1]
 
-    def test_the_session_filter_is_of_then(self, memory: Recollect) -> None:
+    def test_the_session_filter_is_of_then(self, memory: Memorist) -> None:
         """`as_of asks what was so at that time; all other fields then hold for that time`."""
         memory.start_session(id="sess1")
         added = memory.add("the badger")
@@ -342,7 +340,7 @@ class TestFilters:
         assert ids(memory.list(session="sess1")) == [added.id]
         assert ids(memory.list(session="sess1", as_of=then)) == []
 
-    def test_recalls_are_of_then(self, memory: Recollect) -> None:
+    def test_recalls_are_of_then(self, memory: Memorist) -> None:
         added = memory.add("the badger")
         then = now()
         memory.search("badger", record="log")
@@ -352,7 +350,7 @@ class TestFilters:
         assert memory.get(added.id, as_of=then).access_count == 0
         assert ids(memory.list(recalled=False, as_of=then)) == [added.id]
 
-    def test_facets_count_the_tags_months_and_kinds_of_then(self, memory: Recollect) -> None:
+    def test_facets_count_the_tags_months_and_kinds_of_then(self, memory: Memorist) -> None:
         first = memory.add("badger one", tags=["a"], kind="x", created_at="2026-03-15T12:00Z")
         memory.add("badger two", tags=["a", "b"], kind="x", created_at="2026-04-15T12:00Z")
         then = now()
@@ -365,7 +363,7 @@ class TestFilters:
 
 
 class TestFacts:
-    def test_facts_added_later_were_not_there(self, memory: Recollect) -> None:
+    def test_facts_added_later_were_not_there(self, memory: Memorist) -> None:
         added = memory.add("a memory", facts=["the sky is blue"])
         then = now()
         memory.add_fact(added.id, "the badger digs", kind="habit")
@@ -380,7 +378,7 @@ class TestFacts:
         assert memory.facets(None, ["fact_kind"], as_of=then) == {"fact_kind": {}}
         assert memory.facets(None, ["fact_kind"], as_of=now()) == {"fact_kind": {"habit": 1}}
 
-    def test_confidence_is_of_then(self, memory: Recollect) -> None:
+    def test_confidence_is_of_then(self, memory: Memorist) -> None:
         added = memory.add("the badger digs")
         fact = memory.add_fact(added.id, "badgers dig", confidence=0.4, decay_rate=0)
         then = now()
@@ -394,7 +392,7 @@ class TestFacts:
         assert memory.search("badger", as_of=then)[0].confidence == pytest.approx(0.4)
         assert memory.search("badger")[0].confidence == pytest.approx(0.7)
 
-    def test_several_changes_of_confidence_each_hold_in_their_time(self, memory: Recollect) -> None:
+    def test_several_changes_of_confidence_each_hold_in_their_time(self, memory: Memorist) -> None:
         added = memory.add("the badger digs")
         moments = []
         for confidence in (0.2, 0.9, 0.5, 0.7):
@@ -404,7 +402,7 @@ class TestFacts:
         for then, confidence in moments:
             assert memory.search("badger", as_of=then)[0].confidence == pytest.approx(confidence)
 
-    def test_decay_is_counted_up_to_that_time(self, memory: Recollect) -> None:
+    def test_decay_is_counted_up_to_that_time(self, memory: Memorist) -> None:
         added = memory.add(
             "the badger digs", created_at=days_ago(100), facts=[{"text": "badgers dig", "decay_rate": 0.01}]
         )
@@ -417,7 +415,7 @@ class TestFacts:
             assert memory.list(as_of=then)[0].facts[0].effective == pytest.approx(left)
             assert memory.timeline(as_of=then)[0].facts[0].effective == pytest.approx(left)
 
-    def test_min_confidence_is_of_then(self, memory: Recollect) -> None:
+    def test_min_confidence_is_of_then(self, memory: Memorist) -> None:
         memory.add("the badger digs", facts=[{"text": "badgers dig", "decay_rate": 0.1}])
 
         assert len(memory.search("badger", min_confidence=0.5, as_of=days_ahead(6))) == 1
@@ -426,7 +424,7 @@ class TestFacts:
 
 class TestScores:
     def test_recency_is_counted_from_that_time(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             added = memory.add("the badger", created_at=days_ago(100))
 
             (hit,) = memory.search("badger", as_of=added.created_at + timedelta(days=10), record="off")
@@ -434,7 +432,7 @@ class TestScores:
             assert hit.trace["recency"] == pytest.approx(0.15 * math.exp(-0.5))
 
     def test_sector_decay_is_counted_from_that_time(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             added = memory.add("the badger", salience=0.8)
             then = added.reinforced_at + timedelta(days=30)
 
@@ -444,7 +442,7 @@ class TestScores:
 
 
 class TestWhatWasThere:
-    def test_what_did_not_exist_yet_is_nowhere(self, hashed: Recollect) -> None:
+    def test_what_did_not_exist_yet_is_nowhere(self, hashed: Memorist) -> None:
         then = now()
         added = hashed.add("the badger")
 
@@ -459,7 +457,7 @@ class TestWhatWasThere:
             hashed.get(added.id, as_of=then)
         assert hashed.search("badger", mode="keyword", as_of=then).hidden == {"as_of": 1}
 
-    def test_a_memory_that_was_dated_back_counts_from_the_time_it_tells_of(self, memory: Recollect) -> None:
+    def test_a_memory_that_was_dated_back_counts_from_the_time_it_tells_of(self, memory: Memorist) -> None:
         added = memory.add("the badger", created_at="2026-01-10T12:00Z")
 
         assert ids(memory.search("badger", as_of="2026-01-10T12:00Z")) == [added.id]
@@ -468,13 +466,13 @@ class TestWhatWasThere:
         assert ids(memory.search("badger", as_of="2026-01-10T11:59:59Z")) == []
         assert ids(memory.list(as_of="2026-01-09")) == []
 
-    def test_a_memory_of_something_ahead_counts_from_when_it_was_written_down(self, memory: Recollect) -> None:
+    def test_a_memory_of_something_ahead_counts_from_when_it_was_written_down(self, memory: Memorist) -> None:
         added = memory.add("the conference", created_at=days_ahead(30))
 
         assert ids(memory.list(as_of=now())) == [added.id]
         assert ids(memory.search("conference", as_of=now())) == [added.id]
 
-    def test_a_text_dated_back_and_changed_today_says_the_first_text_until_today(self, memory: Recollect) -> None:
+    def test_a_text_dated_back_and_changed_today_says_the_first_text_until_today(self, memory: Memorist) -> None:
         added = memory.add("the badger", created_at=days_ago(50))
         memory.update(added.id, content="the otter")
 
@@ -482,7 +480,7 @@ class TestWhatWasThere:
         assert ids(memory.search("badger", as_of=days_ago(10))) == [added.id]
 
     @pytest.mark.parametrize("hard", [False, True])
-    def test_a_forgotten_memory_never_comes_back(self, hashed: Recollect, hard: bool) -> None:
+    def test_a_forgotten_memory_never_comes_back(self, hashed: Memorist, hard: bool) -> None:
         added = hashed.add("the badger", tags=["x"])
         hashed.update(added.id, tags=["y"])
         then = now()
@@ -496,7 +494,7 @@ class TestWhatWasThere:
         assert hashed.get([added.id], as_of=then).missing == (added.id,)
         assert hashed.facets(None, ["tag"], as_of=then) == {"tag": {}}
 
-    def test_a_restored_memory_has_its_past_again(self, memory: Recollect) -> None:
+    def test_a_restored_memory_has_its_past_again(self, memory: Memorist) -> None:
         added = memory.add("the badger")
         then = now()
         memory.update(added.id, content="the otter")
@@ -505,7 +503,7 @@ class TestWhatWasThere:
 
         assert ids(memory.search("badger", as_of=then)) == [added.id]
 
-    def test_no_text_of_then_is_left_in_the_file_after_a_purge(self, memory: Recollect, path: Path) -> None:
+    def test_no_text_of_then_is_left_in_the_file_after_a_purge(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the unmistakable badger")
         memory.update(added.id, content="the otter")
         memory.forget(added.id, hard=True)
@@ -514,7 +512,7 @@ class TestWhatWasThere:
         files = [path, path.with_name(path.name + "-wal")]
         assert not any(b"unmistakable" in file.read_bytes() for file in files if file.exists())
 
-    def test_pages_of_then_cover_everything_once(self, memory: Recollect) -> None:
+    def test_pages_of_then_cover_everything_once(self, memory: Memorist) -> None:
         added = memory.add_many(f"memory {number}" for number in range(10))
         then = now()
         for id in added[::2]:
@@ -528,7 +526,7 @@ class TestWhatWasThere:
         assert [*texts(first), *texts(second), *texts(third)] == [f"memory {number}" for number in reversed(range(10))]
         assert third.cursor is None
 
-    def test_a_page_is_full_where_changed_and_unchanged_ones_are_mixed(self, hashed: Recollect) -> None:
+    def test_a_page_is_full_where_changed_and_unchanged_ones_are_mixed(self, hashed: Memorist) -> None:
         added = hashed.add_many(f"badger number {number}" for number in range(40))
         then = now()
         for id in added[::2]:
@@ -541,7 +539,7 @@ class TestWhatWasThere:
 
 
 class TestSuperseding:
-    def test_what_was_superseded_later_held_then(self, hashed: Recollect) -> None:
+    def test_what_was_superseded_later_held_then(self, hashed: Memorist) -> None:
         old, new = hashed.add("badger old", near="off"), hashed.add("badger new", near="off")
         then = now()
         hashed.supersede(old.id, new.id)
@@ -554,7 +552,7 @@ class TestSuperseding:
         assert hashed.list(as_of=then)[1].superseded_by is None
         assert hashed.facets("badger", ["sector"], as_of=then) == {"sector": {"semantic": 2}}
 
-    def test_the_newest_of_a_chain_is_that_of_then(self, memory: Recollect) -> None:
+    def test_the_newest_of_a_chain_is_that_of_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["badger a", "badger b", "badger c"])
         memory.supersede(a, b)
         then = now()
@@ -565,7 +563,7 @@ class TestSuperseding:
         assert after is not None
         assert (before.id, after.id) == (b, c)
 
-    def test_no_successor_is_named_before_it_existed(self, memory: Recollect) -> None:
+    def test_no_successor_is_named_before_it_existed(self, memory: Memorist) -> None:
         a, b = memory.add_many(["badger a", "badger b"])
         memory.supersede(a, b)
         then = now()
@@ -576,7 +574,7 @@ class TestSuperseding:
         successor = memory.get(a, as_of=then).superseded_by
         assert successor is None
 
-    def test_the_text_of_the_successor_is_that_of_then(self, memory: Recollect) -> None:
+    def test_the_text_of_the_successor_is_that_of_then(self, memory: Memorist) -> None:
         a, b = memory.add_many(["badger a", "badger b"])
         memory.supersede(a, b)
         then = now()
@@ -588,7 +586,7 @@ class TestSuperseding:
 
 
 class TestRelations:
-    def test_related_gives_the_links_of_then(self, memory: Recollect) -> None:
+    def test_related_gives_the_links_of_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["one", "two", "three"])
         before = now()
         memory.relate(a, b, "causes", confidence=0.5)
@@ -604,7 +602,7 @@ class TestRelations:
         assert ids(memory.related(a)) == [c]
         assert [memory.get(a, as_of=then).related_count for then in (before, first, second, now())] == [0, 1, 1, 1]
 
-    def test_a_linked_memory_shows_what_it_said_then(self, memory: Recollect) -> None:
+    def test_a_linked_memory_shows_what_it_said_then(self, memory: Memorist) -> None:
         a, b = memory.add_many(["one", "two"])
         memory.relate(a, b, "causes")
         then = now()
@@ -612,7 +610,7 @@ class TestRelations:
 
         assert texts(memory.related(a, as_of=then)) == ["two"]
 
-    def test_what_was_superseded_later_was_linked_then(self, memory: Recollect) -> None:
+    def test_what_was_superseded_later_was_linked_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["one", "two", "three"])
         memory.relate(a, b, "causes")
         then = now()
@@ -621,7 +619,7 @@ class TestRelations:
         assert ids(memory.related(a, as_of=then)) == [b]
         assert ids(memory.related(a)) == []
 
-    def test_what_was_superseded_later_counted_then(self, memory: Recollect) -> None:
+    def test_what_was_superseded_later_counted_then(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["one", "two", "three"])
         memory.relate(a, b, "causes")
         then = now()
@@ -633,7 +631,7 @@ class TestRelations:
 
 class TestTimes:
     @pytest.mark.parametrize("phrase", ["yesterday", "2 days ago", "last week", "an hour ago"])
-    def test_a_phrase_will_do(self, memory: Recollect, phrase: str) -> None:
+    def test_a_phrase_will_do(self, memory: Memorist, phrase: str) -> None:
         old = memory.add("badger of long ago", created_at=days_ago(30))
         memory.add("badger of today", near="off")
 
@@ -643,7 +641,7 @@ class TestTimes:
         assert memory.get(old.id, as_of=phrase) == memory.get(old.id)
         assert memory.facets("badger", ["sector"], as_of=phrase) == {"sector": {"semantic": 1}}
 
-    def test_a_day_or_a_month_has_seen_all_of_itself(self, memory: Recollect) -> None:
+    def test_a_day_or_a_month_has_seen_all_of_itself(self, memory: Memorist) -> None:
         added = memory.add("the badger", created_at=datetime(2026, 3, 31, 23, 59).astimezone(UTC))
 
         for said, found in (("2026-03-31", True), ("2026-03", True), ("2026-03-30", False), ("2026-02", False)):
@@ -651,21 +649,21 @@ class TestTimes:
             assert ids(memory.list(as_of=said)) == [added.id] * found
 
     @pytest.mark.parametrize("form", [str, datetime.isoformat, datetime.timestamp])
-    def test_every_form_of_a_time_will_do(self, memory: Recollect, form: Any) -> None:
+    def test_every_form_of_a_time_will_do(self, memory: Memorist, form: Any) -> None:
         added = memory.add("the badger", created_at=days_ago(2))
 
         assert ids(memory.list(as_of=form(days_ago(1)))) == [added.id]
         assert ids(memory.list(as_of=form(days_ago(3)))) == []
 
     @pytest.mark.parametrize("call", ["search", "get", "list", "timeline", "related", "facets"])
-    def test_what_is_no_time_is_refused(self, memory: Recollect, call: str) -> None:
+    def test_what_is_no_time_is_refused(self, memory: Memorist, call: str) -> None:
         added = memory.add("the badger")
         given = {"get": (added.id,), "related": (added.id,), "search": ("badger",), "facets": ("badger",)}
 
         with pytest.raises(InvalidInput, match="as_of 'soonish' is no time"):
             getattr(memory, call)(*given.get(call, ()), as_of="soonish")
 
-    def test_nothing_is_written_by_looking_back(self, memory: Recollect, path: Path) -> None:
+    def test_nothing_is_written_by_looking_back(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the badger", facts=["badgers dig"])
         memory.update(added.id, content="the otter")
         before = rows(path, "select * from memories"), rows(path, "select * from facts")

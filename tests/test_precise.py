@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect import InvalidInput, Recollect
-from recollect.embed import further
+import memorist
+from memorist import InvalidInput, Memorist
+from memorist.embed import further
 
 QUESTION = "how long do we keep backups?"
 ANSWER = "Backups are kept for thirty days, then they are deleted."
@@ -19,35 +19,35 @@ OTHERS = [
 
 
 @pytest.fixture
-def memory() -> Iterator[Recollect]:
-    with recollect.open(":memory:") as opened:
+def memory() -> Iterator[Memorist]:
+    with memorist.open(":memory:") as opened:
         for text in (*OTHERS, ANSWER):
             opened.add(text)
         yield opened
 
 
-def contents(memory: Recollect, **options: object) -> list[str]:
+def contents(memory: Memorist, **options: object) -> list[str]:
     return [hit.memory.content for hit in memory.search(QUESTION, **options)]
 
 
-def test_the_answer_comes_first_though_other_memories_share_more_words(memory: Recollect) -> None:
+def test_the_answer_comes_first_though_other_memories_share_more_words(memory: Memorist) -> None:
     assert contents(memory)[0] != ANSWER
     assert contents(memory, profile="precise")[0] == ANSWER
     assert contents(memory, rerank=10)[0] == ANSWER
 
 
-def test_the_trace_tells_what_reading_again_changed(memory: Recollect) -> None:
+def test_the_trace_tells_what_reading_again_changed(memory: Memorist) -> None:
     for hit in memory.search(QUESTION, profile="precise"):
         assert "rerank" in hit.trace
         assert sum(hit.trace.values()) == pytest.approx(hit.score)
 
 
-def test_one_candidate_read_again_stays_the_first(memory: Recollect) -> None:
+def test_one_candidate_read_again_stays_the_first(memory: Memorist) -> None:
     assert contents(memory, rerank=1) == contents(memory)
 
 
 def test_without_the_model_the_answer_is_that_of_balanced_and_says_how_to_get_it(
-    memory: Recollect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(further.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -57,20 +57,20 @@ def test_without_the_model_the_answer_is_that_of_balanced_and_says_how_to_get_it
 
     assert [hit.memory.content for hit in results] == contents(memory)
     assert results.degraded == (
-        "not reranked: recollect-reranker is not installed; `pip install recollect-reranker` adds it "
+        "not reranked: memorist-reranker is not installed; `pip install memorist-reranker` adds it "
         "(from a checkout: `pip install ./models/reranker`)"
     )
 
 
-def test_it_works_by_words_alone(memory: Recollect) -> None:
+def test_it_works_by_words_alone(memory: Memorist) -> None:
     assert contents(memory, profile="precise", mode="keyword")[0] == ANSWER
 
 
-def test_nothing_found_is_nothing_read(memory: Recollect) -> None:
+def test_nothing_found_is_nothing_read(memory: Memorist) -> None:
     assert contents(memory, profile="precise", mode="keyword", project="none") == []
 
 
-def test_a_place_in_a_file_is_read_again_too(memory: Recollect, tmp_path: Path) -> None:
+def test_a_place_in_a_file_is_read_again_too(memory: Memorist, tmp_path: Path) -> None:
     for number, text in enumerate((*OTHERS, ANSWER)):
         (tmp_path / f"{number}.md").write_text(f"{text}\n", "utf-8")
     memory.index(tmp_path)
@@ -86,7 +86,7 @@ class Shortest:
 
 
 def test_a_reranker_of_ones_own_reads_in_place_of_ours() -> None:
-    with recollect.open(":memory:", reranker=Shortest()) as memory:
+    with memorist.open(":memory:", reranker=Shortest()) as memory:
         memory.add_many([*OTHERS, ANSWER])
 
         assert contents(memory, profile="precise", rerank_weight=1.0)[0] == min(OTHERS, key=len)
@@ -101,7 +101,7 @@ class OutOfTime:
 
 def test_what_was_not_read_stays_behind_also_where_it_is_from_the_time_that_was_asked_for() -> None:
     long_ago, last_week = "2025-05-01T12:00:00+00:00", "2026-11-05T12:00:00+00:00"
-    with recollect.open(":memory:", embedder="none", reranker=OutOfTime()) as memory:
+    with memorist.open(":memory:", embedder="none", reranker=OutOfTime()) as memory:
         for number in range(3):
             memory.add(f"The deploy of the billing service failed again, case {number}", created_at=long_ago)
         for number in range(3):
@@ -114,13 +114,13 @@ def test_what_was_not_read_stays_behind_also_where_it_is_from_the_time_that_was_
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1001, 2.5, True, "always"])
-def test_a_wrong_number_is_refused(memory: Recollect, wrong: object) -> None:
+def test_a_wrong_number_is_refused(memory: Memorist, wrong: object) -> None:
     with pytest.raises(InvalidInput, match="rerank"):
         memory.search(QUESTION, rerank=wrong)
 
 
 def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path: Path) -> None:
-    with recollect.open(":memory:", embedder="none") as memory:
+    with memorist.open(":memory:", embedder="none") as memory:
         talk, other = memory.start_session("api"), memory.start_session("api")
         memory.add("Which command ships the code?", session=talk.id)
         memory.add("It is make ship.", session=talk.id)
@@ -134,19 +134,19 @@ def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path
 
 
 class TestFast:
-    def test_a_new_question_is_answered_by_words_and_loads_no_model(self, memory: Recollect) -> None:
+    def test_a_new_question_is_answered_by_words_and_loads_no_model(self, memory: Memorist) -> None:
         results = memory.search("how long are copies retained?", profile="fast")
 
         assert all(hit.match == ("keyword",) for hit in results)
         assert results.degraded is None
 
-    def test_a_question_that_was_asked_before_is_answered_by_meaning_too(self, memory: Recollect) -> None:
+    def test_a_question_that_was_asked_before_is_answered_by_meaning_too(self, memory: Memorist) -> None:
         memory.search(QUESTION)
 
         assert any("vector" in hit.match for hit in memory.search(QUESTION, profile="fast"))
 
     def test_it_works_without_a_model(self) -> None:
-        with recollect.open(":memory:", embedder="none", profile="fast") as memory:
+        with memorist.open(":memory:", embedder="none", profile="fast") as memory:
             memory.add(ANSWER)
 
             assert [hit.memory.content for hit in memory.search("backups")] == [ANSWER]

@@ -3,22 +3,22 @@
 import subprocess
 import sys
 
-import recollect
+import memorist
 
 
 def test_every_public_name_can_be_imported() -> None:
-    assert all(getattr(recollect, name) is not None for name in recollect.__all__)
-    assert recollect.__all__ == sorted(recollect.__all__)
+    assert all(getattr(memorist, name) is not None for name in memorist.__all__)
+    assert memorist.__all__ == sorted(memorist.__all__)
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
-    assert not hasattr(recollect, "Store")
+    assert not hasattr(memorist, "Store")
 
 
 def test_help_and_import_load_none_of_the_heavy_packages() -> None:
     code = (
-        "import sys, recollect\n"
-        "from recollect.cli.app import app\n"
+        "import sys, memorist\n"
+        "from memorist.cli.app import app\n"
         "app.main(['--help'], standalone_mode=False)\n"
         "heavy = {'numpy', 'onnxruntime', 'tokenizers', 'apsw', 'simsimd'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

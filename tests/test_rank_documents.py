@@ -2,8 +2,8 @@
 
 import pytest
 
-from recollect.rank.documents import best_places
-from recollect.rank.fuse import Candidate, Ranked
+from memorist.rank.documents import best_places
+from memorist.rank.fuse import Candidate, Ranked
 
 
 def place(key: int, score: float) -> Ranked:

@@ -8,15 +8,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
+import memorist
 from living import ids, now, rows
+from memorist import InvalidInput, Memorist, NotFound
+from memorist.ingest import recorder
 from processes import FORK_OPTIONS, ending, forks, running
-from recollect import InvalidInput, NotFound, Recollect
-from recollect.ingest import recorder
 
 
 @pytest.fixture
-def badgers(memory: Recollect) -> list[str]:
+def badgers(memory: Memorist) -> list[str]:
     return memory.add_many(["the badger digs", "the badger naps all day long", "an otter swims"])
 
 
@@ -29,7 +29,7 @@ def digest(path: Path) -> str:
 class TestOff:
     @pytest.mark.parametrize("options", [{}, {"record": "off"}, {"profile": "rank"}, {"profile": "confidence"}])
     def test_a_search_leaves_nothing_behind_unless_asked(
-        self, memory: Recollect, path: Path, badgers: list[str], options: dict[str, str]
+        self, memory: Memorist, path: Path, badgers: list[str], options: dict[str, str]
     ) -> None:
         watcher = apsw.Connection(str(path))
         version, before = watcher.pragma("data_version"), digest(path)
@@ -42,14 +42,14 @@ class TestOff:
         watcher.close()
 
     def test_off_counts_more_than_the_profile(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             added = memory.add("the badger digs")
             memory.search("badger", record="off")
 
             assert memory.recalls() == []
             assert memory.get(added.id) == added
 
-    def test_a_session_records_nothing_where_recording_is_off(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_a_session_records_nothing_where_recording_is_off(self, memory: Memorist, badgers: list[str]) -> None:
         memory.start_session(id="sess1")
 
         memory.search("badger", record_session="sess1", record="off")
@@ -57,13 +57,13 @@ class TestOff:
         assert memory.recalls() == []
         assert memory.session("sess1").memories == 0
 
-    def test_another_word_is_refused(self, memory: Recollect) -> None:
+    def test_another_word_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="record 'always' is unknown"):
             memory.search("badger", record="always")
 
 
 class TestLog:
-    def test_it_has_what_was_asked_and_what_came_back(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_it_has_what_was_asked_and_what_came_back(self, memory: Memorist, badgers: list[str]) -> None:
         before = now()
 
         results = memory.search("badger", record="log")
@@ -77,7 +77,7 @@ class TestLog:
         assert [one.score for one in recall.memories] == [hit.score for hit in results]
         assert [one.relevance for one in recall.memories] == [hit.relevance for hit in results]
 
-    def test_it_has_lens_session_mode_and_profile(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_it_has_lens_session_mode_and_profile(self, memory: Memorist, badgers: list[str]) -> None:
         memory.start_session(id="sess1")
         memory.set_lens("quiet", profile="rank")
 
@@ -87,7 +87,7 @@ class TestLog:
         assert (recall.lens, recall.session) == ("quiet", "sess1")
         assert (recall.mode, recall.profile) == ("keyword", "rank")
 
-    def test_it_has_the_facts_that_were_shown(self, memory: Recollect) -> None:
+    def test_it_has_the_facts_that_were_shown(self, memory: Memorist) -> None:
         added = memory.add("the badger digs", facts=["at night", "with claws"])
 
         memory.search("badger", record="log")
@@ -98,20 +98,20 @@ class TestLog:
         assert first.memories[0].facts == tuple(fact.id for fact in added.facts)
         assert later.memories[0].facts == ()
 
-    def test_only_what_is_on_the_page_was_recalled(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_only_what_is_on_the_page_was_recalled(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("badger", limit=1, record="log")
 
         (recall,) = memory.recalls()
         assert [one.id for one in recall.memories] == badgers[:1]
         assert memory.get(badgers[1]).access_count == 0
 
-    def test_a_question_that_found_nothing_is_written_down_too(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_a_question_that_found_nothing_is_written_down_too(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("zebra", record="log")
 
         (recall,) = memory.recalls()
         assert (recall.query, recall.memories) == ("zebra", ())
 
-    def test_it_counts_but_changes_no_salience(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_it_counts_but_changes_no_salience(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="log")
         memory.recalls()
 
@@ -119,7 +119,7 @@ class TestLog:
         assert (used.access_count, used.salience) == (1, 0.5)
         assert used.reinforced_at == used.recorded_at
 
-    def test_stats_count_them(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_stats_count_them(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="log")
         memory.search("naps", record="log")
         memory.recalls()
@@ -128,7 +128,7 @@ class TestLog:
 
 
 class TestReinforce:
-    def test_what_came_back_is_reinforced_by_a_fiftieth(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_what_came_back_is_reinforced_by_a_fiftieth(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("badger", record="reinforce")
         memory.recalls()
 
@@ -138,13 +138,13 @@ class TestReinforce:
         memory.recalls()
         assert memory.get(badgers[0]).salience == pytest.approx(0.51 + 0.02 * 0.49)
 
-    def test_how_much_can_be_said(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_how_much_can_be_said(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="reinforce", reinforcement=0.5)
         memory.recalls()
 
         assert memory.get(badgers[0]).salience == pytest.approx(0.75)
 
-    def test_the_answer_itself_is_from_before(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_the_answer_itself_is_from_before(self, memory: Memorist, badgers: list[str]) -> None:
         (hit,) = memory.search("digs", record="reinforce")
 
         assert hit.memory.salience == 0.5
@@ -153,7 +153,7 @@ class TestReinforce:
 
 class TestProfiles:
     def test_the_profile_salience_reinforces(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             added = memory.add("the badger digs")
             memory.search("badger")
 
@@ -162,7 +162,7 @@ class TestProfiles:
             assert memory.get(added.id).salience == pytest.approx(0.51)
 
     def test_the_profile_salience_links_what_it_recalls_to_the_session(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             for id in ("sess1", "sess2"):
                 memory.start_session("proj1", id=id)
             added = memory.add("To be recalled", project="proj1", session="sess1")
@@ -174,7 +174,7 @@ class TestProfiles:
             assert (context.session.id, context.usage) == ("sess2", "recalled")
 
     def test_the_profile_confidence_logs_where_there_is_a_session_only(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", profile="confidence") as memory:
+        with memorist.open(path, embedder="none", profile="confidence") as memory:
             added = memory.add("the badger digs", facts=["at night"])
             memory.start_session(id="sess1")
             memory.search("badger")
@@ -189,7 +189,7 @@ class TestProfiles:
 
     def test_a_timeline_around_a_query_records_nothing(self, path: Path) -> None:
         """It only looks; nobody asked for a recall, and there is no way to say `record="off"` to it."""
-        with recollect.open(path, embedder="none", profile="salience") as memory:
+        with memorist.open(path, embedder="none", profile="salience") as memory:
             added = memory.add("the badger digs")
             memory.timeline(query="badger")
 
@@ -198,14 +198,14 @@ class TestProfiles:
 
 
 class TestAskingForThem:
-    def test_the_latest_come_first_and_so_many_as_asked(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_the_latest_come_first_and_so_many_as_asked(self, memory: Memorist, badgers: list[str]) -> None:
         for query in ("digs", "naps", "swims"):
             memory.search(query, record="log")
 
         assert [recall.query for recall in memory.recalls()] == ["swims", "naps", "digs"]
         assert [recall.query for recall in memory.recalls(limit=2)] == ["swims", "naps"]
 
-    def test_of_one_memory_of_one_session_since_a_time(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_of_one_memory_of_one_session_since_a_time(self, memory: Memorist, badgers: list[str]) -> None:
         memory.start_session(id="sess1")
         memory.search("digs", record="log")
         memory.search("badger", record="log", record_session="sess1")
@@ -220,7 +220,7 @@ class TestAskingForThem:
         assert memory.recalls(since=now() + timedelta(hours=1)) == []
         assert len(memory.recalls(since="yesterday")) == 3
 
-    def test_what_was_never_recalled_can_be_listed(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_what_was_never_recalled_can_be_listed(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("badger", record="log")
         memory.recalls()
 
@@ -228,15 +228,15 @@ class TestAskingForThem:
         assert set(ids(memory.list(recalled=True))) == set(badgers[:2])
         assert ids(memory.search("badger", recalled=False)) == []
 
-    def test_unknown_memories_are_not_found(self, memory: Recollect) -> None:
+    def test_unknown_memories_are_not_found(self, memory: Memorist) -> None:
         with pytest.raises(NotFound):
             memory.recalls(memory="nobody-has-this")
 
-    def test_those_of_another_namespace_are_behind_the_wall(self, memory: Recollect, path: Path) -> None:
+    def test_those_of_another_namespace_are_behind_the_wall(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the badger digs")
         memory.search("badger", record="log")
         memory.recalls()
-        with recollect.open(path, embedder="none", namespace="other") as other:
+        with memorist.open(path, embedder="none", namespace="other") as other:
             assert other.recalls() == []
             assert other.stats().recalls == 0
             with pytest.raises(NotFound):
@@ -245,7 +245,7 @@ class TestAskingForThem:
 
 class TestErasing:
     def test_erasing_a_memory_erases_its_recalls_and_the_questions_that_found_it(
-        self, memory: Recollect, path: Path, badgers: list[str]
+        self, memory: Memorist, path: Path, badgers: list[str]
     ) -> None:
         memory.search("badger", record="log")
         memory.search("badger digs", grammar="and", record="log")
@@ -260,19 +260,19 @@ class TestErasing:
         assert [one.id for one in both.memories] == [badgers[1]]
         assert rows(path, "select query from recalls where query is not null") == [("otter",)]
 
-    def test_a_recall_that_still_waits_does_not_come_back(self, memory: Recollect, path: Path) -> None:
+    def test_a_recall_that_still_waits_does_not_come_back(self, memory: Memorist, path: Path) -> None:
         added = memory.add("the unmistakable badger")
         memory.search("unmistakable", record="log")
 
         memory.forget(added.id, hard=True)
         memory.close()
 
-        with recollect.open(path, embedder="none") as again:
+        with memorist.open(path, embedder="none") as again:
             assert [recall.query for recall in again.recalls()] == [None]
             again.purge()
         assert b"unmistakable" not in path.read_bytes()
 
-    def test_a_purge_erases_them_as_well(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_a_purge_erases_them_as_well(self, memory: Memorist, badgers: list[str]) -> None:
         memory.search("digs", record="log")
         memory.forget(badgers[0])
         assert memory.recalls()[0].query == "digs"
@@ -286,7 +286,7 @@ class TestWriting:
     """After the answer, in batches; at the latest when the memory is closed or the interpreter ends."""
 
     def test_what_waits_is_written_when_the_memory_is_closed(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("the badger digs")
             for _ in range(5):
                 memory.search("badger", record="log")
@@ -294,10 +294,10 @@ class TestWriting:
         assert rows(path, "select count(*) from recalls") == [(5,)]
 
     UNCLOSED = """
-        import sys, recollect
+        import sys, memorist
 
         def answer():
-            memory = recollect.open(sys.argv[1], embedder="none")
+            memory = memorist.open(sys.argv[1], embedder="none")
             for _ in range(3):
                 assert memory.search("badger", record="reinforce")
             return memory
@@ -312,17 +312,17 @@ class TestWriting:
 
     @pytest.mark.parametrize(("how", "code"), [("kept", 0), ("dropped", 0), ("failed", 3)])
     def test_what_waits_is_written_when_the_interpreter_ends(self, path: Path, how: str, code: int) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             added = memory.add("the badger digs")
 
         with running(self.UNCLOSED, path, how) as process:
             assert ending(process) == (code, "")
 
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             assert len(memory.recalls()) == 3
             assert memory.get(added.id).access_count == 3
 
-    def test_what_waits_is_written_before_its_session_ends(self, memory: Recollect) -> None:
+    def test_what_waits_is_written_before_its_session_ends(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         added = memory.add("the badger digs")
         memory.search("badger", record="log", record_session="sess1")
@@ -333,7 +333,7 @@ class TestWriting:
         assert ids(memory.list(session="sess1")) == [added.id]
 
     def test_a_search_within_a_session_waits_for_the_recalls_of_that_session_only(
-        self, memory: Recollect, path: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(recorder, "BATCH_DELAY", 600.0)
         for id in ("sess1", "sess2"):
@@ -341,13 +341,13 @@ class TestWriting:
         added = memory.add("the badger digs")
         memory.search("badger", record="log", record_session="sess1")
 
-        with recollect.open(path, embedder="none") as other:
+        with memorist.open(path, embedder="none") as other:
             assert not memory.search("badger", session="sess2")
             assert not other.recalls()
             assert ids(hit.memory for hit in memory.search("badger", session="sess1")) == [added.id]
             assert len(other.recalls()) == 1
 
-    def test_searches_of_many_threads_are_all_written(self, memory: Recollect, badgers: list[str]) -> None:
+    def test_searches_of_many_threads_are_all_written(self, memory: Memorist, badgers: list[str]) -> None:
         def ask(number: int) -> None:
             for turn in range(20):
                 memory.search(f"badger {number} {turn}", record="log", limit=2)
@@ -365,8 +365,8 @@ class TestWriting:
         assert memory.recalls_lost == 0
 
     FORKING = """
-        import os, sys, recollect
-        memory = recollect.open(sys.argv[1], embedder="none")
+        import os, sys, memorist
+        memory = memorist.open(sys.argv[1], embedder="none")
         memory.search("badger", record="log")
         child = os.fork()
         if child == 0:
@@ -382,7 +382,7 @@ class TestWriting:
     @forks
     @pytest.mark.parametrize("child", ["searches", "only ends"])
     def test_a_fork_writes_every_recall_once(self, path: Path, child: str) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("the badger digs")
 
         with running(self.FORKING, path, child, options=FORK_OPTIONS) as process:
@@ -399,12 +399,12 @@ class TestFailing:
 
     @pytest.fixture
     def stored(self, path: Path) -> Path:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("the badger digs")
         return path
 
     def test_a_database_that_is_only_read(self, stored: Path) -> None:
-        with recollect.open(stored, embedder="none", read_only=True) as memory:
+        with memorist.open(stored, embedder="none", read_only=True) as memory:
             for _ in range(3):
                 assert len(memory.search("badger", record="reinforce")) == 1
             assert memory.recalls() == []
@@ -412,7 +412,7 @@ class TestFailing:
             assert memory.recalls_lost == 3
 
     def test_a_table_that_is_gone(self, stored: Path) -> None:
-        with recollect.open(stored, embedder="none") as memory:
+        with memorist.open(stored, embedder="none") as memory:
             rows(stored, "drop table recalled")
             assert len(memory.search("badger", record="log")) == 1
             memory.close()
@@ -422,7 +422,7 @@ class TestFailing:
 
     def test_a_database_that_stays_locked(self, stored: Path) -> None:
         locker = apsw.Connection(str(stored))
-        with recollect.open(stored, embedder="none", busy_timeout=0.01) as memory:
+        with memorist.open(stored, embedder="none", busy_timeout=0.01) as memory:
             locker.execute("begin immediate")
             assert len(memory.search("badger", record="log")) == 1
             memory.close()
@@ -432,7 +432,7 @@ class TestFailing:
         locker.close()
 
     def test_nothing_is_lost_where_nothing_fails(self, stored: Path) -> None:
-        with recollect.open(stored, embedder="none") as memory:
+        with memorist.open(stored, embedder="none") as memory:
             memory.search("badger", record="log")
             memory.recalls()
 

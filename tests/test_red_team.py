@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
-from recollect import Recollect
-from recollect.embed.tokens import count_tokens
-from recollect.present.frame import CAUTION
+from memorist import Memorist
+from memorist.embed.tokens import count_tokens
+from memorist.present.frame import CAUTION
 
 ABOUT = "the harbour crane"  # what every one of them is about, so that it is found
 BUDGETS = (64, 128, 300, 1000, 4000)
@@ -177,9 +177,9 @@ def unseen(text: str) -> set[str]:
 
 
 @pytest.fixture
-def memory() -> Iterator[Recollect]:
+def memory() -> Iterator[Memorist]:
     """With vectors that know words: what is about the crane is found, whatever else it says."""
-    with recollect.open(":memory:", embedder=HashingEmbedder(), near="off") as opened:
+    with memorist.open(":memory:", embedder=HashingEmbedder(), near="off") as opened:
         yield opened
 
 
@@ -188,7 +188,7 @@ def test_there_are_fifty_and_each_is_another() -> None:
     assert len({repr(fields) for fields in ATTACKS.values()}) == len(ATTACKS)
 
 
-def blocks(memory: Recollect, budget: int) -> Iterator[str]:
+def blocks(memory: Memorist, budget: int) -> Iterator[str]:
     yield memory.context(ABOUT, budget=budget, min_relevance=0.0, limit=10)
     yield memory.context(ABOUT, budget=budget, min_relevance=0.0, limit=10, core=False)
     yield memory.briefing(budget=budget)
@@ -203,7 +203,7 @@ def check(block: str, budget: int, ids: set[str]) -> None:
 
 @pytest.mark.parametrize("pinned", [False, True], ids=["found", "pinned"])
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_memory_that_attacks_stays_in_its_frame_and_its_budget(memory: Recollect, name: str, pinned: bool) -> None:
+def test_a_memory_that_attacks_stays_in_its_frame_and_its_budget(memory: Memorist, name: str, pinned: bool) -> None:
     attack = memory.add(**ATTACKS[name])
     if pinned:
         memory.pin(attack.id)
@@ -215,7 +215,7 @@ def test_a_memory_that_attacks_stays_in_its_frame_and_its_budget(memory: Recolle
     assert memory.context(ABOUT, budget=4000, min_relevance=0.0), "it is told, and not merely left out"
 
 
-def test_all_of_them_at_once_stay_in_one_frame_and_leave_room_for_what_is_asked(memory: Recollect) -> None:
+def test_all_of_them_at_once_stay_in_one_frame_and_leave_room_for_what_is_asked(memory: Memorist) -> None:
     ids = {memory.add(**fields).short_id for fields in ATTACKS.values()}
     honest = memory.add("the harbour crane is repaired every March by Ada")
     for one in memory.list(limit=1000):
@@ -231,7 +231,7 @@ def test_all_of_them_at_once_stay_in_one_frame_and_leave_room_for_what_is_asked(
 
 @pytest.mark.parametrize("name", ["the end of the block", "a memory of its own", "in full width", "another direction"])
 def test_a_conversation_or_a_file_that_attacks_stays_in_its_frame_too(
-    memory: Recollect, tmp_path: Any, name: str
+    memory: Memorist, tmp_path: Any, name: str
 ) -> None:
     text = ATTACKS[name]["content"]
     session = memory.start_session(id="talk")
@@ -249,7 +249,7 @@ def test_a_conversation_or_a_file_that_attacks_stays_in_its_frame_too(
                 assert not _FOREIGN.search(unicodedata.normalize("NFKC", texts)), block
 
 
-def test_what_is_honest_comes_through_unchanged(memory: Recollect) -> None:
+def test_what_is_honest_comes_through_unchanged(memory: Memorist) -> None:
     text = (
         "the harbour crane: `if a < b and c > d: x <<= 2` in List<Crane>, see <b>bold</b>, 👁️‍🗨️ and می‌خواهم,\n"
         "\tcosts < 5 € / day, e\u0301tude, 日本語, ¿sí? «oui» 100 % <- here"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memorist.errors import InvalidInput
+from memorist.redact import Redacted, redact
 from planted import ALNUM, HEX, Maker, Planted, everything
-from recollect.errors import InvalidInput
-from recollect.redact import Redacted, redact
 
 PLANTED = everything()
 PLACEHOLDER = re.compile(r"\[redacted:([a-z0-9-]+)\]")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 from living import rows, texts
-from recollect import InvalidInput, Recollect
-from recollect.ingest.redaction import Redaction
-from recollect.records import Draft
-from recollect.redact import redact
+from memorist import InvalidInput, Memorist
+from memorist.ingest.redaction import Redaction
+from memorist.records import Draft
+from memorist.redact import redact
 from test_forgetting import check_nothing_is_left
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -28,8 +28,8 @@ PEM = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----".format(
 
 
 @pytest.fixture
-def guarded(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=HashingEmbedder(), redact=True) as opened:
+def guarded(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=HashingEmbedder(), redact=True) as opened:
         yield opened
 
 
@@ -43,74 +43,74 @@ def check_no_file_has_it(path: Path, secret: str = TOKEN) -> None:
     check_nothing_is_left(places, {"the secret": pieces})
 
 
-def by_add(memory: Recollect) -> None:
+def by_add(memory: Memorist) -> None:
     memory.add(f"the key is {TOKEN}")
 
 
-def by_title(memory: Recollect) -> None:
+def by_title(memory: Memorist) -> None:
     memory.add("fine", title=f"key {TOKEN}", summary=f"about {TOKEN}", source=f"https://ada:{TOKEN}@example.org/x")
 
 
-def by_metadata(memory: Recollect) -> None:
+def by_metadata(memory: Memorist) -> None:
     memory.add("fine", metadata={"key": TOKEN, "deep": [{"again": f"is {TOKEN}"}], "api_token": TOKEN[4:]})
 
 
-def by_facts(memory: Recollect) -> None:
+def by_facts(memory: Memorist) -> None:
     memory.add("fine", facts=[f"has {TOKEN}", {"text": "has a key", "subject": "it", "object": TOKEN}])
 
 
-def by_add_again(memory: Recollect) -> None:
+def by_add_again(memory: Memorist) -> None:
     for _ in range(2):
         memory.add(f"the key is {TOKEN}", facts=[f"it is {TOKEN}"])
 
 
-def by_add_many(memory: Recollect) -> None:
+def by_add_many(memory: Memorist) -> None:
     memory.add_many([f"one {TOKEN}", {"content": f"two {TOKEN}", "title": TOKEN, "facts": [TOKEN]}])
 
 
-def by_update(memory: Recollect) -> None:
+def by_update(memory: Memorist) -> None:
     note = memory.add("nothing yet")
     memory.update(note.id, content=f"now {TOKEN}", title=f"with {TOKEN}", metadata={"key": TOKEN})
     memory.update(note.id, content="nothing any more")
 
 
-def by_fact(memory: Recollect) -> None:
+def by_fact(memory: Memorist) -> None:
     memory.add_fact(memory.add("fine").id, f"it is {TOKEN}", subject=TOKEN, predicate=f"is {TOKEN}", object=TOKEN)
 
 
-def by_sessions(memory: Recollect) -> None:
+def by_sessions(memory: Memorist) -> None:
     session = memory.start_session("api", summary=f"about {TOKEN}")
     memory.summarise_session(session.id, f"rather {TOKEN}")
     memory.end_session(session.id, f"it was {TOKEN}")
 
 
-def by_recall(memory: Recollect) -> None:
+def by_recall(memory: Memorist) -> None:
     memory.add("the key is kept in the vault")
     memory.search(f"key {TOKEN}", record="log")
     assert memory.recalls()[0].query == f"key {MARK}"
 
 
-PATHS: list[Callable[[Recollect], None]] = [
+PATHS: list[Callable[[Memorist], None]] = [
     by_add, by_title, by_metadata, by_facts, by_add_again, by_add_many, by_update, by_fact, by_sessions, by_recall,
 ]  # fmt: skip
 
 
 class TestEveryPathIn:
     @pytest.mark.parametrize("way", PATHS, ids=lambda way: way.__name__)
-    def test_no_file_ever_holds_the_secret(self, guarded: Recollect, path: Path, way: Callable[..., None]) -> None:
+    def test_no_file_ever_holds_the_secret(self, guarded: Memorist, path: Path, way: Callable[..., None]) -> None:
         way(guarded)
 
         check_no_file_has_it(path)  # with the log still there
         assert guarded.check().ok
 
     @pytest.mark.parametrize("way", PATHS[:-1], ids=lambda way: way.__name__)
-    def test_without_the_setting_it_does(self, hashed: Recollect, path: Path, way: Callable[..., None]) -> None:
+    def test_without_the_setting_it_does(self, hashed: Memorist, path: Path, way: Callable[..., None]) -> None:
         way(hashed)
 
         with pytest.raises(AssertionError, match="left behind"):
             check_no_file_has_it(path)
 
-    def test_nothing_is_logged_of_it(self, guarded: Recollect, caplog: pytest.LogCaptureFixture) -> None:
+    def test_nothing_is_logged_of_it(self, guarded: Memorist, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.DEBUG):
             for way in PATHS:
                 way(guarded)
@@ -119,17 +119,17 @@ class TestEveryPathIn:
         assert TOKEN[4:20] not in caplog.text
 
     def test_a_search_is_answered_for_what_was_asked(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add(f"the key is {TOKEN}")
-        with recollect.open(path, embedder="none", redact=True) as memory:
+        with memorist.open(path, embedder="none", redact=True) as memory:
             assert texts(memory.search(TOKEN)) == [f"the key is {TOKEN}"]
 
-    def test_names_of_things_stay_as_they_are(self, guarded: Recollect) -> None:
+    def test_names_of_things_stay_as_they_are(self, guarded: Memorist) -> None:
         note = guarded.add("fine", project=TOKEN, tags=[TOKEN], id=TOKEN, kind=TOKEN)
 
         assert (note.project, note.tags, note.id, note.kind) == (TOKEN, (TOKEN,), TOKEN, TOKEN)
 
-    def test_a_key_of_several_lines_is_one_mark(self, guarded: Recollect, path: Path) -> None:
+    def test_a_key_of_several_lines_is_one_mark(self, guarded: Memorist, path: Path) -> None:
         note = guarded.add(f"before\n{PEM}\nafter")
 
         assert note.content == "before\n[redacted:private-key]\nafter"
@@ -137,12 +137,12 @@ class TestEveryPathIn:
 
 
 class TestBeforeComparing:
-    def test_two_texts_that_differ_by_their_secrets_are_one(self, guarded: Recollect) -> None:
+    def test_two_texts_that_differ_by_their_secrets_are_one(self, guarded: Memorist) -> None:
         first = guarded.add(f"the key is {TOKEN}")
 
         assert guarded.add(f"the key is {OTHER}").id == first.id
 
-    def test_near_ones_are_compared_without_their_secrets(self, guarded: Recollect) -> None:
+    def test_near_ones_are_compared_without_their_secrets(self, guarded: Memorist) -> None:
         words = "the deploy key of the payment service in the second region is"
         first = guarded.add(f"{words} {TOKEN}")
 
@@ -160,7 +160,7 @@ class TestBeforeComparing:
                 seen.extend(texts)
                 return super().embed(texts)
 
-        with recollect.open(path, embedder=Watching(), redact=True) as memory:
+        with memorist.open(path, embedder=Watching(), redact=True) as memory:
             memory.add(f"the key is {TOKEN}", title=TOKEN)
 
         assert any(MARK in text for text in seen)
@@ -168,9 +168,7 @@ class TestBeforeComparing:
 
 
 class TestReport:
-    def test_kind_and_place_are_in_the_metadata_and_the_field_if_it_is_not_the_content(
-        self, guarded: Recollect
-    ) -> None:
+    def test_kind_and_place_are_in_the_metadata_and_the_field_if_it_is_not_the_content(self, guarded: Memorist) -> None:
         note = guarded.add(
             f"first\nkey {TOKEN}",
             title=f"a {TOKEN}",
@@ -188,15 +186,15 @@ class TestReport:
         assert note.metadata["env"] == {"password": "[redacted:password]"}
         assert note.metadata["urls"] == ["https://ada:[redacted:url-password]@example.org/"]
 
-    def test_metadata_of_every_other_type_stays(self, guarded: Recollect) -> None:
+    def test_metadata_of_every_other_type_stays(self, guarded: Memorist) -> None:
         given = {"number": 1, "none": None, "yes": True, "list": [1.5, "plain", {"a b": "c"}], "redacted": "mine"}
 
         assert guarded.add("fine", metadata=given).metadata == given
 
-    def test_a_memory_without_secrets_has_no_report(self, guarded: Recollect) -> None:
+    def test_a_memory_without_secrets_has_no_report(self, guarded: Memorist) -> None:
         assert guarded.add("fine").metadata == {}
 
-    def test_an_update_replaces_what_is_told_of_its_fields_and_keeps_the_rest(self, guarded: Recollect) -> None:
+    def test_an_update_replaces_what_is_told_of_its_fields_and_keeps_the_rest(self, guarded: Memorist) -> None:
         note = guarded.add(f"key {TOKEN}", title=f"a {TOKEN}", metadata={"mine": 1})
         of_title = {"kind": "github-token", "line": 1, "column": 3, "field": "title"}
 
@@ -209,7 +207,7 @@ class TestReport:
         assert guarded.update(note.id, metadata={"mine": 2}).metadata == {"mine": 2, "redacted": [of_title]}
         assert guarded.update(note.id, title=None).metadata == {"mine": 2}
 
-    def test_an_update_of_other_fields_writes_nothing_more(self, guarded: Recollect, path: Path) -> None:
+    def test_an_update_of_other_fields_writes_nothing_more(self, guarded: Memorist, path: Path) -> None:
         note = guarded.add(f"key {TOKEN}")
 
         changed = guarded.update(note.id, tags=["new"])
@@ -232,7 +230,7 @@ class TestReport:
 class TestAllowed:
     @pytest.mark.parametrize("allow", [[TOKEN], ["aB3dE5"], ["/^ghp_aB/"], ("nothing", "/E3fG5$/"), TOKEN])
     def test_what_is_allowed_stays_and_the_rest_goes(self, path: Path, allow: Any) -> None:
-        with recollect.open(path, embedder="none", redact=True, redact_allow=allow) as memory:
+        with memorist.open(path, embedder="none", redact=True, redact_allow=allow) as memory:
             note = memory.add(f"{TOKEN} and {OTHER}")
 
         assert note.content == f"{TOKEN} and {MARK}"
@@ -243,14 +241,14 @@ class TestAllowed:
     )
     def test_what_cannot_be_a_pattern_is_refused_when_it_is_opened(self, path: Path, wrong: Any, about: str) -> None:
         with pytest.raises(InvalidInput, match=about):
-            recollect.open(path, embedder="none", redact_allow=wrong)
+            memorist.open(path, embedder="none", redact_allow=wrong)
         assert not path.exists()
 
     def test_whether_to_redact_is_yes_or_no(self, path: Path) -> None:
         with pytest.raises(InvalidInput, match="redact"):
-            recollect.open(path, embedder="none", redact="yes")  # type: ignore[arg-type]
+            memorist.open(path, embedder="none", redact="yes")  # type: ignore[arg-type]
 
-    def test_it_is_off_unless_set(self, memory: Recollect) -> None:
+    def test_it_is_off_unless_set(self, memory: Memorist) -> None:
         assert memory.add(f"the key is {TOKEN}").content == f"the key is {TOKEN}"
 
 

@@ -8,18 +8,18 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
+import memorist
 from conftest import FailingEmbedder, HashingEmbedder
+from memorist import EmbedderError, InvalidInput, Memorist, NotFound, StoreCorrupt, StoreError
 from processes import FORK_OPTIONS, ending, forks, running
-from recollect import EmbedderError, InvalidInput, NotFound, Recollect, StoreCorrupt, StoreError
 from statements import watched
 
 
 class TestWalls:
     def test_hits_do_not_vanish_when_another_namespace_appears(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="anna") as anna,
-            recollect.open(path, embedder="none", namespace="ben") as ben,
+            memorist.open(path, embedder="none", namespace="anna") as anna,
+            memorist.open(path, embedder="none", namespace="ben") as ben,
         ):
             anna.add_many(f"long story number {n} in which at some point a fox appears" for n in range(5))
             assert len(anna.search("fox")) == 5
@@ -30,8 +30,8 @@ class TestWalls:
 
     def test_pruning_leaves_the_vectors_of_other_namespaces_and_a_sound_database(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder=HashingEmbedder("a"), namespace="anna") as anna,
-            recollect.open(path, embedder=HashingEmbedder("b"), namespace="ben") as ben,
+            memorist.open(path, embedder=HashingEmbedder("a"), namespace="anna") as anna,
+            memorist.open(path, embedder=HashingEmbedder("b"), namespace="ben") as ben,
         ):
             forgotten = anna.add("forgotten")
             anna.forget(forgotten.id)
@@ -49,8 +49,8 @@ class TestWalls:
 
     def test_an_id_taken_in_another_namespace_is_free_in_this_one(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder="none", namespace="anna") as anna,
-            recollect.open(path, embedder="none", namespace="ben") as ben,
+            memorist.open(path, embedder="none", namespace="anna") as anna,
+            memorist.open(path, embedder="none", namespace="ben") as ben,
         ):
             anna.add("hers", id="note-001")
             ben.add("his", id="note-001")
@@ -59,12 +59,12 @@ class TestWalls:
 
 
 class TestFindingEverything:
-    def test_a_large_page_is_filled_in_a_large_store(self, memory: Recollect) -> None:
+    def test_a_large_page_is_filled_in_a_large_store(self, memory: Memorist) -> None:
         memory.add_many(f"{'red' if n % 3 else 'red fox'} number {n} and other words" for n in range(9000))
 
         assert len(memory.search("red fox", mode="keyword", limit=1000)) == 1000
 
-    def test_words_left_out_come_back_for_a_page_of_a_hundred(self, memory: Recollect) -> None:
+    def test_words_left_out_come_back_for_a_page_of_a_hundred(self, memory: Memorist) -> None:
         memory.add_many(f"a zebra {n}" for n in range(25))
         memory.add_many(f"the number {n}" for n in range(100))
 
@@ -72,14 +72,14 @@ class TestFindingEverything:
 
     @pytest.mark.parametrize("grammar", ["auto", "or", "and", "or_prefix", "fts5"])
     def test_thousands_of_different_characters_without_a_space_are_no_error(
-        self, memory: Recollect, grammar: str
+        self, memory: Memorist, grammar: str
     ) -> None:
         text = "".join(chr(0x4E00 + n) for n in range(3000))
         memory.add(text)
 
         memory.search(text, grammar=grammar)
 
-    def test_an_identifier_far_into_a_long_memory_is_found_first_and_shown(self, memory: Recollect) -> None:
+    def test_an_identifier_far_into_a_long_memory_is_found_first_and_shown(self, memory: Memorist) -> None:
         memory.add_many(f"a note about {n}" for n in range(20))
         wanted = memory.add("filler words " * 3000 + "then QX7731 was noted " + "and so on " * 100)
 
@@ -89,7 +89,7 @@ class TestFindingEverything:
         assert "<mark>QX7731</mark>" in hit.snippet
         assert hit.relevance > 0.5
 
-    def test_in_a_store_of_two_the_right_memory_is_relevant(self, memory: Recollect) -> None:
+    def test_in_a_store_of_two_the_right_memory_is_relevant(self, memory: Memorist) -> None:
         memory.add("we deploy every Friday")
         memory.add("lunch is at noon")
 
@@ -98,72 +98,72 @@ class TestFindingEverything:
         assert hit.memory.content.startswith("we deploy")
         assert hit.score > 0.1
 
-    def test_beginnings_with_accents_cover_what_they_find(self, memory: Recollect) -> None:
+    def test_beginnings_with_accents_cover_what_they_find(self, memory: Memorist) -> None:
         memory.add("a crème brûlée recipe")
 
         for query in ("crèm*", '"crème brû"*', "Brûl*"):
             assert memory.search(query, mode="keyword")[0].relevance > 0.5
 
-    def test_korean_and_japanese_in_decomposed_form_are_found(self, memory: Recollect) -> None:
+    def test_korean_and_japanese_in_decomposed_form_are_found(self, memory: Memorist) -> None:
         import unicodedata
 
         for word in ("서울", "がぎ"):
             memory.add(unicodedata.normalize("NFD", f"{word} x"))
             assert len(memory.search(word, mode="keyword")) == 1
 
-    def test_a_quoted_chinese_phrase_stays_together(self, memory: Recollect) -> None:
+    def test_a_quoted_chinese_phrase_stays_together(self, memory: Memorist) -> None:
         memory.add("我们部署在周五")
         memory.add("部署很难，现在")
 
         assert len(memory.search('"部署在"', mode="keyword")) == 1
 
-    def test_dot_net_is_not_the_net(self, memory: Recollect) -> None:
+    def test_dot_net_is_not_the_net(self, memory: Memorist) -> None:
         memory.add("net income rose, net of tax")
         wanted = memory.add("the service that nobody likes to touch is written in .NET 8")
 
         assert memory.search(".NET", mode="keyword")[0].memory.id == wanted.id
 
-    def test_an_empty_list_is_no_filter_for_everything(self, memory: Recollect) -> None:
+    def test_an_empty_list_is_no_filter_for_everything(self, memory: Memorist) -> None:
         memory.add("x", project="secret")
 
         with pytest.raises(InvalidInput, match="empty list"):
             memory.search("x", project=[])
 
     @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-    def test_scripts_the_model_does_not_know_are_not_all_alike(self, understanding: Recollect, mode: str) -> None:
+    def test_scripts_the_model_does_not_know_are_not_all_alike(self, understanding: Memorist, mode: str) -> None:
         understanding.add("ราชอาณาจักรไทย")
 
         for question in ("ქართული", "አማርኛ", "🚀🎉"):
             found = understanding.search(question, mode=mode, on_no_vector="keyword", noise_floor=False)
             assert [hit.relevance for hit in found if hit.relevance > 0.5] == []
 
-    def test_only_what_holds_the_symbols_is_relevant_to_them(self, memory: Recollect) -> None:
+    def test_only_what_holds_the_symbols_is_relevant_to_them(self, memory: Memorist) -> None:
         memory.add_many(["C# is nice", "I like C a lot", "C++ compiles slowly"])
 
         assert [h.memory.content for h in memory.search("C++", min_relevance=0.7)] == ["C++ compiles slowly"]
 
-    def test_a_part_of_a_word_with_accents_is_found(self, memory: Recollect) -> None:
+    def test_a_part_of_a_word_with_accents_is_found(self, memory: Memorist) -> None:
         memory.add("Übertragungsfehler")
 
         for part in ("übertrag", "ÜBERTRAG", "fehler"):
             assert len(memory.search(part, mode="keyword")) == 1
 
-    def test_too_many_tags_in_a_filter_are_refused(self, memory: Recollect) -> None:
+    def test_too_many_tags_in_a_filter_are_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="at most 100"):
             memory.search("x", tags=[f"tag {n}" for n in range(2000)])
 
     def test_new_words_count_as_they_are_and_not_as_they_were(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add_many(f"alpha {n}" for n in range(20))
             memory.search("alpha beta")
             memory.add_many(f"beta {n}" for n in range(100))
             warm = memory.search("alpha beta")[0]
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             assert memory.search("alpha beta")[0].score == pytest.approx(warm.score)
 
 
 class TestSnippets:
-    def test_a_stem_far_into_a_long_memory_is_shown(self, memory: Recollect) -> None:
+    def test_a_stem_far_into_a_long_memory_is_shown(self, memory: Memorist) -> None:
         memory.add("filler words " * 4000 + "they deployed the rocket" + " and so on" * 50)
 
         assert "<mark>deployed</mark> the <mark>rocket</mark>" in memory.search("deploying rockets")[0].snippet
@@ -173,7 +173,7 @@ class TestSnippets:
         ["部署" * 8000, "A" * 15_000 + " needle", "e\u0301" * 1000, "word " * 5000, "x" * 999_999],
         ids=["one run", "one word", "accents", "many words", "a million"],
     )
-    def test_a_snippet_is_short_whatever_the_memory_is(self, hashed: Recollect, content: str) -> None:
+    def test_a_snippet_is_short_whatever_the_memory_is(self, hashed: Memorist, content: str) -> None:
         hashed.add(content)
 
         hit = hashed.search("needle 部署 word", noise_floor=False)[0]
@@ -182,7 +182,7 @@ class TestSnippets:
 
 
 class TestManyAtOnce:
-    def test_an_error_of_the_items_own_iterator_keeps_what_came_before(self, memory: Recollect) -> None:
+    def test_an_error_of_the_items_own_iterator_keeps_what_came_before(self, memory: Memorist) -> None:
         def items() -> Any:
             yield "one"
             yield "two"
@@ -193,7 +193,7 @@ class TestManyAtOnce:
 
         assert len(memory.list()) == 2
 
-    def test_an_id_that_is_taken_is_named_by_its_item_and_the_ones_before_are_kept(self, memory: Recollect) -> None:
+    def test_an_id_that_is_taken_is_named_by_its_item_and_the_ones_before_are_kept(self, memory: Memorist) -> None:
         memory.add("there already", id="taken-id")
 
         with pytest.raises(InvalidInput, match="item 3 cannot be added: the id taken-id"):
@@ -210,7 +210,7 @@ class TestModels:
                     raise ValueError("not this one")
                 return super().embed(texts)
 
-        with recollect.open(path, embedder=Picky()) as memory:
+        with memorist.open(path, embedder=Picky()) as memory:
             memory.add_many(["one", "poison", "three", "four"])
             assert memory.stats().vectors == 3
 
@@ -227,9 +227,9 @@ class TestModels:
                     raise ValueError("not this one")
                 return super().embed(texts)
 
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add_many(f"{'poison' if n in bad else 'good'} {n}" for n in range(600))
-        with recollect.open(path, embedder=Picky()) as memory:
+        with memorist.open(path, embedder=Picky()) as memory:
             for n in range(4):
                 memory.add(f"another {n}")
             assert memory.stats().pending == len(bad)
@@ -243,7 +243,7 @@ class TestModels:
                 raise ValueError("never")
 
         model = Broken()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             memory.add_many(f"memory {n}" for n in range(256))
 
             assert memory.stats().memories == 256
@@ -252,12 +252,12 @@ class TestModels:
     def test_a_tag_changed_while_the_text_is_embedded_does_not_cost_the_vector(self, path: Path) -> None:
         class Slow(HashingEmbedder):
             def embed(self, texts: Sequence[str]) -> list[list[float]]:
-                with recollect.open(path, embedder="none") as other:
+                with memorist.open(path, embedder="none") as other:
                     for one in other.list():
                         other.update(one.id, tags=["changed"])
                 return super().embed(texts)
 
-        with recollect.open(path, embedder=Slow()) as memory:
+        with memorist.open(path, embedder=Slow()) as memory:
             memory.add("a text")
 
             assert memory.stats().vectors == 1
@@ -265,23 +265,23 @@ class TestModels:
     def test_a_text_changed_while_it_is_embedded_does_not_get_the_old_vector(self, path: Path) -> None:
         class Slow(HashingEmbedder):
             def embed(self, texts: Sequence[str]) -> list[list[float]]:
-                with recollect.open(path, embedder="none") as other:
+                with memorist.open(path, embedder="none") as other:
                     for one in other.list(tags="late"):
                         other.update(one.id, content="something else entirely", tags=[])
                 return super().embed(texts)
 
-        with recollect.open(path, embedder=Slow()) as memory:
+        with memorist.open(path, embedder=Slow()) as memory:
             memory.add("the first text", tags=["late"])
 
             assert memory.stats().pending == 0
             assert memory.search("something else entirely", mode="semantic")[0].similarity == pytest.approx(1, abs=1e-3)
 
     def test_numbers_are_shown_though_the_provider_is_away(self, path: Path) -> None:
-        with recollect.open(path, embedder="ollama:unknown-model") as memory:
+        with memorist.open(path, embedder="ollama:unknown-model") as memory:
             assert memory.stats().model == "ollama:unknown-model"
 
     def test_every_lost_vector_is_made_again_by_a_repair(self, path: Path) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add_many(f"memory {n}" for n in range(600))
             raw = apsw.Connection(str(path))
             raw.execute("update vectors set vector = zeroblob(128)")
@@ -293,12 +293,12 @@ class TestModels:
             assert memory.check().problems == ()
 
     def test_a_damaged_vector_says_how_to_mend_it(self, path: Path) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("a text")
         raw = apsw.Connection(str(path))
         raw.execute("update vectors set vector = x'00'")
         raw.close()
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             with pytest.raises(StoreCorrupt, match="check --repair"):
                 memory.search("a text")
             assert memory.check(repair=True).ok
@@ -307,13 +307,13 @@ class TestModels:
     def test_a_sound_database_is_called_sound_while_others_write(self, path: Path) -> None:
         stop = threading.Event()
 
-        def update(memory: Recollect, id: str) -> None:
+        def update(memory: Memorist, id: str) -> None:
             number = 0
             while not stop.is_set():
                 memory.update(id, content=f"changed {id} {number}")
                 number += 1
 
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             ids = memory.add_many(f"memory {n}" for n in range(3000))
             threads = [threading.Thread(target=update, args=[memory, ids[n]]) for n in (10, 1500)]
             for thread in threads:
@@ -325,7 +325,7 @@ class TestModels:
                 for thread in threads:
                     thread.join()
 
-    def test_what_was_held_back_by_similarity_is_counted(self, hashed: Recollect) -> None:
+    def test_what_was_held_back_by_similarity_is_counted(self, hashed: Memorist) -> None:
         hashed.add("red fox")
 
         results = hashed.search("blue dog", mode="semantic", min_similarity=0.9)
@@ -336,7 +336,7 @@ class TestModels:
 
 class TestClosingAndForking:
     def test_searching_a_closed_memory_is_a_clear_error(self, path: Path) -> None:
-        memory = recollect.open(path, embedder=HashingEmbedder())
+        memory = memorist.open(path, embedder=HashingEmbedder())
         memory.add("x")
         memory.search("x")
         memory.close()
@@ -348,14 +348,14 @@ class TestClosingAndForking:
         errors: list[Exception] = []
         stop = threading.Event()
 
-        def search(memory: Recollect) -> None:
+        def search(memory: Memorist) -> None:
             while not stop.is_set():
                 try:
                     memory.search("memory")
                 except Exception as exc:
                     errors.append(exc)
 
-        with recollect.open(path, embedder=HashingEmbedder("first")) as memory:
+        with memorist.open(path, embedder=HashingEmbedder("first")) as memory:
             memory.add_many(f"memory {n}" for n in range(50))
             threads = [threading.Thread(target=search, args=[memory]) for _ in range(3)]
             for thread in threads:
@@ -369,9 +369,9 @@ class TestClosingAndForking:
         assert errors == []
 
     SEARCHING = """
-        import os, sys, threading, recollect
+        import os, sys, threading, memorist
         from conftest import HashingEmbedder
-        memory = recollect.open(sys.argv[1], embedder=HashingEmbedder())
+        memory = memorist.open(sys.argv[1], embedder=HashingEmbedder())
         memory.add_many(f"memory {n}" for n in range(100))
         stop = threading.Event()
         def search():
@@ -414,21 +414,21 @@ class TestWrongTypes:
             lambda m: m.search("x", strict_fallback="maybe"),
             lambda m: m.search("x", k=1.5),
             lambda m: m.add("x", metadata={"deep": _deep()}),
-            lambda m: recollect.open(123),
-            lambda m: recollect.open(b"abc"),
-            lambda m: recollect.open("postgresql://localhost/x"),
-            lambda m: recollect.open(":memory:", threads="4"),
+            lambda m: memorist.open(123),
+            lambda m: memorist.open(b"abc"),
+            lambda m: memorist.open("postgresql://localhost/x"),
+            lambda m: memorist.open(":memory:", threads="4"),
         ],
     )
-    def test_they_are_refused_with_our_own_error(self, memory: Recollect, call: Any) -> None:
+    def test_they_are_refused_with_our_own_error(self, memory: Memorist, call: Any) -> None:
         with pytest.raises(InvalidInput):
             call(memory)
 
     def test_a_memory_in_memory_may_be_opened_read_only(self) -> None:
-        with recollect.open(":memory:", read_only=True, embedder="none") as memory:
+        with memorist.open(":memory:", read_only=True, embedder="none") as memory:
             assert len(memory.list()) == 0
 
-    def test_getting_a_forgotten_memory_says_that_it_was_forgotten(self, memory: Recollect) -> None:
+    def test_getting_a_forgotten_memory_says_that_it_was_forgotten(self, memory: Memorist) -> None:
         added = memory.add("x")
         memory.forget(added.id)
 
@@ -446,7 +446,7 @@ def _deep() -> list[Any]:
 def test_an_incomplete_store_is_searched_in_at_most_six_statements_too(path: Path) -> None:
     model = FailingEmbedder()
     model.broken = False
-    with watched() as seen, recollect.open(path, embedder=model) as memory:
+    with watched() as seen, memorist.open(path, embedder=model) as memory:
         memory.add_many({"content": f"memory {n}", "project": f"p{n % 3}"} for n in range(300))
         model.broken = True
         memory.add("no vector for this")
@@ -459,7 +459,7 @@ def test_an_incomplete_store_is_searched_in_at_most_six_statements_too(path: Pat
     assert len(seen) <= 6
 
 
-def test_full_text_indexes_that_are_gone_are_made_again_by_a_repair(memory: Recollect, path: Path) -> None:
+def test_full_text_indexes_that_are_gone_are_made_again_by_a_repair(memory: Memorist, path: Path) -> None:
     memory.add("Retries are capped")
     raw = apsw.Connection(str(path))
     for index in ("memories_stems", "memories_words"):

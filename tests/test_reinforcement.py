@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import days_ago, days_ahead, ids, micros, now, rows, texts
-from recollect import InvalidInput, NotFound, Recollect
-from recollect.records import SECTORS
+from memorist import InvalidInput, Memorist, NotFound
+from memorist.records import SECTORS
 
 PUBLISHED = {
     "ccmemory": {"emotional": 0.003, "semantic": 0.005, "reflective": 0.008, "procedural": 0.01, "episodic": 0.02},
@@ -20,15 +20,15 @@ PUBLISHED = {
 
 
 @pytest.fixture
-def salient(path: Path) -> Iterator[Recollect]:
+def salient(path: Path) -> Iterator[Memorist]:
     """With the profile whose score has a part for salience."""
-    with recollect.open(path, embedder="none", profile="salience", near="off") as memory:
+    with memorist.open(path, embedder="none", profile="salience", near="off") as memory:
         yield memory
 
 
 class TestReinforcing:
     @pytest.mark.parametrize("amount", [0.0, 0.02, 0.1, 1.0])
-    def test_salience_rises_by_a_share_of_what_is_missing(self, memory: Recollect, amount: float) -> None:
+    def test_salience_rises_by_a_share_of_what_is_missing(self, memory: Memorist, amount: float) -> None:
         for salience in (0.0, 0.3, 0.5, 1.0):
             added = memory.add(f"a memory of {salience}", salience=salience, near="off")
 
@@ -38,19 +38,19 @@ class TestReinforcing:
             assert memory.get(added.id) == reinforced
 
     @pytest.mark.parametrize("amount", [0.0, 0.2, 1.0])
-    def test_salience_falls_by_a_share_of_itself(self, memory: Recollect, amount: float) -> None:
+    def test_salience_falls_by_a_share_of_itself(self, memory: Memorist, amount: float) -> None:
         for salience in (0.0, 0.3, 1.0):
             added = memory.add(f"a memory of {salience}", salience=salience, near="off")
 
             assert memory.deemphasize(added.id, amount).salience == pytest.approx(salience - amount * salience)
 
-    def test_a_tenth_up_and_a_fifth_down_unless_told(self, memory: Recollect) -> None:
+    def test_a_tenth_up_and_a_fifth_down_unless_told(self, memory: Memorist) -> None:
         added = memory.add("a memory", salience=0.5)
 
         assert memory.reinforce(added.id).salience == pytest.approx(0.55)
         assert memory.deemphasize(added.id).salience == pytest.approx(0.44)
 
-    def test_however_often_it_stays_within_zero_and_one(self, memory: Recollect) -> None:
+    def test_however_often_it_stays_within_zero_and_one(self, memory: Memorist) -> None:
         up, down = memory.add("up"), memory.add("down")
         for _ in range(50):
             memory.reinforce(up.id, 0.5)
@@ -59,7 +59,7 @@ class TestReinforcing:
         assert 0.999 < memory.get(up.id).salience <= 1
         assert 0 <= memory.get(down.id).salience < 0.001
 
-    def test_the_time_of_it_is_kept(self, memory: Recollect) -> None:
+    def test_the_time_of_it_is_kept(self, memory: Memorist) -> None:
         added = memory.add("a memory")
         before = now()
 
@@ -68,7 +68,7 @@ class TestReinforcing:
         assert before <= reinforced.reinforced_at <= now()
         assert (reinforced.updated_at, reinforced.created_at) == (added.updated_at, added.created_at)
 
-    def test_an_exact_duplicate_reinforces(self, memory: Recollect) -> None:
+    def test_an_exact_duplicate_reinforces(self, memory: Memorist) -> None:
         first = memory.add("the same words", salience=0.4, project="api")
 
         second = memory.add("the same words", project="api", salience=0.9)
@@ -76,14 +76,14 @@ class TestReinforcing:
         assert second.id == first.id
         assert second.salience == pytest.approx(0.4 + 0.1 * 0.6)
 
-    def test_duplicates_among_many_reinforce(self, memory: Recollect) -> None:
+    def test_duplicates_among_many_reinforce(self, memory: Memorist) -> None:
         one, other, again = memory.add_many(["the same words", "other words", "the same words"])
 
         assert one == again
         assert memory.get(one).salience == pytest.approx(0.55)
         assert memory.get(other).salience == pytest.approx(0.5)
 
-    def test_what_was_reinforced_comes_first(self, salient: Recollect) -> None:
+    def test_what_was_reinforced_comes_first(self, salient: Memorist) -> None:
         first, second = salient.add("badger one", created_at=days_ago(1)), salient.add("badger two")
         assert ids(salient.search("badger", record="off")) == [second.id, first.id]
 
@@ -94,7 +94,7 @@ class TestReinforcing:
         assert ids(salient.search("badger", record="off")) == [second.id, first.id]
 
     @pytest.mark.parametrize("amount", [-0.1, 1.1, "much", None, True, float("nan")])
-    def test_an_amount_that_is_no_share_is_refused(self, memory: Recollect, amount: Any) -> None:
+    def test_an_amount_that_is_no_share_is_refused(self, memory: Memorist, amount: Any) -> None:
         added = memory.add("a memory")
 
         for call in (memory.reinforce, memory.deemphasize):
@@ -104,7 +104,7 @@ class TestReinforcing:
         assert memory.get(added.id) == added
 
     @pytest.mark.parametrize("call", ["reinforce", "deemphasize", "pin", "unpin"])
-    def test_unknown_and_forgotten_memories_are_not_found(self, memory: Recollect, call: str) -> None:
+    def test_unknown_and_forgotten_memories_are_not_found(self, memory: Memorist, call: str) -> None:
         gone = memory.add("gone")
         memory.forget(gone.id)
 
@@ -112,7 +112,7 @@ class TestReinforcing:
             with pytest.raises(NotFound):
                 getattr(memory, call)(id)
 
-    def test_it_leaves_the_indexes_and_vectors_alone(self, hashed: Recollect, path: Path) -> None:
+    def test_it_leaves_the_indexes_and_vectors_alone(self, hashed: Memorist, path: Path) -> None:
         added = hashed.add("the badger")
         logged = rows(path, "select count(*) from vector_log")
 
@@ -127,7 +127,7 @@ class TestReinforcing:
 class TestDecay:
     """Computed when read, from the value and the time it was last reinforced; nothing is written back."""
 
-    def test_salience_does_not_decay_unless_asked(self, salient: Recollect) -> None:
+    def test_salience_does_not_decay_unless_asked(self, salient: Memorist) -> None:
         salient.add("badger", salience=0.8)
 
         (hit,) = salient.search("badger", as_of=days_ahead(1000), record="off")
@@ -135,7 +135,7 @@ class TestDecay:
         assert hit.trace["salience"] == pytest.approx(0.2 * 0.8)
 
     @pytest.mark.parametrize("preset", sorted(PUBLISHED))
-    def test_each_sector_decays_at_its_rate_of_the_preset(self, salient: Recollect, preset: str) -> None:
+    def test_each_sector_decays_at_its_rate_of_the_preset(self, salient: Memorist, preset: str) -> None:
         for sector in SECTORS:
             salient.add(f"badger {sector}", salience=0.8, sector=sector)
         then = days_ahead(40)
@@ -146,7 +146,7 @@ class TestDecay:
         rates = PUBLISHED[preset]
         assert left == pytest.approx({sector: 0.8 * math.exp(-rates[sector] * 40) for sector in SECTORS}, rel=1e-5)
 
-    def test_a_table_of_ones_own_will_do(self, salient: Recollect) -> None:
+    def test_a_table_of_ones_own_will_do(self, salient: Memorist) -> None:
         added = salient.add("badger", salience=0.8, sector="episodic")
         then = added.reinforced_at + timedelta(days=10)
 
@@ -155,11 +155,11 @@ class TestDecay:
         assert hit.trace["salience"] == pytest.approx(0.2 * 0.8 * math.exp(-1))
 
     @pytest.mark.parametrize("table", ["nobodys", {"dreams": 0.1}, {"semantic": -1}, {"semantic": "fast"}, 5])
-    def test_a_table_that_is_none_is_refused(self, salient: Recollect, table: Any) -> None:
+    def test_a_table_that_is_none_is_refused(self, salient: Memorist, table: Any) -> None:
         with pytest.raises(InvalidInput, match="sector_decay"):
             salient.search("badger", sector_decay=table)
 
-    def test_reading_does_not_write_it_back(self, salient: Recollect, path: Path) -> None:
+    def test_reading_does_not_write_it_back(self, salient: Memorist, path: Path) -> None:
         added = salient.add("badger", salience=0.8)
         rows(path, "update memories set reinforced_at = ?", micros(days_ago(100)))
         before = rows(path, "select * from memories")
@@ -174,7 +174,7 @@ class TestDecay:
         assert len(scores) == 1
         assert rows(path, "select * from memories") == before
 
-    def test_since_the_last_reinforcement_only(self, salient: Recollect, path: Path) -> None:
+    def test_since_the_last_reinforcement_only(self, salient: Memorist, path: Path) -> None:
         added = salient.add("badger", salience=0.5)
         rows(path, "update memories set reinforced_at = ?", micros(days_ago(100)))
         reinforced = salient.reinforce(added.id, 0.2)
@@ -186,7 +186,7 @@ class TestDecay:
 
 
 class TestPins:
-    def test_the_pinned_ones_are_listed(self, memory: Recollect) -> None:
+    def test_the_pinned_ones_are_listed(self, memory: Memorist) -> None:
         first, second, third = memory.add_many(["one", "two", "three"])
         assert not memory.get(first).pinned
 
@@ -199,14 +199,14 @@ class TestPins:
         assert not memory.unpin(first).pinned
         assert ids(memory.list(pinned=True)) == [third]
 
-    def test_pinning_twice_is_pinning_once(self, memory: Recollect) -> None:
+    def test_pinning_twice_is_pinning_once(self, memory: Memorist) -> None:
         added = memory.add("one")
 
         assert memory.pin(added.id) == memory.pin(added.short_id)
         memory.unpin(added.id)
         assert memory.unpin(added.id) == memory.get(added.id) == added
 
-    def test_search_can_be_narrowed_to_them(self, memory: Recollect) -> None:
+    def test_search_can_be_narrowed_to_them(self, memory: Memorist) -> None:
         pinned, other = memory.add("badger one", near="off"), memory.add("badger two", near="off")
         memory.pin(pinned.id)
 
@@ -214,14 +214,14 @@ class TestPins:
         assert ids(memory.search("badger", pinned=False)) == [other.id]
         assert len(memory.search("badger")) == 2
 
-    def test_an_update_keeps_the_pin(self, memory: Recollect) -> None:
+    def test_an_update_keeps_the_pin(self, memory: Memorist) -> None:
         added = memory.add("badger one")
         memory.pin(added.id)
 
         assert memory.update(added.id, content="otter one").pinned
         assert memory.reinforce(added.id).pinned
 
-    def test_a_forgotten_memory_is_not_listed_and_pinned_when_it_comes_back(self, memory: Recollect) -> None:
+    def test_a_forgotten_memory_is_not_listed_and_pinned_when_it_comes_back(self, memory: Memorist) -> None:
         added = memory.add("badger one")
         memory.pin(added.id)
         memory.forget(added.id)
@@ -230,13 +230,13 @@ class TestPins:
         assert memory.stats().pinned == 0
         assert memory.restore(added.id).pinned
 
-    def test_something_else_than_yes_or_no_is_refused(self, memory: Recollect) -> None:
+    def test_something_else_than_yes_or_no_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="pinned must be True or False"):
             memory.list(pinned="yes")
 
 
 class TestUse:
-    def test_every_recorded_recall_is_counted(self, memory: Recollect) -> None:
+    def test_every_recorded_recall_is_counted(self, memory: Memorist) -> None:
         added = memory.add("the badger")
         other = memory.add("the otter")
         assert (added.access_count, added.accessed_at) == (0, None)
@@ -253,7 +253,7 @@ class TestUse:
         assert used.salience == added.salience
         assert memory.get(other.id) == other
 
-    def test_what_is_only_read_is_not_counted(self, memory: Recollect) -> None:
+    def test_what_is_only_read_is_not_counted(self, memory: Memorist) -> None:
         added = memory.add("the badger")
         memory.search("badger")
         memory.get(added.id)
@@ -263,7 +263,7 @@ class TestUse:
 
         assert memory.get(added.id) == added
 
-    def test_recency_can_be_that_of_the_last_recall(self, memory: Recollect, path: Path) -> None:
+    def test_recency_can_be_that_of_the_last_recall(self, memory: Memorist, path: Path) -> None:
         used = memory.add("badger used", created_at=days_ago(60), near="off")
         fresh = memory.add("badger fresh", created_at=days_ago(10), near="off")
         recency = {"form": "multiply", "weight": 1.0, "on": "accessed"}
@@ -281,7 +281,7 @@ class TestUse:
         assert factor.get(used.id, 1.0) == pytest.approx(1.0, abs=1e-3)
         assert ids(memory.search("badger", recency={**recency, "on": "created"})) == [fresh.id, used.id]
 
-    def test_recency_can_be_that_of_the_text(self, memory: Recollect, path: Path) -> None:
+    def test_recency_can_be_that_of_the_text(self, memory: Memorist, path: Path) -> None:
         old = memory.add("badger old", created_at=days_ago(60), near="off")
         memory.add("badger fresh", created_at=days_ago(10), near="off")
         rows(path, "update memories set updated_at = ?", micros(days_ago(30)))

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import ids, now, rows
+from memorist import InvalidInput, Memorist, NotFound
 from placed import PlacedEmbedder
-from recollect import InvalidInput, NotFound, Recollect
 
 
 @pytest.fixture
-def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), near="off") as memory:
+def placed(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=PlacedEmbedder(), near="off") as memory:
         yield memory
 
 
 @pytest.fixture
-def three(memory: Recollect) -> list[str]:
+def three(memory: Memorist) -> list[str]:
     """Memories with no word in common."""
     return memory.add_many(["alpha", "beta", "gamma"])
 
 
 class TestRelating:
-    def test_a_relation_has_all_that_was_said(self, memory: Recollect, three: list[str]) -> None:
+    def test_a_relation_has_all_that_was_said(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         before = now()
 
@@ -36,19 +36,19 @@ class TestRelating:
         assert before <= relation.valid_from <= now()
         assert relation.valid_until is None
 
-    def test_it_is_sure_and_said_by_nobody_unless_told(self, memory: Recollect, three: list[str]) -> None:
+    def test_it_is_sure_and_said_by_nobody_unless_told(self, memory: Memorist, three: list[str]) -> None:
         relation = memory.relate(three[0], three[1], "RELATED_TO")
 
         assert (relation.confidence, relation.said_by) == (1.0, None)
 
-    def test_it_is_seen_from_both_ends_with_its_direction(self, memory: Recollect, three: list[str]) -> None:
+    def test_it_is_seen_from_both_ends_with_its_direction(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         relation = memory.relate(a, b, "causes", confidence=0.7, said_by="anna")
 
         assert [(one.memory.id, one.relation) for one in memory.related(a)] == [(b, relation)]
         assert [(one.memory.id, one.relation) for one in memory.related(b)] == [(a, relation)]
 
-    def test_ids_may_be_short(self, memory: Recollect, three: list[str]) -> None:
+    def test_ids_may_be_short(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
 
         relation = memory.relate(a[-8:], b[-8:], "causes")
@@ -58,7 +58,7 @@ class TestRelating:
         memory.unrelate(a[-8:], b[-8:], "causes")
         assert memory.related(a) == []
 
-    def test_said_again_the_new_confidence_counts(self, memory: Recollect, three: list[str]) -> None:
+    def test_said_again_the_new_confidence_counts(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         memory.relate(a, b, "causes", confidence=0.3, said_by="anna")
 
@@ -69,7 +69,7 @@ class TestRelating:
         assert (one.relation.confidence, one.relation.said_by) == (0.9, "ben")
         assert memory.get(a).related_count == 1
 
-    def test_two_memories_can_have_several_relations(self, memory: Recollect, three: list[str]) -> None:
+    def test_two_memories_can_have_several_relations(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         memory.relate(a, b, "causes")
         memory.relate(b, a, "explains")
@@ -80,7 +80,7 @@ class TestRelating:
         assert memory.get(a).related_count == 1  # one memory it is linked with
 
     @pytest.mark.parametrize("kind", ["supersedes", "SUPERSEDES", " Supersedes "])
-    def test_supersession_is_no_relation_like_others(self, memory: Recollect, three: list[str], kind: str) -> None:
+    def test_supersession_is_no_relation_like_others(self, memory: Memorist, three: list[str], kind: str) -> None:
         with pytest.raises(InvalidInput, match="`supersede` says"):
             memory.relate(three[0], three[1], kind)
         with pytest.raises(InvalidInput, match="`supersede` says"):
@@ -88,7 +88,7 @@ class TestRelating:
 
         assert not memory.get(three[1]).superseded
 
-    def test_a_memory_is_not_related_to_itself(self, memory: Recollect, three: list[str]) -> None:
+    def test_a_memory_is_not_related_to_itself(self, memory: Memorist, three: list[str]) -> None:
         with pytest.raises(InvalidInput, match="cannot be related to itself"):
             memory.relate(three[0], three[0], "causes")
 
@@ -105,14 +105,14 @@ class TestRelating:
         ],
     )
     def test_what_cannot_be_used_is_refused(
-        self, memory: Recollect, three: list[str], arguments: dict[str, Any], complaint: str
+        self, memory: Memorist, three: list[str], arguments: dict[str, Any], complaint: str
     ) -> None:
         with pytest.raises(InvalidInput, match=complaint):
             memory.relate(three[0], three[1], **arguments)
 
         assert memory.related(three[0]) == []
 
-    def test_an_unknown_memory_is_not_found(self, memory: Recollect, three: list[str]) -> None:
+    def test_an_unknown_memory_is_not_found(self, memory: Memorist, three: list[str]) -> None:
         for call in (
             lambda: memory.relate(three[0], "nobody-has-this", "x"),
             lambda: memory.relate("nobody-has-this", three[0], "x"),
@@ -121,8 +121,8 @@ class TestRelating:
             with pytest.raises(NotFound):
                 call()
 
-    def test_another_namespace_cannot_be_related_to(self, path: Path, memory: Recollect, three: list[str]) -> None:
-        with recollect.open(path, embedder="none", namespace="other") as other:
+    def test_another_namespace_cannot_be_related_to(self, path: Path, memory: Memorist, three: list[str]) -> None:
+        with memorist.open(path, embedder="none", namespace="other") as other:
             own = other.add("delta")
             with pytest.raises(NotFound):
                 other.relate(own.id, three[0], "causes")
@@ -132,7 +132,7 @@ class TestRelating:
 
 
 class TestTakingBack:
-    def test_what_is_taken_back_is_no_longer_there(self, memory: Recollect, three: list[str]) -> None:
+    def test_what_is_taken_back_is_no_longer_there(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         memory.relate(a, b, "causes")
         memory.relate(a, b, "explains")
@@ -141,7 +141,7 @@ class TestTakingBack:
 
         assert [one.relation.kind for one in memory.related(a) if one.relation] == ["explains"]
 
-    def test_what_nobody_said_cannot_be_taken_back(self, memory: Recollect, three: list[str]) -> None:
+    def test_what_nobody_said_cannot_be_taken_back(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         memory.relate(a, b, "causes")
 
@@ -152,7 +152,7 @@ class TestTakingBack:
         with pytest.raises(NotFound, match="nothing to take back"):
             memory.unrelate(a, b, "causes")
 
-    def test_what_was_taken_back_can_be_said_again(self, memory: Recollect, three: list[str]) -> None:
+    def test_what_was_taken_back_can_be_said_again(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         memory.relate(a, b, "causes", confidence=0.5)
         memory.unrelate(a, b, "causes")
@@ -163,7 +163,7 @@ class TestTakingBack:
 
 
 class TestTheOrder:
-    def test_linked_ones_first_the_surest_before_the_others_then_the_most_similar(self, placed: Recollect) -> None:
+    def test_linked_ones_first_the_surest_before_the_others_then_the_most_similar(self, placed: Memorist) -> None:
         one = placed.add("@0.9 one")
         near, nearer = placed.add("@0.6 near"), placed.add("@0.8 nearer")
         unsure, sure = placed.add("@0.1 unsure"), placed.add("@0.2 sure")
@@ -178,27 +178,27 @@ class TestTheOrder:
         assert found[2].similarity == pytest.approx(cosine, abs=2e-3)
         assert found[0].similarity is None
 
-    def test_of_two_as_sure_the_later_said_is_first(self, memory: Recollect, three: list[str]) -> None:
+    def test_of_two_as_sure_the_later_said_is_first(self, memory: Memorist, three: list[str]) -> None:
         a, b, c = three
         memory.relate(a, b, "see")
         memory.relate(a, c, "see")
 
         assert ids(memory.related(a)) == [c, b]
 
-    def test_a_linked_one_is_not_told_again_as_similar(self, placed: Recollect) -> None:
+    def test_a_linked_one_is_not_told_again_as_similar(self, placed: Memorist) -> None:
         one, twin = placed.add("@0.9 one"), placed.add("@0.9 twin")
         placed.relate(one.id, twin.id, "see")
 
         assert ids(placed.related(one.id)) == [twin.id]
 
-    def test_without_vectors_the_similar_ones_share_words(self, memory: Recollect) -> None:
+    def test_without_vectors_the_similar_ones_share_words(self, memory: Memorist) -> None:
         one = memory.add("the red fox jumps over the lazy dog", near="off")
         close = memory.add("a red fox jumps", near="off")
         memory.add("nothing in common")
 
         assert ids(memory.related(one.id)) == [close.id]
 
-    def test_the_limit_counts_both(self, placed: Recollect) -> None:
+    def test_the_limit_counts_both(self, placed: Memorist) -> None:
         one = placed.add("@0.9 one")
         others = placed.add_many(f"@0.{number} other" for number in range(1, 9))
         for id in others[:3]:
@@ -210,16 +210,16 @@ class TestTheOrder:
         assert len(placed.related(one.id, 2)) == 2
 
     @pytest.mark.parametrize("limit", [0, 1001, "5", None])
-    def test_a_limit_that_is_none_is_refused(self, memory: Recollect, three: list[str], limit: Any) -> None:
+    def test_a_limit_that_is_none_is_refused(self, memory: Memorist, three: list[str], limit: Any) -> None:
         with pytest.raises(InvalidInput, match="limit"):
             memory.related(three[0], limit=limit)
 
-    def test_a_memory_alone_has_none(self, memory: Recollect) -> None:
+    def test_a_memory_alone_has_none(self, memory: Memorist) -> None:
         assert memory.related(memory.add("alone").id) == []
 
 
 class TestCounting:
-    def test_the_count_is_on_hits_from_both_ends(self, memory: Recollect) -> None:
+    def test_the_count_is_on_hits_from_both_ends(self, memory: Memorist) -> None:
         one, other = memory.add("Memory 1", near="off"), memory.add("Memory 2", near="off")
         memory.relate(one.id, other.id, "RELATED_TO", said_by="user")
 
@@ -227,7 +227,7 @@ class TestCounting:
         assert memory.get(one.id).related_count == 1
         assert memory.list()[0].related_count == 1
 
-    def test_only_live_and_valid_relations_count(self, memory: Recollect, three: list[str]) -> None:
+    def test_only_live_and_valid_relations_count(self, memory: Memorist, three: list[str]) -> None:
         a, b, c = three
         d = memory.add("delta").id
         for other in (b, c, d):
@@ -244,13 +244,13 @@ class TestCounting:
         memory.unsupersede(d)
         assert memory.search("alpha")[0].related_count == 2
 
-    def test_superseding_is_not_counted(self, memory: Recollect, three: list[str]) -> None:
+    def test_superseding_is_not_counted(self, memory: Memorist, three: list[str]) -> None:
         memory.supersede(three[0], three[1])
 
         assert memory.search("beta")[0].related_count == 0
         assert memory.get(three[0]).related_count == 0
 
-    def test_stats_count_them(self, memory: Recollect, three: list[str]) -> None:
+    def test_stats_count_them(self, memory: Memorist, three: list[str]) -> None:
         a, b, c = three
         memory.relate(a, b, "see")
         memory.relate(b, c, "see")
@@ -260,7 +260,7 @@ class TestCounting:
 
 
 class TestForgetting:
-    def test_forgetting_hides_a_relation_and_restoring_shows_it(self, memory: Recollect, three: list[str]) -> None:
+    def test_forgetting_hides_a_relation_and_restoring_shows_it(self, memory: Memorist, three: list[str]) -> None:
         a, b, _ = three
         memory.relate(a, b, "causes")
 
@@ -271,7 +271,7 @@ class TestForgetting:
 
     @pytest.mark.parametrize("end", [0, 1])
     def test_erasing_either_end_erases_the_relation(
-        self, memory: Recollect, path: Path, three: list[str], end: int
+        self, memory: Memorist, path: Path, three: list[str], end: int
     ) -> None:
         a, b, c = three
         memory.relate(a, b, "causes")

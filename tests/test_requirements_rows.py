@@ -12,19 +12,19 @@ import apsw
 import numpy as np
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 from living import ids, rows, texts
+from memorist import EmbedderUnavailable, Memorist, StoreError
+from memorist.embed.local import LocalEmbedder
 from placed import PlacedEmbedder
-from recollect import EmbedderUnavailable, Recollect, StoreError
-from recollect.embed.local import LocalEmbedder
 from statements import watched
 
 ROOT = Path(__file__).parents[1]
 
 
 class TestTheFile:
-    def test_index_entries_and_vectors_have_the_rowid_of_their_memory(self, hashed: Recollect, path: Path) -> None:
+    def test_index_entries_and_vectors_have_the_rowid_of_their_memory(self, hashed: Memorist, path: Path) -> None:
         badger = hashed.add("the badger digs", near="off")
         otter = hashed.add("the otter swims", near="off")
         hashed.forget(hashed.add("the weasel hides", near="off").id, hard=True)
@@ -40,12 +40,12 @@ class TestTheFile:
         assert rows(path, "select count(*) from vectors") == [(2,)]
 
     def test_the_text_stands_in_it_once(self, path: Path) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the badger digs beneath the old oak")
 
         assert path.read_bytes().count(b"the badger digs beneath the old oak") == 1
 
-    def test_the_place_of_an_erased_memory_is_never_given_to_another(self, memory: Recollect, path: Path) -> None:
+    def test_the_place_of_an_erased_memory_is_never_given_to_another(self, memory: Memorist, path: Path) -> None:
         memory.add("stays")
         erased = memory.add("erased")
         ((before,),) = rows(path, "select rid from memories where id = ?", erased.id)
@@ -58,7 +58,7 @@ class TestTheFile:
         assert after > before
 
     def test_vectors_are_kept_at_unit_length_and_the_metric_is_written_down(self, path: Path) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("twice twice and a good many other words, none of which has unit length as it comes")
 
         assert rows(path, "select name, dimensions, metric from models") == [("hashing-64", 64, "cosine")]
@@ -66,7 +66,7 @@ class TestTheFile:
         assert np.linalg.norm(np.frombuffer(vector, np.float16).astype(np.float64)) == pytest.approx(1, abs=1e-3)
 
     def test_any_sqlite_with_full_text_search_reads_it(self, path: Path) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             added = memory.add("She was running migrations")
         plain = sqlite3.connect(path)
         if ("ENABLE_FTS5",) not in plain.execute("pragma compile_options").fetchall():
@@ -102,7 +102,7 @@ class TestTheLegs:
         ],
     )
     def test_each_is_asked_for_more_than_the_page_shows_and_for_twenty_at_least(
-        self, hashed: Recollect, profile: str, of_one: int, of_thirty: int
+        self, hashed: Memorist, profile: str, of_one: int, of_thirty: int
     ) -> None:
         hashed.add_many(f"walrus number {number}" for number in range(120))
 
@@ -137,7 +137,7 @@ class TestTheLegs:
 
         apsw.connection_hooks.append(hook)
         try:
-            with recollect.open(path, embedder=Patient(), near="off") as memory:
+            with memorist.open(path, embedder=Patient(), near="off") as memory:
                 memory.add("two together")
                 (hit,) = memory.search("together")
         finally:
@@ -162,7 +162,7 @@ class TestTheLegs:
         self, path: Path, query: str, intent: str | None, asked: int
     ) -> None:
         model = HashingEmbedder()
-        with recollect.open(path, embedder=model, near="off") as memory:
+        with memorist.open(path, embedder=model, near="off") as memory:
             wanted = memory.add("retries are capped, see ADR-016 and src/retry.py")
             memory.add("an otter swims")
             before = model.calls
@@ -175,7 +175,7 @@ class TestTheLegs:
             if not asked:
                 assert {hit.match for hit in results} == {("keyword",)}
 
-    def test_words_can_be_looked_for_by_their_stem_or_as_they_are(self, memory: Recollect) -> None:
+    def test_words_can_be_looked_for_by_their_stem_or_as_they_are(self, memory: Memorist) -> None:
         memory.add("She was running migrations")
 
         assert len(memory.search("runs migration")) == 1
@@ -183,7 +183,7 @@ class TestTheLegs:
         assert len(memory.search("running migrations", stemmed=False)) == 1
 
     def test_a_word_counts_for_more_in_a_title_and_for_nothing_where_a_column_does_not_count(
-        self, memory: Recollect
+        self, memory: Memorist
     ) -> None:
         in_text = memory.add("zebra beside the well", title="of horses", near="off", created_at="2026-02-01")
         in_title = memory.add("horses beside the well", title="of zebra", near="off", created_at="2026-01-01")
@@ -200,11 +200,11 @@ class TestTheLegs:
     def test_what_is_noise_is_told_by_the_model_and_a_model_nobody_measured_has_none(
         self, path: Path, minilm: LocalEmbedder
     ) -> None:
-        with recollect.open(path, embedder=minilm, near="off") as memory:
+        with memorist.open(path, embedder=minilm, near="off") as memory:
             memory.add_many(["Lunch is at noon", "The mating habits of penguins"])
             everything = memory.search("how we roll out software", mode="semantic", noise_floor=False)
             above = memory.search("how we roll out software", mode="semantic")
-        with recollect.open(":memory:", embedder=PlacedEmbedder(), near="off") as memory:
+        with memorist.open(":memory:", embedder=PlacedEmbedder(), near="off") as memory:
             memory.add_many(["@0.9 near", "@0.05 far", "@-0.5 opposite"])
             unmeasured = memory.search("anything", mode="semantic")
 
@@ -217,7 +217,7 @@ class TestTheLegs:
             def embed_query(self, text: str) -> list[float]:
                 return [float("nan")] * self.dimensions
 
-        with recollect.open(path, embedder=Confused()) as memory:
+        with memorist.open(path, embedder=Confused()) as memory:
             added = memory.add("the badger digs")
 
             results = memory.search("badger")
@@ -229,12 +229,12 @@ class TestTheLegs:
 
     @pytest.mark.parametrize(("table", "leg"), [("memories_stems", "keyword"), ("vectors", "semantic")])
     def test_an_error_names_the_leg_that_met_it(self, path: Path, table: str, leg: str) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the badger digs")
         rows(path, f"drop table {table}")
 
         with (
-            recollect.open(path, embedder=HashingEmbedder()) as memory,
+            memorist.open(path, embedder=HashingEmbedder()) as memory,
             pytest.raises(StoreError, match=f"^{leg} search: "),
         ):
             memory.search("badger")
@@ -249,7 +249,7 @@ class TestTheLegs:
 
         model = Counting()
         model.sizes = []
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             memory.add_many(f"memory {number}" for number in range(600))
 
             assert memory.stats().vectors == 600
@@ -259,7 +259,7 @@ class TestTheLegs:
 
 
 class TestTheAnswer:
-    def test_a_misspelt_question_is_answered_as_it_was_asked_and_another_is_offered(self, memory: Recollect) -> None:
+    def test_a_misspelt_question_is_answered_as_it_was_asked_and_another_is_offered(self, memory: Memorist) -> None:
         memory.add("retries are capped")
 
         results = memory.search("retreis")
@@ -271,7 +271,7 @@ class TestTheAnswer:
         assert memory.suggest("retreis") == "retries"
 
     def test_doubt_counts_before_the_page_is_cut_and_only_the_page_is_written_down(self, path: Path) -> None:
-        with recollect.open(path, embedder=PlacedEmbedder(), profile="confidence", near="off") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), profile="confidence", near="off") as memory:
             unsure = [{"text": "it is said to sing", "confidence": 0.2, "decay_rate": 0}]
             doubtful = memory.add("@1.0 badger badger", facts=unsure)
             sure = memory.add("@0.8 badger in the wood")
@@ -289,7 +289,7 @@ class TestTheAnswer:
         self, path: Path, embedder: Any
     ) -> None:
         question = "which zebra sailed around the cape with unicorns and dragons"
-        with recollect.open(path, embedder=embedder, near="off") as memory:
+        with memorist.open(path, embedder=embedder, near="off") as memory:
             wanted = memory.add("a zebra, striped like no other animal")
             memory.add("something else entirely")
 
@@ -301,7 +301,7 @@ class TestTheAnswer:
             assert wanted.id not in ids(memory.search(question, min_relevance=0.5))
 
     def test_a_recorded_search_waits_for_no_writer(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", busy_timeout=60) as memory:
+        with memorist.open(path, embedder="none", busy_timeout=60) as memory:
             memory.add("the badger digs")
             writer = apsw.Connection(str(path))
             writer.execute("begin immediate")
@@ -318,7 +318,7 @@ class TestTheAnswer:
             assert len(memory.recalls()) == 3
 
     def test_a_search_that_fails_leaves_nothing_open(self, path: Path) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the badger digs")
             rows(path, "drop table memories_stems")
             for _ in range(3):
@@ -329,7 +329,7 @@ class TestTheAnswer:
 
     def test_with_all_that_can_be_asked_for_the_statements_do_not_grow_with_the_page(self, path: Path) -> None:
         counts = []
-        with watched() as seen, recollect.open(path, embedder=HashingEmbedder(), near="off") as memory:
+        with watched() as seen, memorist.open(path, embedder=HashingEmbedder(), near="off") as memory:
             session = memory.start_session("api").id
             made = memory.add_many(
                 {"content": f"note {number} on foxes", "project": "api", "session": session, "facts": [f"{number}"]}
@@ -351,7 +351,7 @@ class TestTheAnswer:
 
     def test_ten_thousand_memories_are_taken_in_and_searched_fast_enough(self, path: Path) -> None:
         """As Cortex has it: more than 50 a second in, an answer within 200 ms. The limits are far away on purpose."""
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             started = time.monotonic()
             memory.add_many(f"note {number} on topic {number % 97} of week {number % 53}" for number in range(10_000))
             taken_in = time.monotonic() - started

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import recollect
+import memorist
 from conftest import FailingEmbedder, HashingEmbedder
-from recollect import EmbedderUnavailable, InvalidInput, Recollect
-from recollect.profiles import PROFILES
+from memorist import EmbedderUnavailable, InvalidInput, Memorist
+from memorist.profiles import PROFILES
 from statements import Statement, watched
 
 PROJECT = (
@@ -24,26 +24,26 @@ PROJECT = (
 
 
 @pytest.fixture
-def project(understanding: Recollect) -> Recollect:
+def project(understanding: Memorist) -> Memorist:
     understanding.add_many({"content": content, **fields} for content, fields in PROJECT)
     return understanding
 
 
 class TestModes:
-    def test_meaning_finds_what_no_word_would(self, project: Recollect) -> None:
+    def test_meaning_finds_what_no_word_would(self, project: Memorist) -> None:
         hit = project.search("pictures look outdated on phones")[0]
 
         assert hit.memory.content.startswith("The mobile app caches images")
         assert hit.match == ("vector",)
         assert hit.keyword_score is None
 
-    def test_an_exact_identifier_is_found_by_its_word(self, project: Recollect) -> None:
+    def test_an_exact_identifier_is_found_by_its_word(self, project: Memorist) -> None:
         hit = project.search("ADR-016")[0]
 
         assert hit.memory.content.startswith("ADR-016")
         assert "keyword" in hit.match
 
-    def test_both_legs_find_one_memory_once(self, project: Recollect) -> None:
+    def test_both_legs_find_one_memory_once(self, project: Memorist) -> None:
         hits = project.search("how slow is the login")
 
         assert hits[0].match == ("keyword", "vector")
@@ -52,50 +52,50 @@ class TestModes:
     @pytest.mark.parametrize(
         ("alias", "mode"), [("fts", "keyword"), ("bm25", "keyword"), ("vec", "semantic"), ("vector", "semantic")]
     )
-    def test_other_systems_names_for_the_modes_are_understood(self, project: Recollect, alias: str, mode: str) -> None:
+    def test_other_systems_names_for_the_modes_are_understood(self, project: Memorist, alias: str, mode: str) -> None:
         assert project.search("login", mode=alias).mode == mode
 
-    def test_alpha_0_and_1_are_the_single_modes(self, project: Recollect) -> None:
+    def test_alpha_0_and_1_are_the_single_modes(self, project: Memorist) -> None:
         for profile in ("balanced", "confidence"):
             for alpha, mode in ((0, "keyword"), (1, "semantic")):
                 mixed = [hit.memory.id for hit in project.search("slow login decision", profile=profile, alpha=alpha)]
                 single = [hit.memory.id for hit in project.search("slow login decision", profile=profile, mode=mode)]
                 assert mixed == single
 
-    def test_the_same_question_gives_the_same_answer(self, project: Recollect) -> None:
+    def test_the_same_question_gives_the_same_answer(self, project: Memorist) -> None:
         first, second = (project.search("why postgres") for _ in range(2))
 
         assert [(h.memory.id, h.score) for h in first] == [(h.memory.id, h.score) for h in second]
 
 
 class TestHits:
-    def test_the_trace_adds_up_to_the_score_in_every_profile(self, project: Recollect) -> None:
+    def test_the_trace_adds_up_to_the_score_in_every_profile(self, project: Memorist) -> None:
         for profile in PROFILES:
             for hit in project.search("slow login on the release branch", profile=profile):
                 assert 0 <= hit.score <= 1
                 assert 0 <= hit.relevance <= 1
                 assert sum(hit.trace.values()) == pytest.approx(hit.score)
 
-    def test_scores_never_rise_down_the_list(self, project: Recollect) -> None:
+    def test_scores_never_rise_down_the_list(self, project: Memorist) -> None:
         for profile in PROFILES:
             scores = [hit.score for hit in project.search("slow login on the release branch", profile=profile)]
             assert scores == sorted(scores, reverse=True)
 
-    def test_a_near_perfect_match_is_relevant_and_an_unrelated_one_is_not(self, project: Recollect) -> None:
+    def test_a_near_perfect_match_is_relevant_and_an_unrelated_one_is_not(self, project: Memorist) -> None:
         related = project.search("We chose PostgreSQL since reporting needs joins")[0]
         unrelated = project.search("the weather in Lisbon tomorrow")
 
         assert related.relevance > 0.9
         assert all(hit.relevance < 0.3 for hit in unrelated)
 
-    def test_a_match_is_as_relevant_in_a_store_of_one_as_in_a_large_one(self, memory: Recollect) -> None:
+    def test_a_match_is_as_relevant_in_a_store_of_one_as_in_a_large_one(self, memory: Memorist) -> None:
         memory.add("the zebra is striped")
         alone = memory.search("zebra")[0].relevance
         memory.add_many(f"filler number {number}" for number in range(500))
 
         assert memory.search("zebra")[0].relevance == pytest.approx(alone)
 
-    def test_highlights_are_the_places_of_the_words_in_the_content(self, memory: Recollect) -> None:
+    def test_highlights_are_the_places_of_the_words_in_the_content(self, memory: Memorist) -> None:
         memory.add("Über deploying: we deploy daily. " * 3)
 
         hit = memory.search("deploy")[0]
@@ -103,13 +103,13 @@ class TestHits:
         assert [hit.memory.content[start:end] for start, end in hit.highlights] == ["deploying", "deploy"] * 3
         assert hit.snippet.count("<mark>") == 6
 
-    def test_what_only_meaning_found_has_a_snippet_and_no_highlights(self, project: Recollect) -> None:
+    def test_what_only_meaning_found_has_a_snippet_and_no_highlights(self, project: Memorist) -> None:
         hit = project.search("pictures look outdated on phones")[0]
 
         assert hit.snippet
         assert hit.highlights == ()
 
-    def test_explain_tells_how_the_question_was_understood(self, project: Recollect) -> None:
+    def test_explain_tells_how_the_question_was_understood(self, project: Memorist) -> None:
         plan = project.search("how do we ship code", explain=True).plan
 
         assert plan is not None
@@ -119,7 +119,7 @@ class TestHits:
 
 
 class TestTies:
-    def test_equal_scores_go_to_the_newer_then_to_the_first_added(self, memory: Recollect) -> None:
+    def test_equal_scores_go_to_the_newer_then_to_the_first_added(self, memory: Memorist) -> None:
         old = memory.add("fox one", created_at="2020-01-01T00:00Z")
         same = [memory.add(f"fox {word}", created_at="2026-01-01T00:00Z") for word in ("two", "six", "ten")]
 
@@ -130,7 +130,7 @@ class TestTies:
 
 class TestFilters:
     @pytest.fixture
-    def varied(self, hashed: Recollect) -> Recollect:
+    def varied(self, hashed: Memorist) -> Memorist:
         hashed.add_many(
             {
                 "content": f"note {number} about foxes",
@@ -171,7 +171,7 @@ class TestFilters:
     )
     @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
     def test_a_filter_lets_exactly_its_memories_through(
-        self, varied: Recollect, filters: dict[str, Any], passes: Any, mode: str
+        self, varied: Memorist, filters: dict[str, Any], passes: Any, mode: str
     ) -> None:
         everything = list(varied.list(limit=100))
 
@@ -180,7 +180,7 @@ class TestFilters:
         assert {hit.memory.id for hit in found} == {m.id for m in everything if passes(m)}
 
     @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
-    def test_a_page_is_full_when_enough_memories_pass(self, hashed: Recollect, mode: str) -> None:
+    def test_a_page_is_full_when_enough_memories_pass(self, hashed: Memorist, mode: str) -> None:
         hashed.add_many({"content": f"fox fox fox number {n}", "project": "loud"} for n in range(500))
         hashed.add_many({"content": f"once upon a time a fox met animal {n}", "project": "quiet"} for n in range(12))
 
@@ -212,22 +212,22 @@ class TestFilters:
         ],
     )
     def test_arguments_that_cannot_be_used_are_refused(
-        self, memory: Recollect, arguments: dict[str, Any], complaint: str
+        self, memory: Memorist, arguments: dict[str, Any], complaint: str
     ) -> None:
         with pytest.raises(InvalidInput, match=complaint):
             memory.search("x", **arguments)
 
-    def test_a_query_that_is_no_text_is_refused(self, memory: Recollect) -> None:
+    def test_a_query_that_is_no_text_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="a query must be text"):
             memory.search(None)  # type: ignore[arg-type]
 
 
 class TestThresholds:
-    def test_min_similarity_cuts_what_only_meaning_found(self, project: Recollect) -> None:
+    def test_min_similarity_cuts_what_only_meaning_found(self, project: Memorist) -> None:
         assert len(project.search("slow login", mode="semantic", min_similarity=0.99)) == 0
         assert len(project.search("slow login", min_similarity=0.99)) > 0  # the words are still there
 
-    def test_min_score_and_min_relevance_count_what_they_held_back(self, project: Recollect) -> None:
+    def test_min_score_and_min_relevance_count_what_they_held_back(self, project: Memorist) -> None:
         everything = project.search("slow login release")
         some = project.search("slow login release", min_score=0.3)
 
@@ -235,15 +235,15 @@ class TestThresholds:
         assert some.hidden["min_score"] == len(everything) - len(some)
         assert project.search("slow login release", min_relevance=1).hidden["min_relevance"] > 0
 
-    def test_min_confidence_is_met_by_memories_without_facts(self, project: Recollect) -> None:
+    def test_min_confidence_is_met_by_memories_without_facts(self, project: Memorist) -> None:
         assert len(project.search("slow login", min_confidence=1)) > 0
 
-    def test_zero_is_a_value_and_not_unset(self, project: Recollect) -> None:
+    def test_zero_is_a_value_and_not_unset(self, project: Memorist) -> None:
         assert len(project.search("slow login", profile="semantic-first", min_similarity=0)) > len(
             project.search("slow login", profile="semantic-first", mode="semantic")
         )
 
-    def test_the_defaults_never_empty_a_list_that_has_keyword_hits(self, understanding: Recollect) -> None:
+    def test_the_defaults_never_empty_a_list_that_has_keyword_hits(self, understanding: Memorist) -> None:
         understanding.add("zebra")
         understanding.add("something else")
 
@@ -251,7 +251,7 @@ class TestThresholds:
 
 
 class TestDegradation:
-    def test_without_a_model_words_still_find_and_degraded_says_why(self, memory: Recollect) -> None:
+    def test_without_a_model_words_still_find_and_degraded_says_why(self, memory: Memorist) -> None:
         memory.add("the zebra is striped")
 
         results = memory.search("zebra")
@@ -259,7 +259,7 @@ class TestDegradation:
         assert len(results) == 1
         assert "no embedding model" in (results.degraded or "")
 
-    def test_semantic_search_without_a_model_is_an_error_unless_words_are_allowed(self, memory: Recollect) -> None:
+    def test_semantic_search_without_a_model_is_an_error_unless_words_are_allowed(self, memory: Memorist) -> None:
         memory.add("the zebra is striped")
 
         with pytest.raises(EmbedderUnavailable, match="semantic search"):
@@ -268,7 +268,7 @@ class TestDegradation:
 
     @pytest.mark.parametrize("question", ["我们什么时候部署？", "когда мы выпускаем релиз?", "デプロイはいつ"])
     def test_a_question_the_model_cannot_read_is_searched_by_its_words(
-        self, understanding: Recollect, question: str
+        self, understanding: Memorist, question: str
     ) -> None:
         wanted = understanding.add(question)
         understanding.add("An English sentence of no concern")
@@ -281,7 +281,7 @@ class TestDegradation:
 
     def test_a_memory_is_kept_though_the_model_fails_and_gets_its_vector_later(self, path: Any) -> None:
         model = FailingEmbedder()
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             memory.add("the zebra is striped")
             results = memory.search("zebra")
             assert len(results) == 1
@@ -295,17 +295,17 @@ class TestDegradation:
             assert memory.search("zebra").degraded is None
 
     def test_vectors_missing_since_an_earlier_process_are_made_at_the_next_write(self, path: Any) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add_many(f"memory {number}" for number in range(20))
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             assert "20 of 20 memories have no vector" in (memory.search("memory").degraded or "")
             memory.add("one more")
             assert memory.stats().vectors == 21
 
     def test_only_vectors_of_the_active_model_are_compared(self, path: Any) -> None:
-        with recollect.open(path, embedder=HashingEmbedder("first", 64)) as memory:
+        with memorist.open(path, embedder=HashingEmbedder("first", 64)) as memory:
             memory.add("the zebra is striped")
-        with recollect.open(path, embedder=HashingEmbedder("second", 32)) as memory:
+        with memorist.open(path, embedder=HashingEmbedder("second", 32)) as memory:
             assert len(memory.search("zebra is striped", mode="semantic")) == 0
             assert memory.reembed() == 1
             assert len(memory.search("zebra is striped", mode="semantic")) == 1
@@ -314,9 +314,9 @@ class TestDegradation:
             assert memory.stats().models == {"second": 1}
 
     def test_a_model_that_changed_its_dimensions_is_refused_with_advice(self, path: Any) -> None:
-        with recollect.open(path, embedder=HashingEmbedder("same", 64)) as memory:
+        with memorist.open(path, embedder=HashingEmbedder("same", 64)) as memory:
             memory.add("the zebra")
-        with recollect.open(path, embedder=HashingEmbedder("same", 32)) as memory:
+        with memorist.open(path, embedder=HashingEmbedder("same", 32)) as memory:
             memory.add("kept all the same")
             assert "it is another model" in (memory.search("zebra").degraded or "")
             assert memory.stats().memories == 2
@@ -339,7 +339,7 @@ class TestDegradation:
             dimensions = 4
             embed = staticmethod(answer)
 
-        with recollect.open(path, embedder=Odd()) as memory:
+        with memorist.open(path, embedder=Odd()) as memory:
             memory.add("kept all the same")
 
             assert memory.stats().vectors == 0
@@ -351,7 +351,7 @@ class TestDegradation:
             def embed_query(self, text: str) -> list[float]:
                 return self.embed([f"striped {text}"])[0]
 
-        with recollect.open(path, embedder=Instructed()) as memory:
+        with memorist.open(path, embedder=Instructed()) as memory:
             memory.add("striped")
             memory.add("plain")
 
@@ -370,7 +370,7 @@ class TestCost:
     def test_a_search_takes_at_most_six_statements_whatever_the_limit(
         self, statements: list[Statement], path: Any, filters: dict[str, Any]
     ) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add_many(
                 {"content": f"note {n} about foxes", "project": ["api", "web"][n % 2], "tags": ["rare"] * (n % 50 == 0)}
                 for n in range(3000)
@@ -386,7 +386,7 @@ class TestCost:
 
     @pytest.mark.parametrize("filters", [{}, {"project": "api"}, {"tags": "rare"}, {"sector": "semantic"}])
     def test_no_statement_of_a_search_walks_through_every_memory(self, path: Any, filters: dict[str, Any]) -> None:
-        with watched() as seen, recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with watched() as seen, memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add_many({"content": f"note {n} on foxes", "project": ["api", "web"][n % 2]} for n in range(2500))
             memory.search("warm up")
             seen.clear()
@@ -401,10 +401,10 @@ class TestCost:
         ] == []
 
     def test_searching_writes_nothing(self, path: Any) -> None:
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the zebra is striped")
         before = path.read_bytes()
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.search("zebra")
 
         assert path.read_bytes() == before
@@ -414,7 +414,7 @@ class TestCost:
 @given(st.data())
 def test_indexes_and_vectors_agree_with_the_text_after_any_sequence_of_changes(data: st.DataObject) -> None:
     words = st.lists(st.sampled_from(["fox", "dog", "red", "部署", "C++", "deploying", "ünï"]), min_size=1, max_size=4)
-    with recollect.open(":memory:", embedder=HashingEmbedder()) as memory:
+    with memorist.open(":memory:", embedder=HashingEmbedder()) as memory:
         known: dict[str, str] = {}
         forgotten: dict[str, str] = {}
         for step in range(data.draw(st.integers(1, 12))):

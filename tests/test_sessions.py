@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import ids, now, rows, texts
-from recollect import Ambiguous, InvalidInput, NotFound, Recollect
+from memorist import Ambiguous, InvalidInput, Memorist, NotFound
 
 
 class TestTheLifeOfASession:
-    def test_a_started_session_is_open_and_has_what_it_was_given(self, memory: Recollect) -> None:
+    def test_a_started_session_is_open_and_has_what_it_was_given(self, memory: Memorist) -> None:
         before = now()
 
         session = memory.start_session("api", id="sess1", summary="moving the login")
@@ -22,13 +22,13 @@ class TestTheLifeOfASession:
         assert session.memories == 0
         assert memory.session("sess1") == session
 
-    def test_a_session_needs_no_project_id_or_summary(self, memory: Recollect) -> None:
+    def test_a_session_needs_no_project_id_or_summary(self, memory: Memorist) -> None:
         one, other = memory.start_session(), memory.start_session()
 
         assert one.id < other.id
         assert (one.project, one.summary) == (None, None)
 
-    def test_ending_it_keeps_the_time_and_the_summary(self, memory: Recollect) -> None:
+    def test_ending_it_keeps_the_time_and_the_summary(self, memory: Memorist) -> None:
         session = memory.start_session("api", summary="a plan")
 
         ended = memory.end_session(session.id, "what came of it")
@@ -38,12 +38,12 @@ class TestTheLifeOfASession:
         assert ended.summary == "what came of it"
         assert memory.session(session.id) == ended
 
-    def test_ending_it_without_a_summary_keeps_the_one_it_had(self, memory: Recollect) -> None:
+    def test_ending_it_without_a_summary_keeps_the_one_it_had(self, memory: Memorist) -> None:
         session = memory.start_session(summary="a plan")
 
         assert memory.end_session(session.id).summary == "a plan"
 
-    def test_it_can_be_summarised_before_and_after_its_end(self, memory: Recollect) -> None:
+    def test_it_can_be_summarised_before_and_after_its_end(self, memory: Memorist) -> None:
         session = memory.start_session()
 
         assert memory.summarise_session(session.id, "so far").summary == "so far"
@@ -53,7 +53,7 @@ class TestTheLifeOfASession:
         assert (again.summary, again.ended_at) == ("all in all", ended.ended_at)
         assert memory.summarise_session(session.id, None).summary is None
 
-    def test_they_are_listed_latest_first_by_project_and_by_state(self, memory: Recollect) -> None:
+    def test_they_are_listed_latest_first_by_project_and_by_state(self, memory: Memorist) -> None:
         first = memory.start_session("api").id
         second = memory.start_session("web").id
         third = memory.start_session("api").id
@@ -67,9 +67,9 @@ class TestTheLifeOfASession:
         assert ids(memory.sessions(limit=2)) == [third, second]
 
     def test_sessions_of_another_namespace_are_behind_the_wall(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", namespace="mine") as mine:
+        with memorist.open(path, embedder="none", namespace="mine") as mine:
             mine.start_session(id="shared-name", summary="mine")
-            with recollect.open(path, embedder="none", namespace="theirs") as theirs:
+            with memorist.open(path, embedder="none", namespace="theirs") as theirs:
                 assert theirs.sessions() == []
                 with pytest.raises(NotFound):
                     theirs.session("shared-name")
@@ -81,7 +81,7 @@ class TestTheLifeOfASession:
 
 class TestIds:
     @pytest.mark.parametrize("id", ["sess1", "1", "claude-code/2026-11-15 #3", "会话一", "a" * 128])
-    def test_an_id_of_another_program_is_taken_as_it_is(self, memory: Recollect, id: str) -> None:
+    def test_an_id_of_another_program_is_taken_as_it_is(self, memory: Memorist, id: str) -> None:
         memory.start_session(id=id)
 
         added = memory.add("learnt there", session=id)
@@ -91,17 +91,17 @@ class TestIds:
         assert ids(memory.list(session=id)) == [added.id]
 
     @pytest.mark.parametrize("id", ["", " ", "two\nlines", " edges ", "a" * 129, 7, "nul\x00"])
-    def test_an_id_nobody_could_type_again_is_refused(self, memory: Recollect, id: Any) -> None:
+    def test_an_id_nobody_could_type_again_is_refused(self, memory: Memorist, id: Any) -> None:
         with pytest.raises(InvalidInput, match="session id"):
             memory.start_session(id=id)
 
-    def test_an_id_that_is_taken_is_refused(self, memory: Recollect) -> None:
+    def test_an_id_that_is_taken_is_refused(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
 
         with pytest.raises(InvalidInput, match="there is a session 'sess1' already"):
             memory.start_session(id="sess1")
 
-    def test_a_unique_part_names_a_session_wherever_it_is_read_or_ended(self, memory: Recollect) -> None:
+    def test_a_unique_part_names_a_session_wherever_it_is_read_or_ended(self, memory: Memorist) -> None:
         session = memory.start_session()
         added = memory.add("the badger digs", session=session.id)
         part = session.id[-8:]
@@ -115,7 +115,7 @@ class TestIds:
         assert memory.end_session(part).id == session.id
 
     @pytest.mark.parametrize("call", ["add", "update", "reinforce"])
-    def test_a_unique_part_names_a_session_wherever_it_is_written_to(self, memory: Recollect, call: str) -> None:
+    def test_a_unique_part_names_a_session_wherever_it_is_written_to(self, memory: Memorist, call: str) -> None:
         """`any unique beginning or ending of 6 or more characters is accepted wherever an id is`."""
         session = memory.start_session()
         part = session.id[-8:]
@@ -129,7 +129,7 @@ class TestIds:
 
         assert memory.session(session.id).memories == 1
 
-    def test_a_part_that_several_have_is_refused_with_the_choices(self, memory: Recollect) -> None:
+    def test_a_part_that_several_have_is_refused_with_the_choices(self, memory: Memorist) -> None:
         first, second = (f"01a1df44-480e-7ac2-9f00-00000000000{digit}" for digit in "ab")
         memory.start_session(id=first)
         memory.start_session(id=second)
@@ -137,7 +137,7 @@ class TestIds:
         with pytest.raises(Ambiguous, match=f"{first}, {second}"):
             memory.session(first[:8])
 
-    def test_a_short_id_is_never_taken_for_a_part_of_another(self, memory: Recollect) -> None:
+    def test_a_short_id_is_never_taken_for_a_part_of_another(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         memory.start_session(id="sess10")
 
@@ -162,7 +162,7 @@ class TestSessionsThatAreNotThere:
             lambda memory, id: memory.summarise_session("nobody", "x"),
         ],
     )
-    def test_an_unknown_session_is_a_clear_error_everywhere(self, memory: Recollect, call: Any) -> None:
+    def test_an_unknown_session_is_a_clear_error_everywhere(self, memory: Memorist, call: Any) -> None:
         known = memory.add("known before")
 
         with pytest.raises(NotFound, match="no session has the id 'nobody'"):
@@ -180,7 +180,7 @@ class TestSessionsThatAreNotThere:
             lambda memory, id: memory.end_session("sess1"),
         ],
     )
-    def test_an_ended_session_takes_nothing_more_and_says_so(self, memory: Recollect, call: Any) -> None:
+    def test_an_ended_session_takes_nothing_more_and_says_so(self, memory: Memorist, call: Any) -> None:
         memory.start_session(id="sess1")
         known = memory.add("known before", session="sess1")
         memory.end_session("sess1")
@@ -191,23 +191,23 @@ class TestSessionsThatAreNotThere:
         assert memory.list().memories == (known,)
         assert memory.recalls() == []
 
-    def test_what_an_ended_session_has_can_still_be_looked_for(self, memory: Recollect) -> None:
+    def test_what_an_ended_session_has_can_still_be_looked_for(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         known = memory.add("the badger digs", session="sess1")
         memory.end_session("sess1")
 
         assert ids(memory.search("badger", session="sess1")) == [known.id]
 
-    def test_many_with_an_unknown_session_keep_those_before_it_and_name_it(self, memory: Recollect) -> None:
+    def test_many_with_an_unknown_session_keep_those_before_it_and_name_it(self, memory: Memorist) -> None:
         """As every item that cannot be used: `the items before are kept`."""
-        with pytest.raises(recollect.RecollectError, match="item 2 "):
+        with pytest.raises(memorist.MemoristError, match="item 2 "):
             memory.add_many(["one", {"content": "two", "session": "nobody"}, "three"])
 
         assert texts(memory.list()) == ["one"]
 
 
 class TestLinks:
-    def test_all_four_ways_of_using_a_memory_are_linked(self, memory: Recollect, path: Path) -> None:
+    def test_all_four_ways_of_using_a_memory_are_linked(self, memory: Memorist, path: Path) -> None:
         memory.start_session(id="sess1")
         added = memory.add("the badger digs", session="sess1")
         memory.update(added.id, session="sess1", title="Badgers")
@@ -224,7 +224,7 @@ class TestLinks:
         assert memory.session("sess1").memories == 1
 
     def test_saying_the_same_again_in_another_session_reinforces_and_leaves_the_origin(
-        self, memory: Recollect, path: Path
+        self, memory: Memorist, path: Path
     ) -> None:
         memory.start_session(id="sess1")
         memory.start_session(id="sess2")
@@ -237,7 +237,7 @@ class TestLinks:
         linked = "select s.id, u.usage from session_memories u join sessions s using (sid) order by s.id"
         assert rows(path, linked) == [("sess1", "created"), ("sess2", "reinforced")]
 
-    def test_the_source_session_is_on_hits_and_memories(self, memory: Recollect) -> None:
+    def test_the_source_session_is_on_hits_and_memories(self, memory: Memorist) -> None:
         session = memory.start_session("api", id="sess1", summary="on badgers")
         added = memory.add("the badger digs", session="sess1")
 
@@ -254,7 +254,7 @@ class TestLinks:
         assert memory.get(added.id).session == hit.session
         assert memory.list()[0].session == hit.session
 
-    def test_a_memory_of_no_session_has_no_source(self, memory: Recollect) -> None:
+    def test_a_memory_of_no_session_has_no_source(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         memory.add("the badger digs")
         memory.search("badger", record="log", record_session="sess1")
@@ -262,7 +262,7 @@ class TestLinks:
 
         assert memory.search("badger")[0].session is None
 
-    def test_a_later_summary_shows_on_the_hits_of_the_session(self, memory: Recollect) -> None:
+    def test_a_later_summary_shows_on_the_hits_of_the_session(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         memory.add("the badger digs", session="sess1")
 
@@ -272,7 +272,7 @@ class TestLinks:
         assert hit.session is not None
         assert hit.session.summary == "all about badgers"
 
-    def test_many_can_be_added_to_a_session(self, memory: Recollect) -> None:
+    def test_many_can_be_added_to_a_session(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
 
         added = memory.add_many([{"content": "one", "session": "sess1"}, {"content": "two", "session": "sess1"}, "3"])
@@ -280,7 +280,7 @@ class TestLinks:
         assert sorted(ids(memory.list(session="sess1"))) == sorted(added[:2])
 
     def test_a_forgotten_memory_no_longer_counts_and_an_erased_one_leaves_no_link(
-        self, memory: Recollect, path: Path
+        self, memory: Memorist, path: Path
     ) -> None:
         memory.start_session(id="sess1")
         first, second = (memory.add(text, session="sess1").id for text in ("one", "two"))
@@ -296,24 +296,24 @@ class TestTheFilterAndTheRecord:
     """C28: the session a search is narrowed to, and the session it is written down in, are two things."""
 
     @pytest.fixture(autouse=True)
-    def _two_sessions(self, memory: Recollect) -> None:
+    def _two_sessions(self, memory: Memorist) -> None:
         for id in ("sess1", "sess2"):
             memory.start_session("proj1", id=id)
         memory.add("the badger of session one", session="sess1")
         memory.add("the badger of session two", session="sess2")
         memory.add("the badger of nowhere")
 
-    def test_the_filter_gives_only_what_is_linked_to_the_session(self, memory: Recollect) -> None:
+    def test_the_filter_gives_only_what_is_linked_to_the_session(self, memory: Memorist) -> None:
         assert texts(memory.search("badger", session="sess2")) == ["the badger of session two"]
         assert texts(memory.list(session="sess1")) == ["the badger of session one"]
 
-    def test_the_filter_alone_records_nothing(self, memory: Recollect, path: Path) -> None:
+    def test_the_filter_alone_records_nothing(self, memory: Memorist, path: Path) -> None:
         memory.search("badger", session="sess2")
 
         assert memory.recalls() == []
         assert rows(path, "select count(*) from session_memories where usage = 'recalled'") == [(0,)]
 
-    def test_a_memory_new_to_a_session_can_be_recalled_into_it(self, memory: Recollect) -> None:
+    def test_a_memory_new_to_a_session_can_be_recalled_into_it(self, memory: Memorist) -> None:
         results = memory.search("badger", record="log", record_session="sess2")
 
         assert len(results) == 3
@@ -323,14 +323,14 @@ class TestTheFilterAndTheRecord:
         assert context is not None
         assert (context.session.id, context.usage) == ("sess2", "recalled")
 
-    def test_what_is_recalled_into_one_session_can_be_narrowed_to_another(self, memory: Recollect) -> None:
+    def test_what_is_recalled_into_one_session_can_be_narrowed_to_another(self, memory: Memorist) -> None:
         memory.search("badger", session="sess1", record="log", record_session="sess2")
         memory.recalls()
 
         assert set(texts(memory.list(session="sess2"))) == {"the badger of session one", "the badger of session two"}
         assert texts(memory.list(session="sess1")) == ["the badger of session one"]
 
-    def test_the_source_stays_where_it_was_made(self, memory: Recollect) -> None:
+    def test_the_source_stays_where_it_was_made(self, memory: Memorist) -> None:
         memory.search("badger", record="log", record_session="sess2")
         memory.recalls()
 
@@ -343,7 +343,7 @@ class TestTheFilterAndTheRecord:
 
 
 class TestSessionContext:
-    def test_it_tells_session_usage_and_how_many_memories_it_has(self, memory: Recollect) -> None:
+    def test_it_tells_session_usage_and_how_many_memories_it_has(self, memory: Memorist) -> None:
         session = memory.start_session("proj1", id="sess1")
         memory.add("another of the same session", session="sess1")
         added = memory.add("Test memory", session="sess1")
@@ -356,7 +356,7 @@ class TestSessionContext:
         assert context.usage == "created"
         assert context.memories == context.session.memories == 2
 
-    def test_a_memory_counts_once_however_often_it_was_used(self, memory: Recollect) -> None:
+    def test_a_memory_counts_once_however_often_it_was_used(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         added = memory.add("Test memory", session="sess1")
         memory.update(added.id, session="sess1", title="T")
@@ -367,7 +367,7 @@ class TestSessionContext:
         assert context is not None
         assert context.memories == 1
 
-    def test_the_latest_use_counts(self, memory: Recollect) -> None:
+    def test_the_latest_use_counts(self, memory: Memorist) -> None:
         for id in ("sess1", "sess2", "sess3"):
             memory.start_session(id=id)
         added = memory.add("To be recalled", session="sess2")
@@ -380,7 +380,7 @@ class TestSessionContext:
         assert (context.session.id, context.usage) == ("sess1", "recalled")
         assert added.recorded_at < context.at
 
-    def test_the_latest_use_in_one_session_counts(self, memory: Recollect) -> None:
+    def test_the_latest_use_in_one_session_counts(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         added = memory.add("a memory", session="sess1")
         memory.update(added.id, session="sess1", title="T")
@@ -390,7 +390,7 @@ class TestSessionContext:
         assert context is not None
         assert context.usage == "updated"
 
-    def test_a_use_that_comes_again_is_the_latest_again(self, memory: Recollect) -> None:
+    def test_a_use_that_comes_again_is_the_latest_again(self, memory: Memorist) -> None:
         """`The session that used a memory last`; the schema says of the time: `the latest time`."""
         memory.start_session(id="sess1")
         memory.start_session(id="sess2")
@@ -403,14 +403,14 @@ class TestSessionContext:
         assert context is not None
         assert context.session.id == "sess1"
 
-    def test_a_memory_no_session_used_has_none(self, memory: Recollect) -> None:
+    def test_a_memory_no_session_used_has_none(self, memory: Memorist) -> None:
         assert memory.session_context(memory.add("alone").id) is None
 
-    def test_an_unknown_memory_is_not_found(self, memory: Recollect) -> None:
+    def test_an_unknown_memory_is_not_found(self, memory: Memorist) -> None:
         with pytest.raises(NotFound):
             memory.session_context("nobody-has-this")
 
-    def test_a_part_of_the_id_will_do(self, memory: Recollect) -> None:
+    def test_a_part_of_the_id_will_do(self, memory: Memorist) -> None:
         memory.start_session(id="sess1")
         added = memory.add("a memory", session="sess1")
 

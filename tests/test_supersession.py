@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 from living import days_ago, ids, now, rows, texts
-from recollect import InvalidInput, Memory, NotFound, Recollect
+from memorist import InvalidInput, Memorist, Memory, NotFound
 
 
 @pytest.fixture
-def endpoints(memory: Recollect) -> tuple[Memory, Memory]:
+def endpoints(memory: Memorist) -> tuple[Memory, Memory]:
     """An old and a new memory, the one replaced by the other."""
     old = memory.add("Old API endpoint is /v1", near="off")
     new = memory.add("New API endpoint is /v2", near="off")
@@ -23,13 +23,13 @@ def endpoints(memory: Recollect) -> tuple[Memory, Memory]:
 
 
 class TestLeavingOut:
-    def test_search_leaves_out_what_was_superseded(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_search_leaves_out_what_was_superseded(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         _, new = endpoints
 
         assert ids(memory.search("API endpoint")) == [new.id]
 
     @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
-    def test_every_mode_leaves_it_out(self, hashed: Recollect, mode: str) -> None:
+    def test_every_mode_leaves_it_out(self, hashed: Memorist, mode: str) -> None:
         old, new = hashed.add("the old fact", near="off"), hashed.add("the new fact", near="off")
         assert set(ids(hashed.search("fact", mode=mode))) == {old.id, new.id}  # the scan is warm from here on
 
@@ -41,11 +41,11 @@ class TestLeavingOut:
 
     @pytest.mark.parametrize("grammar", ["auto", "and", "or", "or_prefix", "fts5"])
     def test_every_grammar_leaves_it_out(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory], grammar: str
+        self, memory: Memorist, endpoints: tuple[Memory, Memory], grammar: str
     ) -> None:
         assert ids(memory.search("endpoint", grammar=grammar)) == [endpoints[1].id]
 
-    def test_the_page_is_full_though_most_are_superseded(self, hashed: Recollect) -> None:
+    def test_the_page_is_full_though_most_are_superseded(self, hashed: Memorist) -> None:
         new = hashed.add("the one badger that holds")
         for number in range(60):
             hashed.supersede(hashed.add(f"badger {number}", near="off").id, new.id)
@@ -53,7 +53,7 @@ class TestLeavingOut:
 
         assert set(ids(hashed.search("badger", limit=10))) == {new.id, *holding}
 
-    def test_related_leaves_out_linked_and_similar_ones(self, hashed: Recollect) -> None:
+    def test_related_leaves_out_linked_and_similar_ones(self, hashed: Memorist) -> None:
         one = hashed.add("badger digs here", near="off")
         linked, similar, new = (hashed.add(f"badger digs {n}", near="off") for n in ("linked", "similar", "new"))
         hashed.relate(one.id, linked.id, "see")
@@ -62,18 +62,18 @@ class TestLeavingOut:
 
         assert ids(hashed.related(one.id)) == [new.id]
 
-    def test_facets_count_only_what_holds(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_facets_count_only_what_holds(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         assert memory.facets("endpoint", ["sector"]) == {"sector": {"semantic": 1}}
         assert memory.search("endpoint", facets=["sector"]).facets == {"sector": {"semantic": 1}}
 
-    def test_hidden_counts_it(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_hidden_counts_it(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         assert memory.search("API endpoint").hidden == {"superseded": 1}
         assert memory.search("API endpoint", include_superseded=True).hidden == {}
 
 
 class TestShowing:
     def test_asked_for_it_is_shown_with_half_its_score(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory]
+        self, memory: Memorist, endpoints: tuple[Memory, Memory]
     ) -> None:
         old, new = endpoints
 
@@ -86,7 +86,7 @@ class TestShowing:
 
     @pytest.mark.parametrize("profile", ["balanced", "rank", "salience", "semantic-first", "confidence", "notes"])
     def test_half_the_score_in_every_profile(self, path: Path, profile: str) -> None:
-        with recollect.open(path, embedder="none", profile=profile) as memory:
+        with memorist.open(path, embedder="none", profile=profile) as memory:
             old = memory.add("badger one", created_at=days_ago(5), near="off")
             new = memory.add("replacement")
             before = memory.search("badger", record="off")[0].score
@@ -98,7 +98,7 @@ class TestShowing:
 
     @pytest.mark.parametrize("factor", [0.0, 0.7, 1.0])
     def test_the_factor_can_be_replaced(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory], factor: float
+        self, memory: Memorist, endpoints: tuple[Memory, Memory], factor: float
     ) -> None:
         old, new = endpoints
 
@@ -107,7 +107,7 @@ class TestShowing:
         score = {hit.memory.id: hit.score for hit in results}
         assert score[old.id] == pytest.approx(factor * score[new.id])
 
-    def test_it_says_what_replaced_it(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_it_says_what_replaced_it(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         old, new = endpoints
 
         hit = memory.search("API endpoint", include_superseded=True)[1]
@@ -121,7 +121,7 @@ class TestShowing:
         assert old.superseded_by == hit.superseded_by
         assert old.valid_until is not None
 
-    def test_what_holds_says_so(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_what_holds_says_so(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         (hit,) = memory.search("API endpoint")
 
         assert hit.superseded_by is None
@@ -129,14 +129,14 @@ class TestShowing:
         assert hit.memory.valid_until is None
 
     @pytest.mark.parametrize("text", ["x" * 250, "部署" * 125, "\U0001f980" * 250])
-    def test_a_long_successor_is_cut_at_200_characters(self, memory: Recollect, text: str) -> None:
+    def test_a_long_successor_is_cut_at_200_characters(self, memory: Memorist, text: str) -> None:
         old = memory.supersede(memory.add("short").id, memory.add(text).id)
 
         assert old.superseded_by is not None
         assert old.superseded_by.content == text[:200]
 
     def test_get_list_and_timeline_are_history_and_show_it_marked(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory]
+        self, memory: Memorist, endpoints: tuple[Memory, Memory]
     ) -> None:
         old, new = endpoints
         shown: list[Any] = [memory.get(old.id), memory.list()[1], memory.timeline()[0]]
@@ -150,53 +150,53 @@ class TestShowing:
         assert ids(memory.list()) == [new.id, old.id]
         assert ids(memory.timeline(anchor=new.id).before) == [old.id]
 
-    def test_a_list_can_leave_it_out(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_a_list_can_leave_it_out(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         assert ids(memory.list(include_superseded=False)) == [endpoints[1].id]
 
-    def test_stats_count_it(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_stats_count_it(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         assert (memory.stats().memories, memory.stats().superseded) == (2, 1)
 
-    def test_asking_for_it_with_something_else_than_yes_or_no_is_refused(self, memory: Recollect) -> None:
+    def test_asking_for_it_with_something_else_than_yes_or_no_is_refused(self, memory: Memorist) -> None:
         with pytest.raises(InvalidInput, match="include_superseded must be True or False"):
             memory.search("x", include_superseded="yes")  # type: ignore[arg-type]
 
 
 class TestChains:
     @pytest.fixture
-    def chain(self, memory: Recollect) -> list[str]:
+    def chain(self, memory: Memorist) -> list[str]:
         """Four memories, each replaced by the next."""
         chain = memory.add_many(f"badger version {number}" for number in range(4))
         for old, new in pairwise(chain):
             memory.supersede(old, new)
         return chain
 
-    def test_every_link_names_the_newest(self, memory: Recollect, chain: list[str]) -> None:
+    def test_every_link_names_the_newest(self, memory: Memorist, chain: list[str]) -> None:
         assert [one.superseded_by and one.superseded_by.id for one in memory.get(chain)] == [chain[3]] * 3 + [None]
         assert ids(memory.search("badger")) == [chain[3]]
         assert memory.search("badger").hidden == {"superseded": 3}
 
-    def test_a_chain_made_from_its_end_resolves_too(self, memory: Recollect) -> None:
+    def test_a_chain_made_from_its_end_resolves_too(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["badger a", "badger b", "badger c"])
         memory.supersede(b, c)
         memory.supersede(a, b)
 
         assert [one.superseded_by and one.superseded_by.id for one in memory.get([a, b, c])] == [c, c, None]
 
-    def test_several_can_be_replaced_by_one(self, memory: Recollect) -> None:
+    def test_several_can_be_replaced_by_one(self, memory: Memorist) -> None:
         a, b, c = memory.add_many(["badger a", "badger b", "badger c"])
         memory.supersede(a, c)
         memory.supersede(b, c)
 
         assert ids(memory.search("badger")) == [c]
 
-    def test_cycles_are_refused(self, memory: Recollect, chain: list[str]) -> None:
+    def test_cycles_are_refused(self, memory: Memorist, chain: list[str]) -> None:
         for first in chain[:3]:
             with pytest.raises(InvalidInput, match="has itself replaced"):
                 memory.supersede(chain[3], first)
 
         assert memory.get(chain[3]).valid_until is None
 
-    def test_a_memory_cannot_replace_itself(self, memory: Recollect) -> None:
+    def test_a_memory_cannot_replace_itself(self, memory: Memorist) -> None:
         alone = memory.add("alone")
 
         with pytest.raises(InvalidInput):
@@ -204,7 +204,7 @@ class TestChains:
 
         assert not memory.get(alone.id).superseded
 
-    def test_a_second_successor_is_refused_with_the_first_named(self, memory: Recollect, chain: list[str]) -> None:
+    def test_a_second_successor_is_refused_with_the_first_named(self, memory: Memorist, chain: list[str]) -> None:
         other = memory.add("another successor")
 
         with pytest.raises(InvalidInput, match=f"superseded already, by {chain[1][-8:]}"):
@@ -212,7 +212,7 @@ class TestChains:
 
         assert memory.get(chain[0]).superseded_by == memory.get(chain[1]).superseded_by
 
-    def test_saying_the_same_again_changes_nothing(self, memory: Recollect, path: Path) -> None:
+    def test_saying_the_same_again_changes_nothing(self, memory: Memorist, path: Path) -> None:
         old, new = memory.add_many(["badger a", "badger b"])
         first = memory.supersede(old, new)
         before = rows(path, "select * from relations")
@@ -224,7 +224,7 @@ class TestChains:
 
     @pytest.mark.parametrize("erased", [1, 2])
     def test_erasing_the_middle_of_a_chain_joins_its_ends(
-        self, memory: Recollect, chain: list[str], erased: int
+        self, memory: Memorist, chain: list[str], erased: int
     ) -> None:
         memory.forget(chain[erased], hard=True)
 
@@ -233,7 +233,7 @@ class TestChains:
         assert ids(memory.search("badger")) == [chain[3]]
         assert memory.check().problems == ()
 
-    def test_erasing_all_of_the_middle_at_once_joins_the_ends(self, memory: Recollect, chain: list[str]) -> None:
+    def test_erasing_all_of_the_middle_at_once_joins_the_ends(self, memory: Memorist, chain: list[str]) -> None:
         for id in chain[1:3]:
             memory.forget(id)
         memory.purge()
@@ -242,7 +242,7 @@ class TestChains:
         assert first.superseded_by is not None
         assert first.superseded_by.id == chain[3]
 
-    def test_erasing_the_newest_lets_the_one_before_it_hold_again(self, memory: Recollect, chain: list[str]) -> None:
+    def test_erasing_the_newest_lets_the_one_before_it_hold_again(self, memory: Memorist, chain: list[str]) -> None:
         memory.forget(chain[3], hard=True)
 
         assert ids(memory.search("badger")) == [chain[2]]
@@ -250,7 +250,7 @@ class TestChains:
         assert memory.get(chain[0]).superseded_by is not None
         assert memory.get(chain[0]).superseded_by["id"] == chain[2]  # type: ignore[index]
 
-    def test_a_forgotten_link_of_a_chain_is_passed_over(self, memory: Recollect, chain: list[str]) -> None:
+    def test_a_forgotten_link_of_a_chain_is_passed_over(self, memory: Memorist, chain: list[str]) -> None:
         memory.forget(chain[3])
 
         first = memory.get(chain[0])
@@ -260,7 +260,7 @@ class TestChains:
         assert memory.get(chain[0]).superseded_by["id"] == chain[3]  # type: ignore[index]
 
     def test_a_chain_of_hundreds_is_resolved(self) -> None:
-        with recollect.open(":memory:", embedder="none") as memory:
+        with memorist.open(":memory:", embedder="none") as memory:
             chain = memory.add_many(f"badger {number}" for number in range(300))
             for old, new in pairwise(chain):
                 memory.supersede(old, new)
@@ -270,7 +270,7 @@ class TestChains:
 
 
 class TestUndoing:
-    def test_undone_it_holds_again(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_undone_it_holds_again(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         old, new = endpoints
 
         undone = memory.unsupersede(old.id)
@@ -279,7 +279,7 @@ class TestUndoing:
         assert set(ids(memory.search("API endpoint"))) == {old.id, new.id}
 
     def test_the_past_remembers_that_it_was_superseded(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory]
+        self, memory: Memorist, endpoints: tuple[Memory, Memory]
     ) -> None:
         old, new = endpoints
         then = now()
@@ -289,7 +289,7 @@ class TestUndoing:
         assert memory.get(old.id, as_of=then).superseded
         assert not memory.get(old.id, as_of=now()).superseded
 
-    def test_after_an_undo_another_can_replace_it(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_after_an_undo_another_can_replace_it(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         old, _ = endpoints
         other = memory.add("API endpoint is gone")
         memory.unsupersede(old.id)
@@ -300,7 +300,7 @@ class TestUndoing:
         assert again.superseded_by.id == other.id
 
     def test_after_an_undo_the_order_can_be_turned_round(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory]
+        self, memory: Memorist, endpoints: tuple[Memory, Memory]
     ) -> None:
         old, new = endpoints
         memory.unsupersede(old.id)
@@ -309,12 +309,12 @@ class TestUndoing:
 
         assert ids(memory.search("API endpoint")) == [old.id]
 
-    def test_there_is_nothing_to_undo_for_what_holds(self, memory: Recollect, endpoints: tuple[Memory, Memory]) -> None:
+    def test_there_is_nothing_to_undo_for_what_holds(self, memory: Memorist, endpoints: tuple[Memory, Memory]) -> None:
         with pytest.raises(InvalidInput, match="is not superseded"):
             memory.unsupersede(endpoints[1].id)
 
     def test_adding_the_superseded_text_again_revives_it(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory]
+        self, memory: Memorist, endpoints: tuple[Memory, Memory]
     ) -> None:
         old, new = endpoints
 
@@ -326,7 +326,7 @@ class TestUndoing:
         assert set(ids(memory.search("API endpoint"))) == {old.id, new.id}
 
     @pytest.mark.parametrize("call", ["supersede", "unsupersede"])
-    def test_unknown_and_forgotten_memories_are_not_found(self, memory: Recollect, call: str) -> None:
+    def test_unknown_and_forgotten_memories_are_not_found(self, memory: Memorist, call: str) -> None:
         known, gone = memory.add("known"), memory.add("gone")
         memory.forget(gone.id)
         for id in ("nobody-has-this", gone.id):
@@ -335,7 +335,7 @@ class TestUndoing:
             with pytest.raises(NotFound):
                 memory.supersede(known.id, id)
 
-    def test_ids_may_be_short(self, memory: Recollect) -> None:
+    def test_ids_may_be_short(self, memory: Memorist) -> None:
         old, new = memory.add("one"), memory.add("two")
 
         assert memory.supersede(old.short_id, new.short_id).id == old.id
@@ -343,7 +343,7 @@ class TestUndoing:
 
 
 class TestSinceWhen:
-    def test_it_is_since_now_when_both_are_of_today(self, memory: Recollect) -> None:
+    def test_it_is_since_now_when_both_are_of_today(self, memory: Memorist) -> None:
         old, new = memory.add("one"), memory.add("two")
         before = now()
 
@@ -352,7 +352,7 @@ class TestSinceWhen:
         assert superseded.valid_until is not None
         assert before <= superseded.valid_until <= now()
 
-    def test_a_new_memory_that_was_dated_back_replaces_it_from_its_own_time(self, memory: Recollect) -> None:
+    def test_a_new_memory_that_was_dated_back_replaces_it_from_its_own_time(self, memory: Memorist) -> None:
         old = memory.add("we use Postgres 14", created_at="2026-01-10T12:00Z", near="off")
         new = memory.add("we use Postgres 16", created_at="2026-03-10T12:00Z", near="off")
 
@@ -362,7 +362,7 @@ class TestSinceWhen:
         assert ids(memory.search("Postgres", as_of="2026-02-01")) == [old.id]
         assert ids(memory.search("Postgres", as_of="2026-04-01")) == [new.id]
 
-    def test_it_does_not_end_before_it_began(self, memory: Recollect) -> None:
+    def test_it_does_not_end_before_it_began(self, memory: Memorist) -> None:
         """A tale of long ago that replaces something recent does so from now on."""
         recent = memory.add("told last week", created_at=days_ago(7))
         tale = memory.add("a tale of long ago", created_at=days_ago(1000))
@@ -373,7 +373,7 @@ class TestSinceWhen:
         assert superseded.valid_until is not None
         assert superseded.valid_until >= before
 
-    def test_at_says_otherwise(self, memory: Recollect) -> None:
+    def test_at_says_otherwise(self, memory: Memorist) -> None:
         old = memory.add("badger one", created_at="2026-01-10T12:00Z")
         new = memory.add("badger two", created_at="2026-01-20T12:00Z")
 
@@ -383,7 +383,7 @@ class TestSinceWhen:
         assert set(ids(memory.search("badger", as_of="2026-01-25T00:00Z"))) == {old.id, new.id}
         assert ids(memory.search("badger", as_of="2026-02-01T00:00Z")) == [new.id]
 
-    def test_a_time_before_it_began_is_refused(self, memory: Recollect) -> None:
+    def test_a_time_before_it_began_is_refused(self, memory: Memorist) -> None:
         old = memory.add("badger one", created_at="2026-01-10T12:00Z")
         new = memory.add("badger two")
 
@@ -394,7 +394,7 @@ class TestSinceWhen:
 
         assert not memory.get(old.id).superseded
 
-    def test_a_time_ahead_is_refused(self, memory: Recollect) -> None:
+    def test_a_time_ahead_is_refused(self, memory: Memorist) -> None:
         old, new = memory.add("badger one"), memory.add("badger two")
 
         with pytest.raises(InvalidInput, match="lies ahead"):
@@ -402,7 +402,7 @@ class TestSinceWhen:
 
         assert set(ids(memory.search("badger"))) == {old.id, new.id}
 
-    def test_at_no_time_have_two_memories_replaced_each_other(self, memory: Recollect) -> None:
+    def test_at_no_time_have_two_memories_replaced_each_other(self, memory: Memorist) -> None:
         one, other = memory.add("badger one", near="off"), memory.add("badger two", near="off")
         start = now()
         memory.supersede(one.id, other.id)
@@ -413,7 +413,7 @@ class TestSinceWhen:
 
         assert len(memory.search("badger", as_of=then)) == 1
 
-    def test_who_said_so_is_kept(self, memory: Recollect, path: Path) -> None:
+    def test_who_said_so_is_kept(self, memory: Memorist, path: Path) -> None:
         memory.supersede(memory.add("one").id, memory.add("two").id, said_by="anna")
 
         assert rows(path, "select kind, said_by from relations") == [("supersedes", "anna")]
@@ -421,9 +421,9 @@ class TestSinceWhen:
 
 class TestBeyondOneMemory:
     def test_no_other_namespace_can_replace_anything(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", namespace="mine") as mine:
+        with memorist.open(path, embedder="none", namespace="mine") as mine:
             secret = mine.add("mine")
-            with recollect.open(path, embedder="none", namespace="theirs") as theirs:
+            with memorist.open(path, embedder="none", namespace="theirs") as theirs:
                 own = theirs.add("theirs")
                 for call in (
                     lambda: theirs.supersede(secret.id, own.id),
@@ -436,8 +436,8 @@ class TestBeyondOneMemory:
 
     def test_another_memory_of_the_same_file_follows(self, path: Path) -> None:
         with (
-            recollect.open(path, embedder=HashingEmbedder()) as one,
-            recollect.open(path, embedder=HashingEmbedder()) as other,
+            memorist.open(path, embedder=HashingEmbedder()) as one,
+            memorist.open(path, embedder=HashingEmbedder()) as other,
         ):
             old, new = one.add("badger one", near="off"), one.add("badger two", near="off")
             assert len(other.search("badger")) == 2
@@ -447,6 +447,6 @@ class TestBeyondOneMemory:
             assert ids(other.search("badger")) == [new.id]
 
     def test_the_text_of_what_was_replaced_stays_readable(
-        self, memory: Recollect, endpoints: tuple[Memory, Memory]
+        self, memory: Memorist, endpoints: tuple[Memory, Memory]
     ) -> None:
         assert texts(memory.get([endpoints[0].id])) == ["Old API endpoint is /v1"]

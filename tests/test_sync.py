@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from conftest import FailingEmbedder, HashingEmbedder
+from memorist import InvalidInput, Memorist
+from memorist.documents import Document, IndexReport
+from memorist.ingest import readers, sync, walk
 from processes import ending, expect, line, running, tell
-from recollect import InvalidInput, Recollect
-from recollect.documents import Document, IndexReport
-from recollect.ingest import readers, sync, walk
 
 KEY = "\n".join(
     ["-----BEGIN RSA PRIVATE KEY-----"]
@@ -40,7 +40,7 @@ def write(folder: Path, **files: str) -> None:
         (folder / f"{name}.md").write_text(text)
 
 
-def names(memory: Recollect) -> list[str]:
+def names(memory: Memorist) -> list[str]:
     return [Path(document.path).name for document in memory.documents()]
 
 
@@ -50,7 +50,7 @@ def numbers(report: IndexReport) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def stored(memory: Recollect, document: Document | None = None) -> str:
+def stored(memory: Memorist, document: Document | None = None) -> str:
     """All there is in the chunks of a file, or of the only one."""
     one = document or memory.documents()[0]
     (chunks,) = memory._store.documents.stretches([(one.id, 0, 10_000)])
@@ -58,7 +58,7 @@ def stored(memory: Recollect, document: Document | None = None) -> str:
 
 
 class TestAgain:
-    def test_only_what_has_changed_is_read(self, memory: Recollect, root: Path) -> None:
+    def test_only_what_has_changed_is_read(self, memory: Memorist, root: Path) -> None:
         write(root, a="# A\n\none", b="# B\n\ntwo")
         assert numbers(memory.index(root)) == {"added": 2}
 
@@ -69,7 +69,7 @@ class TestAgain:
         assert not memory.search_documents("two")
 
     def test_a_file_written_again_as_it_was_is_unchanged_and_no_longer_looked_into(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one")
         memory.index(root)
@@ -80,7 +80,7 @@ class TestAgain:
 
         assert numbers(memory.index(root)) == {"unchanged": 1}
 
-    def test_progress_is_told_how_many_are_done_and_how_many_there_are(self, memory: Recollect, root: Path) -> None:
+    def test_progress_is_told_how_many_are_done_and_how_many_there_are(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two", c="three")
         memory.index(root)
         write(root, b="changed", d="four")
@@ -91,7 +91,7 @@ class TestAgain:
         assert told == [(2, 4), (4, 4)]
 
     def test_a_write_that_leaves_size_and_time_as_they_were_is_found_the_next_time(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sync, "TICK", 2_000_000_000)
         write(root, a="one")
@@ -104,7 +104,7 @@ class TestAgain:
         assert numbers(memory.index(root)) == {"changed": 1}
 
     def test_a_file_that_changes_while_it_is_read_is_read_again_the_next_time(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one")
 
@@ -122,7 +122,7 @@ class TestAgain:
         assert stored(memory) == "one and more"
 
     def test_a_file_that_goes_while_it_is_read_is_gone(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one", b="two")
         memory.index(root)
@@ -139,7 +139,7 @@ class TestAgain:
 
 
 class TestWhatGoes:
-    def test_what_is_gone_from_a_folder_even_the_last_file(self, memory: Recollect, root: Path) -> None:
+    def test_what_is_gone_from_a_folder_even_the_last_file(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
         memory.index(root)
         (root / "a.md").unlink()
@@ -150,14 +150,14 @@ class TestWhatGoes:
         assert numbers(memory.index(root)) == {"removed": 1}
         assert memory.documents() == []
 
-    def test_a_file_named_itself_takes_nothing_else_away(self, memory: Recollect, root: Path) -> None:
+    def test_a_file_named_itself_takes_nothing_else_away(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
         memory.index(root)
 
         assert numbers(memory.index(root / "a.md")) == {"unchanged": 1}
         assert names(memory) == ["a.md", "b.md"]
 
-    def test_nor_does_a_pattern_but_of_what_is_gone(self, memory: Recollect, root: Path) -> None:
+    def test_nor_does_a_pattern_but_of_what_is_gone(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two", c="three")
         (root / "d.txt").write_text("four")
         memory.index(root)
@@ -168,12 +168,12 @@ class TestWhatGoes:
         assert names(memory) == ["b.md", "c.md", "d.txt"]
 
     def test_what_is_ignored_excluded_or_too_large_now(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one", b="two", c="three " * 1000)
         memory.index(root)
 
-        (root / ".recollectignore").write_text("a.md\n")
+        (root / ".memoristignore").write_text("a.md\n")
         assert numbers(memory.index(root, include=["*.md"])) == {"unchanged": 2, "removed": 1}
         assert numbers(memory.index(root, exclude=["b.md"])) == {"unchanged": 1, "removed": 1}
         monkeypatch.setattr(walk.walk, "__kwdefaults__", {**walk.walk.__kwdefaults__, "largest": 100})  # type: ignore[dict-item]
@@ -181,7 +181,7 @@ class TestWhatGoes:
         assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
         assert names(memory) == ["b.md"]
 
-    def test_what_has_no_text_any_more(self, memory: Recollect, root: Path) -> None:
+    def test_what_has_no_text_any_more(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
         memory.index(root)
         (root / "a.md").write_text("")
@@ -192,7 +192,7 @@ class TestWhatGoes:
         assert numbers(report) == {"removed": 2}
         assert [reason for _, reason in report.skipped] == ["it is empty", "it is binary"]
 
-    def test_not_what_cannot_be_read_now(self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_not_what_cannot_be_read_now(self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(root, a="one")
         memory.index(root)
         write(root, a="changed")
@@ -209,7 +209,7 @@ class TestWhatGoes:
         assert numbers(memory.index(root)) == {"changed": 1}
 
     def test_nor_what_is_in_a_folder_that_cannot_be_read_now(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (root / "closed" / "deep").mkdir(parents=True)
         write(root / "closed" / "deep", a="one")
@@ -228,7 +228,7 @@ class TestWhatGoes:
         assert names(memory) == ["b.md", "a.md"]
 
     def test_nor_what_needs_an_extra_that_is_not_there(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "pypdf", None)
         (root / "a.pdf").write_bytes(b"%PDF-1.4")
@@ -237,9 +237,9 @@ class TestWhatGoes:
         report = memory.index(root)
 
         assert numbers(report) == {"added": 1}
-        assert "recollect[pdf]" in report.skipped[0][1]
+        assert "memorist[pdf]" in report.skipped[0][1]
 
-    def test_below_a_folder_that_was_indexed_after_the_one_above_it(self, memory: Recollect, root: Path) -> None:
+    def test_below_a_folder_that_was_indexed_after_the_one_above_it(self, memory: Memorist, root: Path) -> None:
         (root / "sub").mkdir()
         write(root, a="one")
         write(root / "sub", b="two", c="three")
@@ -250,7 +250,7 @@ class TestWhatGoes:
         assert numbers(memory.index(root)) == {"unchanged": 2, "removed": 1}
         assert names(memory) == ["a.md", "c.md"]
 
-    def test_a_file_that_was_named_itself_with_its_folder(self, memory: Recollect, root: Path) -> None:
+    def test_a_file_that_was_named_itself_with_its_folder(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
         memory.index([root / "a.md"])
         (root / "a.md").unlink()
@@ -260,7 +260,7 @@ class TestWhatGoes:
 
         assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
 
-    def test_what_is_taken_out_by_a_link_to_it(self, memory: Recollect, root: Path, tmp_path: Path) -> None:
+    def test_what_is_taken_out_by_a_link_to_it(self, memory: Memorist, root: Path, tmp_path: Path) -> None:
         write(root, a="one", b="two")
         (tmp_path / "link").symlink_to(root)
         memory.index(tmp_path / "link")
@@ -272,7 +272,7 @@ class TestWhatGoes:
 class TestRenames:
     def test_a_file_keeps_its_chunks_and_their_vectors(self, path: Path, root: Path) -> None:
         write(root, a="# A\n\none")
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.index(root)
             (before,) = memory.documents()
             (root / "sub").mkdir()
@@ -286,7 +286,7 @@ class TestRenames:
             assert [hit.path for hit in memory.search_documents("one")] == [after.path]
             assert numbers(memory.index(root)) == {"unchanged": 1}
 
-    def test_what_comes_from_its_name_follows(self, memory: Recollect, root: Path) -> None:
+    def test_what_comes_from_its_name_follows(self, memory: Memorist, root: Path) -> None:
         (root / "old.py").write_text("def answer():\n    return 42\n")
         memory.index(root)
         (root / "procedural").mkdir()
@@ -297,14 +297,14 @@ class TestRenames:
         (document,) = memory.documents()
         assert (document.title, document.sector) == ("new.py", "procedural")
 
-    def test_a_copy_takes_nothing_from_a_file_that_is_still_there(self, memory: Recollect, root: Path) -> None:
+    def test_a_copy_takes_nothing_from_a_file_that_is_still_there(self, memory: Memorist, root: Path) -> None:
         write(root, b="same")
         memory.index(root)
         write(root, a="same", c="same")
 
         assert numbers(memory.index(root)) == {"unchanged": 1, "added": 2}
 
-    def test_nor_from_one_that_is_there_and_ignored(self, memory: Recollect, root: Path) -> None:
+    def test_nor_from_one_that_is_there_and_ignored(self, memory: Memorist, root: Path) -> None:
         write(root, b="same")
         memory.index(root)
         write(root, c="same")
@@ -312,7 +312,7 @@ class TestRenames:
 
         assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
 
-    def test_files_of_the_same_content_go_with_their_names(self, memory: Recollect, root: Path) -> None:
+    def test_files_of_the_same_content_go_with_their_names(self, memory: Memorist, root: Path) -> None:
         write(root, a="same", b="same")
         memory.index(root)
         before = {Path(document.path).name: document.id for document in memory.documents()}
@@ -323,7 +323,7 @@ class TestRenames:
         assert numbers(memory.index(root)) == {"renamed": 2}
         assert {Path(document.path).name: document.id for document in memory.documents()} == before
 
-    def test_in_upper_and_lower_case_only(self, memory: Recollect, root: Path) -> None:
+    def test_in_upper_and_lower_case_only(self, memory: Memorist, root: Path) -> None:
         write(root, readme="one")
         memory.index(root)
         (root / "readme.md").rename(root / "README.md")
@@ -332,7 +332,7 @@ class TestRenames:
         assert names(memory) == ["README.md"]
 
     def test_where_case_does_not_count_the_old_name_is_there_too(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, readme="one")
         memory.index(root)
@@ -343,7 +343,7 @@ class TestRenames:
         assert numbers(memory.index(root)) == {"renamed": 1}
 
     def test_to_a_name_that_another_process_was_first_to_index(
-        self, memory: Recollect, path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, a="one")
         memory.index(root)
@@ -351,7 +351,7 @@ class TestRenames:
         texts = memory._store.documents.texts
 
         def meanwhile(asked: str) -> set[tuple[str | None, str]]:
-            with monkeypatch.context() as patched, recollect.open(path, embedder="none") as other:
+            with monkeypatch.context() as patched, memorist.open(path, embedder="none") as other:
                 patched.setattr(sync, "_is_gone", lambda *_: False)  # it looked before the file was renamed
                 other.index(root / "b.md")
             assert names(memory) == ["a.md", "b.md"]
@@ -367,7 +367,7 @@ class TestRenames:
 class TestProjects:
     def test_a_file_is_in_the_project_it_was_last_indexed_for(self, path: Path, root: Path) -> None:
         write(root, a="one", b="two")
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.index(root, project="old")
 
             report = memory.index(root, project="new")
@@ -378,7 +378,7 @@ class TestProjects:
             assert numbers(memory.index(root, project="new")) == {"unchanged": 2}
 
     def test_files_of_which_nothing_is_new_do_not_pile_up_in_memory(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, **{f"n{number:02}": f"number {number}" for number in range(30)})
         memory.index(root, project="old")
@@ -390,7 +390,7 @@ class TestProjects:
         assert numbers(memory.index(root, project="new")) == {"changed": 30}
         assert max(held) == 4
 
-    def test_and_stays_there_where_none_is_given(self, memory: Recollect, root: Path) -> None:
+    def test_and_stays_there_where_none_is_given(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two")
         memory.index(root, project="api")
         write(root, a="changed")
@@ -402,7 +402,7 @@ class TestProjects:
 
 
 class TestSecrets:
-    def test_a_key_that_is_longer_than_a_chunk_leaves_nothing(self, memory: Recollect, root: Path) -> None:
+    def test_a_key_that_is_longer_than_a_chunk_leaves_nothing(self, memory: Memorist, root: Path) -> None:
         write(root, a=f"# Setup\n\nbefore\n\n```\n{KEY}\n```\n\nafter the key")
         (root / "a.html").write_text(f"<h1>Setup</h1><pre>{KEY}</pre><p>after the key</p>")
 
@@ -417,7 +417,7 @@ class TestSecrets:
             ("private-key", str(root / "a.md"), 6),
         )
 
-    def test_lines_keep_their_numbers(self, memory: Recollect, root: Path) -> None:
+    def test_lines_keep_their_numbers(self, memory: Memorist, root: Path) -> None:
         write(root, a=f"{KEY}\n\n# After\n\nthe answer is here")
 
         memory.index(root)
@@ -425,7 +425,7 @@ class TestSecrets:
         (hit,) = memory.search_documents("answer")
         assert hit.start_line <= 46 <= hit.end_line
 
-    def test_none_is_kept_in_titles_front_matter_or_links(self, memory: Recollect, path: Path, root: Path) -> None:
+    def test_none_is_kept_in_titles_front_matter_or_links(self, memory: Memorist, path: Path, root: Path) -> None:
         token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
         write(root, a=f"---\napi_key: {token}\n---\n# About {token}\n\n## {token}\n\n[text {token}](other.md)\n")
         (root / "b.html").write_text(
@@ -438,7 +438,7 @@ class TestSecrets:
         assert report.redacted
         assert not any(token.encode() in file.read_bytes() for file in path.parent.glob("memory.db*"))
 
-    def test_what_is_allowed_or_asked_for_stays(self, memory: Recollect, root: Path) -> None:
+    def test_what_is_allowed_or_asked_for_stays(self, memory: Memorist, root: Path) -> None:
         token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
         write(root, a=f"the token {token}")
 
@@ -449,7 +449,7 @@ class TestSecrets:
         assert token in stored(memory)
 
     def test_an_allowance_that_is_no_pattern_is_refused_before_anything_is_read(
-        self, memory: Recollect, root: Path
+        self, memory: Memorist, root: Path
     ) -> None:
         write(root, a="one")
 
@@ -461,7 +461,7 @@ class TestTheModel:
     def test_chunks_it_failed_at_get_their_vectors_by_the_next_run(self, path: Path, root: Path) -> None:
         model = FailingEmbedder()
         write(root, a="one", b="two")
-        with recollect.open(path, embedder=model) as memory:
+        with memorist.open(path, embedder=model) as memory:
             assert memory.index(root).embedded == 0
             model.broken = False
 
@@ -472,17 +472,17 @@ class TestTheModel:
 
 
 INDEXING = """
-    import sys, time, recollect
+    import sys, time, memorist
     from conftest import HashingEmbedder
     class Slow(HashingEmbedder):
         def embed(self, texts):
             time.sleep(float(sys.argv[3]))
             return super().embed(texts)
-    from recollect.ingest import sync
+    from memorist.ingest import sync
     sync.BATCH = 8
     print("ready", flush=True)
     sys.stdin.readline()
-    with recollect.open(sys.argv[1], embedder=Slow()) as memory:
+    with memorist.open(sys.argv[1], embedder=Slow()) as memory:
         report = memory.index(sys.argv[2], progress=lambda done, total: print(done, flush=True))
     print("done", report.added)
 """
@@ -502,7 +502,7 @@ class TestProcesses:
                 code, printed = ending(process)
                 assert code == 0, printed
 
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             assert len(memory.documents()) == 200
             assert sum(document.chunks for document in memory.documents()) == 200
             assert numbers(memory.index(root)) == {"unchanged": 200}
@@ -517,7 +517,7 @@ class TestProcesses:
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-        with recollect.open(path, embedder=HashingEmbedder()) as memory:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
             done = len(memory.documents())
             assert 100 <= done < 200
             assert memory.check().problems == ()

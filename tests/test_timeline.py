@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memorist
 from living import ids, texts
-from recollect import InvalidInput, NotFound, Recollect
+from memorist import InvalidInput, Memorist, NotFound
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def local(*parts: int) -> datetime:
 
 
 @pytest.fixture
-def days(memory: Recollect) -> list[str]:
+def days(memory: Memorist) -> list[str]:
     """Ten memories of ten days, added in another order than they happened."""
     order = [3, 7, 0, 9, 4, 1, 8, 2, 6, 5]
     made = {day: memory.add(f"day {day}", created_at=START + timedelta(days=day), near="off").id for day in order}
@@ -27,13 +27,13 @@ def days(memory: Recollect) -> list[str]:
 
 
 class TestRange:
-    def test_everything_in_the_order_it_happened(self, memory: Recollect, days: list[str]) -> None:
+    def test_everything_in_the_order_it_happened(self, memory: Memorist, days: list[str]) -> None:
         timeline = memory.timeline()
 
         assert ids(timeline) == days
         assert timeline.anchor is None
 
-    def test_from_a_time_to_a_time_both_included(self, memory: Recollect, days: list[str]) -> None:
+    def test_from_a_time_to_a_time_both_included(self, memory: Memorist, days: list[str]) -> None:
         start, end = START + timedelta(days=2), START + timedelta(days=5)
 
         assert ids(memory.timeline(start=start, end=end)) == days[2:6]
@@ -55,7 +55,7 @@ class TestRange:
         ],
     )
     def test_a_named_day_or_month_is_included_to_its_last_moment(
-        self, memory: Recollect, start: str | None, end: str | None, found: list[str]
+        self, memory: Memorist, start: str | None, end: str | None, found: list[str]
     ) -> None:
         memory.add("february", created_at=local(2026, 2, 28, 12))
         memory.add("noon", created_at=local(2026, 3, 31, 12))
@@ -64,17 +64,17 @@ class TestRange:
 
         assert [one.summary for one in memory.timeline(start=start, end=end)] == found
 
-    def test_it_takes_so_many_as_asked_from_the_start(self, memory: Recollect, days: list[str]) -> None:
+    def test_it_takes_so_many_as_asked_from_the_start(self, memory: Memorist, days: list[str]) -> None:
         assert ids(memory.timeline(limit=3)) == days[:3]
 
-    def test_a_range_in_one_or_several_projects(self, memory: Recollect) -> None:
+    def test_a_range_in_one_or_several_projects(self, memory: Memorist) -> None:
         api, web, ops = (memory.add(f"of {name}", project=name).id for name in ("api", "web", "ops"))
 
         assert ids(memory.timeline(project="web")) == [web]
         assert ids(memory.timeline(project=["api", "ops"])) == [api, ops]
         assert ids(memory.timeline()) == [api, web, ops]
 
-    def test_an_empty_range_is_empty(self, memory: Recollect, days: list[str]) -> None:
+    def test_an_empty_range_is_empty(self, memory: Memorist, days: list[str]) -> None:
         timeline = memory.timeline(start="2020", end="2021")
 
         assert (timeline.memories, timeline.sessions, timeline.anchor) == ((), (), None)
@@ -94,7 +94,7 @@ class TestRange:
             {"query": 5},
         ],
     )
-    def test_what_cannot_be_used_is_refused(self, memory: Recollect, options: dict[str, Any]) -> None:
+    def test_what_cannot_be_used_is_refused(self, memory: Memorist, options: dict[str, Any]) -> None:
         memory.add("a memory", id="a-memory")
 
         with pytest.raises(InvalidInput):
@@ -102,7 +102,7 @@ class TestRange:
 
 
 class TestAnchor:
-    def test_the_nearest_on_both_sides_with_the_anchor_in_the_middle(self, memory: Recollect, days: list[str]) -> None:
+    def test_the_nearest_on_both_sides_with_the_anchor_in_the_middle(self, memory: Memorist, days: list[str]) -> None:
         timeline = memory.timeline(anchor=days[5], before=2, after=3)
 
         assert ids(timeline) == days[3:9]
@@ -110,25 +110,25 @@ class TestAnchor:
         assert ids(timeline.before) == days[3:5]
         assert ids(timeline.after) == days[6:9]
 
-    def test_five_on_each_side_unless_told(self, memory: Recollect) -> None:
+    def test_five_on_each_side_unless_told(self, memory: Memorist) -> None:
         made = [memory.add(f"day {n}", created_at=START + timedelta(days=n), near="off").id for n in range(20)]
 
         assert ids(memory.timeline(anchor=made[10])) == made[5:16]
 
     @pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 2), (2, 0), (100, 100)])
-    def test_any_depth_will_do(self, memory: Recollect, days: list[str], before: int, after: int) -> None:
+    def test_any_depth_will_do(self, memory: Memorist, days: list[str], before: int, after: int) -> None:
         timeline = memory.timeline(anchor=days[4], before=before, after=after)
 
         assert ids(timeline) == days[max(0, 4 - before) : 5 + after]
 
-    def test_at_either_end_there_is_less(self, memory: Recollect, days: list[str]) -> None:
+    def test_at_either_end_there_is_less(self, memory: Memorist, days: list[str]) -> None:
         assert ids(memory.timeline(anchor=days[0], before=2, after=2)) == days[:3]
         assert ids(memory.timeline(anchor=days[9], before=2, after=2)) == days[7:]
 
-    def test_a_part_of_the_id_will_do(self, memory: Recollect, days: list[str]) -> None:
+    def test_a_part_of_the_id_will_do(self, memory: Memorist, days: list[str]) -> None:
         assert memory.timeline(anchor=days[5][-8:]).anchor == days[5]
 
-    def test_ties_are_in_the_order_they_were_added_and_none_is_lost(self, memory: Recollect) -> None:
+    def test_ties_are_in_the_order_they_were_added_and_none_is_lost(self, memory: Memorist) -> None:
         made = memory.add_many({"content": f"tie {number}", "created_at": START} for number in range(9))
 
         assert ids(memory.timeline()) == made
@@ -137,7 +137,7 @@ class TestAnchor:
             assert ids(timeline) == made[max(0, place - 2) : place + 3]
             assert ids(timeline.before) == made[max(0, place - 2) : place]
 
-    def test_neighbours_come_from_the_project_of_the_anchor(self, memory: Recollect) -> None:
+    def test_neighbours_come_from_the_project_of_the_anchor(self, memory: Memorist) -> None:
         made = {}
         for number in range(6):
             project = ("api", "web")[number % 2]
@@ -147,28 +147,28 @@ class TestAnchor:
         assert ids(memory.timeline(anchor=made[2], project="web")) == [made[1], made[2], made[3], made[5]]
         assert ids(memory.timeline(anchor=made[2], project=["api", "web"])) == list(made.values())
 
-    def test_a_range_narrows_what_is_around(self, memory: Recollect, days: list[str]) -> None:
+    def test_a_range_narrows_what_is_around(self, memory: Memorist, days: list[str]) -> None:
         start, end = START + timedelta(days=4), START + timedelta(days=6)
 
         assert ids(memory.timeline(anchor=days[5], start=start, end=end)) == days[4:7]
 
-    def test_an_unknown_anchor_is_an_error(self, memory: Recollect, days: list[str]) -> None:
+    def test_an_unknown_anchor_is_an_error(self, memory: Memorist, days: list[str]) -> None:
         with pytest.raises(NotFound, match="no memory has the id 'nobody-has-this'"):
             memory.timeline(anchor="nobody-has-this")
 
-    def test_a_forgotten_anchor_is_an_error_that_says_so(self, memory: Recollect, days: list[str]) -> None:
+    def test_a_forgotten_anchor_is_an_error_that_says_so(self, memory: Memorist, days: list[str]) -> None:
         memory.forget(days[5])
 
         with pytest.raises(NotFound, match="was forgotten"):
             memory.timeline(anchor=days[5])
 
-    def test_an_anchor_of_another_namespace_is_unknown(self, memory: Recollect, path: Path, days: list[str]) -> None:
-        with recollect.open(path, embedder="none", namespace="other") as other:
+    def test_an_anchor_of_another_namespace_is_unknown(self, memory: Memorist, path: Path, days: list[str]) -> None:
+        with memorist.open(path, embedder="none", namespace="other") as other:
             with pytest.raises(NotFound):
                 other.timeline(anchor=days[5])
             assert ids(other.timeline()) == []
 
-    def test_forgotten_memories_are_left_out(self, memory: Recollect, days: list[str]) -> None:
+    def test_forgotten_memories_are_left_out(self, memory: Memorist, days: list[str]) -> None:
         memory.forget(days[4])
         memory.forget(days[6], hard=True)
 
@@ -177,7 +177,7 @@ class TestAnchor:
 
 
 class TestQuery:
-    def test_it_is_around_the_best_match(self, memory: Recollect, days: list[str]) -> None:
+    def test_it_is_around_the_best_match(self, memory: Memorist, days: list[str]) -> None:
         badger = memory.add("a badger at last", created_at=START + timedelta(days=4, hours=1))
 
         timeline = memory.timeline(query="badger", before=1, after=1)
@@ -185,30 +185,30 @@ class TestQuery:
         assert timeline.anchor == badger.id
         assert ids(timeline) == [days[4], badger.id, days[5]]
 
-    def test_without_a_match_it_is_empty(self, memory: Recollect, days: list[str]) -> None:
+    def test_without_a_match_it_is_empty(self, memory: Memorist, days: list[str]) -> None:
         for query in ("zebra", "", "   "):
             timeline = memory.timeline(query=query)
             assert (timeline.memories, timeline.anchor, timeline.sessions) == ((), None, ())
 
-    def test_the_match_is_looked_for_in_the_project(self, memory: Recollect) -> None:
+    def test_the_match_is_looked_for_in_the_project(self, memory: Memorist) -> None:
         memory.add("badger badger badger", project="api")
         web = memory.add("one badger among many other animals of the wood", project="web")
 
         assert memory.timeline(query="badger", project="web").anchor == web.id
 
-    def test_the_match_is_looked_for_since_the_start(self, memory: Recollect) -> None:
+    def test_the_match_is_looked_for_since_the_start(self, memory: Memorist) -> None:
         memory.add("badger of march", created_at="2026-03-10T12:00Z")
         april = memory.add("badger of april with more words around it", created_at="2026-04-10T12:00Z")
 
         assert memory.timeline(query="badger", start="2026-04").anchor == april.id
 
-    def test_the_match_is_looked_for_until_the_end(self, memory: Recollect) -> None:
+    def test_the_match_is_looked_for_until_the_end(self, memory: Memorist) -> None:
         march = memory.add("badger of march with more words around it", created_at="2026-03-10T12:00Z")
         memory.add("badger of april", created_at="2026-04-10T12:00Z")
 
         assert memory.timeline(query="badger", end="2026-03").anchor == march.id
 
-    def test_meaning_will_do(self, hashed: Recollect) -> None:
+    def test_meaning_will_do(self, hashed: Memorist) -> None:
         badger = hashed.add("a badger at last")
         hashed.add("otters", near="off")
 
@@ -216,7 +216,7 @@ class TestQuery:
 
 
 class TestSessions:
-    def test_every_session_comes_once_in_the_order_they_began(self, memory: Recollect) -> None:
+    def test_every_session_comes_once_in_the_order_they_began(self, memory: Memorist) -> None:
         for id in ("sess1", "sess2", "sess3"):
             memory.start_session("proj1", id=id, summary=f"of {id}")
         made = []
@@ -234,7 +234,7 @@ class TestSessions:
         assert [session.id for session in around.sessions] == ["sess1", "sess2"]
         assert [one.session and one.session.id for one in around] == ["sess2", None, "sess1"]
 
-    def test_timeline_includes_session_info(self, memory: Recollect) -> None:
+    def test_timeline_includes_session_info(self, memory: Memorist) -> None:
         memory.start_session("proj1", id="sess1")
         first = memory.add("First", project="proj1", session="sess1")
         second = memory.add("Second", project="proj1", session="sess1")
@@ -248,7 +248,7 @@ class TestSessions:
 
 
 class TestRows:
-    def test_index_rows_have_what_an_index_needs_and_no_text(self, memory: Recollect) -> None:
+    def test_index_rows_have_what_an_index_needs_and_no_text(self, memory: Memorist) -> None:
         added = memory.add("We deploy with make ship", kind="howto", tags=["deploy"], metadata={"a": 1})
 
         (row,) = memory.timeline()
@@ -257,7 +257,7 @@ class TestRows:
         assert row.summary == "We deploy with make ship"
         assert (row.content, row.metadata) == ("", {})
 
-    def test_its_own_summary_comes_before_the_first_characters(self, memory: Recollect) -> None:
+    def test_its_own_summary_comes_before_the_first_characters(self, memory: Memorist) -> None:
         memory.add("long " * 100, summary="how to ship")
 
         assert memory.timeline()[0].summary == "how to ship"
@@ -265,7 +265,7 @@ class TestRows:
     @pytest.mark.parametrize(
         "content", ["word " * 100, "x" * 300, "部署" * 200, "\U0001f980 " * 100, "two\nlines " * 50]
     )
-    def test_a_long_text_is_cut_at_about_a_hundred_characters(self, memory: Recollect, content: str) -> None:
+    def test_a_long_text_is_cut_at_about_a_hundred_characters(self, memory: Memorist, content: str) -> None:
         memory.add(content)
 
         summary = memory.timeline()[0].summary
@@ -275,13 +275,13 @@ class TestRows:
         assert 50 <= len(summary) <= 101
         assert " ".join(content.split()).startswith(summary.removesuffix("…"))
 
-    def test_a_short_text_is_its_own_summary(self, memory: Recollect) -> None:
+    def test_a_short_text_is_its_own_summary(self, memory: Memorist) -> None:
         memory.add("x" * 100)
 
         assert memory.timeline()[0].summary == "x" * 100
 
     @pytest.mark.parametrize("form", [{}, {"anchor": "a-memory"}, {"query": "badger"}])
-    def test_more_detail_on_request_in_every_form(self, memory: Recollect, form: dict[str, str]) -> None:
+    def test_more_detail_on_request_in_every_form(self, memory: Memorist, form: dict[str, str]) -> None:
         content = "badger " * 100
         added = memory.add(content, id="a-memory", metadata={"a": 1})
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from recollect.times import Period, mentioned, period
+from memorist.times import Period, mentioned, period
 
 BERLIN = "Europe/Berlin"
 EASTWARD = timezone(timedelta(hours=2))  # for all that no change of the clock concerns

@@ -18,13 +18,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
-from recollect import InvalidInput, NotFound, Recollect, RecollectError
-from recollect.documents import DocumentHit
-from recollect.inputs import FILTERS
-from recollect.records import FACETS
-from recollect.store.sqlite_documents import beside
+from memorist import InvalidInput, Memorist, MemoristError, NotFound
+from memorist.documents import DocumentHit
+from memorist.inputs import FILTERS
+from memorist.records import FACETS
+from memorist.store.sqlite_documents import beside
 
 WRITTEN = BytesIO()  # what an export wrote last
 MINE, THEIRS = "mine", "beyond"
@@ -88,7 +88,7 @@ The harbour opens with {words["file"]} every day, see [more]({words["file_link"]
     return file
 
 
-def fill(memory: Recollect, marks: dict[str, str], prefix: str, folder: Path) -> Names:
+def fill(memory: Memorist, marks: dict[str, str], prefix: str, folder: Path) -> Names:
     """
     A life in every table. `marks` are the words of this namespace; the texts and names beside them are the same in all.
     """
@@ -149,8 +149,8 @@ class Both:
     """Two namespaces in one file: what I have, what only they have, and the names that both have."""
 
     path: Path
-    mine: Recollect
-    theirs: Recollect
+    mine: Memorist
+    theirs: Memorist
     own: Names
     beyond: Names
     shared: Names
@@ -162,10 +162,10 @@ class Both:
         return [secret for secret in self.secrets if secret in repr(answer).lower() and secret not in known]
 
 
-def open_both(path: Path) -> tuple[Recollect, Recollect]:
+def open_both(path: Path) -> tuple[Memorist, Memorist]:
     return (
-        recollect.open(path, namespace=MINE, embedder=HashingEmbedder(), synchronous="normal"),
-        recollect.open(path, namespace=THEIRS, embedder=HashingEmbedder(), synchronous="normal"),
+        memorist.open(path, namespace=MINE, embedder=HashingEmbedder(), synchronous="normal"),
+        memorist.open(path, namespace=THEIRS, embedder=HashingEmbedder(), synchronous="normal"),
     )
 
 
@@ -247,7 +247,7 @@ class Probe:
     """A call, and what has to come of it with names that only the other namespace has."""
 
     arguments: Callable[[Names, Names], tuple[tuple[Any, ...], dict[str, Any]]]
-    outcome: type[RecollectError] | Callable[[Any, Both], bool]
+    outcome: type[MemoristError] | Callable[[Any, Both], bool]
 
 
 def call(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -615,14 +615,14 @@ TRIED = [
 
 
 def public() -> set[str]:
-    return {name for name in dir(Recollect) if not name.startswith("_")}
+    return {name for name in dir(Memorist) if not name.startswith("_")}
 
 
 def test_every_public_method_is_called_here() -> None:
     assert public() == set(CALLS) | PROPERTIES, (
         "say in CALLS how a new method is called with names of another namespace"
     )
-    assert {name for name in public() if not callable(getattr(Recollect, name))} == PROPERTIES
+    assert {name for name in public() if not callable(getattr(Memorist, name))} == PROPERTIES
 
 
 def test_every_parameter_that_can_name_something_is_tried(both: Both) -> None:
@@ -645,11 +645,11 @@ def test_every_filter_that_can_name_something_is_tried(both: Both) -> None:
     assert set(FILTERS) == named | numbers
 
 
-def answered(memory: Recollect, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> object:
+def answered(memory: Memorist, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> object:
     """What comes of a call: its answer, or our error."""
     try:
         return getattr(memory, name)(*args, **kwargs)
-    except RecollectError as exc:
+    except MemoristError as exc:
         return exc
 
 
@@ -666,7 +666,7 @@ def test_names_of_another_namespace_find_nothing_tell_nothing_and_change_nothing
     if isinstance(probe.outcome, type):
         assert isinstance(answer, probe.outcome), answer
     else:
-        assert not isinstance(answer, RecollectError), answer
+        assert not isinstance(answer, MemoristError), answer
         assert probe.outcome(answer, both), answer
 
     assert both.told(answer, (args, kwargs)) == []
@@ -775,7 +775,7 @@ def test_words_of_files_are_offered_only_where_files_are_asked(both: Both) -> No
 @pytest.mark.parametrize("name", [beside(MINE), beside(THEIRS), "a\x1fb"])
 def test_the_namespace_of_the_chunks_cannot_be_named(both: Both, name: str) -> None:
     with pytest.raises(InvalidInput):
-        recollect.open(both.path, namespace=name, embedder="none").close()
+        memorist.open(both.path, namespace=name, embedder="none").close()
 
 
 def test_a_place_in_a_file_is_of_the_namespace_that_was_asked(both: Both) -> None:
@@ -794,7 +794,7 @@ def test_a_part_of_an_id_is_unique_when_no_other_memory_of_the_namespace_has_it(
         assert mine.get("meeting-notes").content == "mine"
         assert mine.get(["meeting"]).memories[0].content == "mine"
         assert mine.session("long session").id == "long session of mine"
-        with pytest.raises(recollect.Ambiguous, match="meeting-notes-2, meeting-notes-3"):
+        with pytest.raises(memorist.Ambiguous, match="meeting-notes-2, meeting-notes-3"):
             theirs.get("meeting-notes")
 
 
@@ -828,7 +828,7 @@ words = st.sampled_from(["fox", "wolf", "zebra", "deploying", "部署", "C++", "
 texts = st.lists(st.lists(words, min_size=1, max_size=5).map(" ".join), max_size=5, unique=True)
 
 
-def answers(memory: Recollect, words: Sequence[str]) -> dict[str, object]:
+def answers(memory: Memorist, words: Sequence[str]) -> dict[str, object]:
     """All that a namespace can be asked, without the numbers that ranking gives."""
     ids = [one.id for one in memory.list(limit=ALL)]
     told: dict[str, object] = {"list": ids, "timeline": [one.id for one in memory.timeline(limit=ALL)]}
@@ -859,7 +859,7 @@ def answers(memory: Recollect, words: Sequence[str]) -> dict[str, object]:
     return told
 
 
-def write(memory: Recollect, contents: Sequence[str], folder: Path) -> list[object]:
+def write(memory: Memorist, contents: Sequence[str], folder: Path) -> list[object]:
     """Memories with ids of their own, the last one replaced, and files; gives what `add` says of almost equal ones."""
     folder.mkdir(exist_ok=True)
     for number, text in enumerate(contents):
@@ -882,7 +882,7 @@ def test_a_namespace_answers_as_if_it_were_alone(
     folder = tmp_path_factory.mktemp("beside")
     words = [*{word for text in mine + theirs for word in text.split()}, word]
     shared, other = open_both(folder / "both.db")
-    with shared, other, recollect.open(folder / "alone.db", namespace=MINE, embedder=HashingEmbedder()) as alone:
+    with shared, other, memorist.open(folder / "alone.db", namespace=MINE, embedder=HashingEmbedder()) as alone:
         write(other, theirs, folder / "theirs")
         assert write(shared, mine, folder / "mine") == write(alone, mine, folder / "mine")
         other.index(folder / "mine", project="p")

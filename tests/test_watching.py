@@ -13,9 +13,9 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
-from recollect import InvalidInput, MissingExtra, Recollect
-from recollect.documents import IndexReport
+import memorist
+from memorist import InvalidInput, Memorist, MissingExtra
+from memorist.documents import IndexReport
 
 LONGEST = 30.0  # seconds until a report is missed
 
@@ -67,7 +67,7 @@ class Reports:
 
 
 @contextmanager
-def watched(memory: Recollect, paths: Any, **options: Any) -> Iterator[Reports]:
+def watched(memory: Memorist, paths: Any, **options: Any) -> Iterator[Reports]:
     """A watch that has caught up, and ends with the block."""
     stop = threading.Event()
     reports = Reports(memory.watch(paths, stop=stop, **options))
@@ -78,11 +78,11 @@ def watched(memory: Recollect, paths: Any, **options: Any) -> Iterator[Reports]:
         reports.join()
 
 
-def names(memory: Recollect) -> list[str]:
+def names(memory: Memorist) -> list[str]:
     return [Path(document.path).name for document in memory.documents()]
 
 
-def finds(memory: Recollect, word: str) -> bool:
+def finds(memory: Memorist, word: str) -> bool:
     return bool(memory.search_documents(word))
 
 
@@ -104,7 +104,7 @@ def replace_as_editors_do(path: Path, text: str) -> None:
 
 
 class TestFolders:
-    def test_catches_up_first_and_then_follows(self, memory: Recollect, root: Path) -> None:
+    def test_catches_up_first_and_then_follows(self, memory: Memorist, root: Path) -> None:
         memory.index(root)
         (root / "second.md").write_text("two")
 
@@ -120,7 +120,7 @@ class TestFolders:
             (root / "third.md").rename(root / "fourth.md")
             reports.until(lambda: names(memory) == ["first.md", "fourth.md"])
 
-    def test_follows_editors_that_replace_a_file(self, memory: Recollect, root: Path) -> None:
+    def test_follows_editors_that_replace_a_file(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
             for word in ("two", "three", "four"):
@@ -129,7 +129,7 @@ class TestFolders:
 
         assert names(memory) == ["first.md"]
 
-    def test_follows_new_folders_and_new_rules(self, memory: Recollect, root: Path) -> None:
+    def test_follows_new_folders_and_new_rules(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
             (root / "sub" / "deep").mkdir(parents=True)
@@ -140,7 +140,7 @@ class TestFolders:
             (root / ".gitignore").unlink()
             reports.until(lambda: finds(memory, "two"))
 
-    def test_many_changes_at_once_are_few_reports(self, memory: Recollect, root: Path) -> None:
+    def test_many_changes_at_once_are_few_reports(self, memory: Memorist, root: Path) -> None:
         told: list[IndexReport] = []
         with watched(memory, root) as reports:
             reports.next()
@@ -151,7 +151,7 @@ class TestFolders:
 
         assert len(told) < 20
 
-    def test_what_is_not_indexed_is_no_news(self, memory: Recollect, root: Path) -> None:
+    def test_what_is_not_indexed_is_no_news(self, memory: Memorist, root: Path) -> None:
         (root / ".git").mkdir()
         (root / ".gitignore").write_text("build/\n")
         (root / "build").mkdir()
@@ -165,7 +165,7 @@ class TestFolders:
         assert (report.added, report.unchanged) == (1, 1)
         assert not finds(memory, "made")
 
-    def test_a_folder_that_is_deleted_and_made_anew(self, memory: Recollect, root: Path) -> None:
+    def test_a_folder_that_is_deleted_and_made_anew(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
             shutil.rmtree(root)
@@ -176,7 +176,7 @@ class TestFolders:
             (root / "third.md").write_text("three")
             reports.until(lambda: finds(memory, "three"))
 
-    def test_a_folder_whose_disk_goes_away_keeps_its_files(self, memory: Recollect, root: Path, tmp_path: Path) -> None:
+    def test_a_folder_whose_disk_goes_away_keeps_its_files(self, memory: Memorist, root: Path, tmp_path: Path) -> None:
         disk = tmp_path / "disk"
         disk.mkdir()
         shutil.move(root, disk / "notes")
@@ -192,7 +192,7 @@ class TestFolders:
 
         assert names(memory) == ["first.md", "second.md"]
 
-    def test_a_link_that_leads_elsewhere_now(self, memory: Recollect, root: Path, tmp_path: Path) -> None:
+    def test_a_link_that_leads_elsewhere_now(self, memory: Memorist, root: Path, tmp_path: Path) -> None:
         other, link = tmp_path / "other", tmp_path / "link"
         other.mkdir()
         (other / "second.md").write_text("two")
@@ -205,7 +205,7 @@ class TestFolders:
             (other / "third.md").write_text("three")
             reports.until(lambda: finds(memory, "three"))
 
-    def test_a_pattern(self, memory: Recollect, root: Path) -> None:
+    def test_a_pattern(self, memory: Memorist, root: Path) -> None:
         with watched(memory, str(root / "*.md")) as reports:
             reports.next()
             (root / "second.txt").write_text("unwanted")
@@ -215,7 +215,7 @@ class TestFolders:
         assert not finds(memory, "unwanted")
 
     def test_where_the_system_tells_nothing_it_looks_again_and_again(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
         with watched(memory, root) as reports:
@@ -225,7 +225,7 @@ class TestFolders:
 
 
 class TestFiles:
-    def test_a_file_named_itself_is_followed_and_nothing_beside_it(self, memory: Recollect, root: Path) -> None:
+    def test_a_file_named_itself_is_followed_and_nothing_beside_it(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root / "first.md") as reports:
             reports.next()
             (root / "second.md").write_text("beside")
@@ -243,7 +243,7 @@ class TestFiles:
 class TestTroubles:
     def test_a_database_in_the_folder_is_not_followed(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         runs: list[object] = []
-        with recollect.open(root / "memory.db", embedder="none") as memory:
+        with memorist.open(root / "memory.db", embedder="none") as memory:
             index = memory.index
             monkeypatch.setattr(memory, "index", lambda *args, **options: runs.append(args) or index(*args, **options))
             with watched(memory, root) as reports:
@@ -256,7 +256,7 @@ class TestTroubles:
         assert len(runs) < 5
 
     def test_other_writers_are_waited_for_and_it_is_said(self, root: Path, path: Path) -> None:
-        with recollect.open(path, embedder="none", busy_timeout=0.05) as memory, watched(memory, root) as reports:
+        with memorist.open(path, embedder="none", busy_timeout=0.05) as memory, watched(memory, root) as reports:
             reports.next()
             other = apsw.Connection(str(path))
             other.execute("begin immediate")
@@ -268,10 +268,10 @@ class TestTroubles:
             reports.until(lambda: finds(memory, "two"))
 
     def test_a_file_that_cannot_be_read_for_a_moment(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from recollect.ingest import sync
-        from recollect.ingest.readers import Unreadable, load
+        from memorist.ingest import sync
+        from memorist.ingest.readers import Unreadable, load
 
         denied = threading.Event()
 
@@ -292,8 +292,8 @@ class TestTroubles:
             (root / "second.md").write_text("two")
             reports.until(lambda: finds(memory, "changed"))
 
-    def test_another_process_may_have_indexed_it_first(self, memory: Recollect, root: Path, path: Path) -> None:
-        with recollect.open(path, embedder="none") as other, watched(other, root) as theirs:
+    def test_another_process_may_have_indexed_it_first(self, memory: Memorist, root: Path, path: Path) -> None:
+        with memorist.open(path, embedder="none") as other, watched(other, root) as theirs:
             theirs.next()
             with watched(memory, root) as ours:
                 ours.next()
@@ -306,7 +306,7 @@ class TestTroubles:
 
 
 class TestTheEnd:
-    def test_a_restart_catches_up(self, memory: Recollect, root: Path) -> None:
+    def test_a_restart_catches_up(self, memory: Memorist, root: Path) -> None:
         with watched(memory, root) as reports:
             reports.next()
         (root / "first.md").unlink()
@@ -318,7 +318,7 @@ class TestTheEnd:
         assert (report.added, report.removed) == (1, 1)
 
     def test_comes_between_files_and_keeps_what_is_done(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for number in range(20):
             (root / f"n{number:02}.md").write_text(f"number {number}")
@@ -339,7 +339,7 @@ class TestTheEnd:
         assert len(names(memory)) >= 10
         assert memory.check().problems == ()
 
-    def test_whoever_stops_reading_stops_the_watch(self, memory: Recollect, root: Path) -> None:
+    def test_whoever_stops_reading_stops_the_watch(self, memory: Memorist, root: Path) -> None:
         before = threading.active_count()
         for _ in memory.watch(root):
             break
@@ -348,20 +348,20 @@ class TestTheEnd:
 
 
 class TestRefusals:
-    def test_nothing_to_watch_is_said_at_once(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_nothing_to_watch_is_said_at_once(self, memory: Memorist, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="watch needs"):
             memory.watch([])
         with pytest.raises(InvalidInput, match="no such file or folder"):
             memory.watch(tmp_path / "nowhere")
 
-    def test_what_cannot_be_used_ends_it(self, memory: Recollect, root: Path) -> None:
+    def test_what_cannot_be_used_ends_it(self, memory: Memorist, root: Path) -> None:
         with pytest.raises(InvalidInput, match="regular expression"):
             next(memory.watch(root, allow=["/(/"]))
 
     def test_without_the_extra_it_names_the_cure(
-        self, memory: Recollect, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "watchfiles", None)
 
-        with pytest.raises(MissingExtra, match=r"pip install 'recollect\[watch\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install 'memorist\[watch\]'"):
             memory.watch(root)

@@ -1,4 +1,4 @@
-"""The memory tool of the Anthropic SDK: what a model knows of files on disk holds of files in Recollect."""
+"""The memory tool of the Anthropic SDK: what a model knows of files on disk holds of files in Memorist."""
 
 import subprocess
 import sys
@@ -16,12 +16,12 @@ from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import recollect
+import memorist
+from memorist import Memorist
+from memorist.adapters.anthropic_memory import AsyncMemoristMemoryTool, MemoristMemoryTool
+from memorist.inputs import MAX_CONTENT
 from messages_api import ScriptedModel
 from processes import ENVIRONMENT, ending, expect, running, tell
-from recollect import Recollect
-from recollect.adapters.anthropic_memory import AsyncRecollectMemoryTool, RecollectMemoryTool
-from recollect.inputs import MAX_CONTENT
 
 Call = Callable[..., str]
 
@@ -38,8 +38,8 @@ def called(tool: Any) -> Call:
 
 
 @pytest.fixture(params=["sync", "async"])
-def tool(request: pytest.FixtureRequest, memory: Recollect) -> Call:
-    kind = RecollectMemoryTool if request.param == "sync" else AsyncRecollectMemoryTool
+def tool(request: pytest.FixtureRequest, memory: Memorist) -> Call:
+    kind = MemoristMemoryTool if request.param == "sync" else AsyncMemoristMemoryTool
     return called(kind(memory))
 
 
@@ -149,8 +149,8 @@ def test_a_model_is_answered_as_by_the_sdk_s_own_tool_for_files_on_disk(
         assert outcome(tool, asked) == outcome(on_disk, asked), asked
 
 
-def test_the_asynchronous_one_is_answered_as_well(memory: Recollect, tmp_path: Path) -> None:
-    here, on_disk = AsyncRecollectMemoryTool(memory), BetaAsyncLocalFilesystemMemoryTool(str(tmp_path / "disk"))
+def test_the_asynchronous_one_is_answered_as_well(memory: Memorist, tmp_path: Path) -> None:
+    here, on_disk = AsyncMemoristMemoryTool(memory), BetaAsyncLocalFilesystemMemoryTool(str(tmp_path / "disk"))
 
     for asked in ON_DISK_TOO[1]:
         assert outcome(called(here), asked) == outcome(called(on_disk), asked), asked
@@ -176,8 +176,8 @@ def test_whatever_a_model_does_to_files_comes_out_as_on_disk(
     tmp_path_factory: pytest.TempPathFactory, script: list[dict[str, Any]]
 ) -> None:
     on_disk = called(BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("disk"))))
-    with recollect.open(":memory:", embedder="none") as memory:
-        tool = called(RecollectMemoryTool(memory))
+    with memorist.open(":memory:", embedder="none") as memory:
+        tool = called(MemoristMemoryTool(memory))
 
         for asked in [*script, *({"command": "view", "path": f"/memories/{name}"} for name in "abc")]:
             assert outcome(tool, asked) == outcome(on_disk, asked), asked
@@ -328,8 +328,8 @@ def test_an_unusual_path_is_a_path(tool: Call, place: str) -> None:
 # Memories like all others
 
 
-def test_a_file_is_found_by_its_words_its_meaning_and_its_path(understanding: Recollect) -> None:
-    tool = called(RecollectMemoryTool(understanding, project="shop"))
+def test_a_file_is_found_by_its_words_its_meaning_and_its_path(understanding: Memorist) -> None:
+    tool = called(MemoristMemoryTool(understanding, project="shop"))
     tool("create", "/memories/customer_service.md", file_text="Refunds are paid within two weeks")
     tool("create", "/memories/other.md", file_text="The staging cluster runs on three machines")
 
@@ -340,18 +340,18 @@ def test_a_file_is_found_by_its_words_its_meaning_and_its_path(understanding: Re
 
 
 def test_the_command_line_finds_a_file(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
-        called(RecollectMemoryTool(memory))("create", "/memories/plan.md", file_text="Ship the lighthouse on Monday")
+    with memorist.open(path, embedder="none") as memory:
+        called(MemoristMemoryTool(memory))("create", "/memories/plan.md", file_text="Ship the lighthouse on Monday")
 
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", "--db", str(path), "search", "lighthouse", "--json"],
-        env=ENVIRONMENT | {"RECOLLECT_EMBEDDER": "none"}, capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "memorist", "--db", str(path), "search", "lighthouse", "--json"],
+        env=ENVIRONMENT | {"MEMORIST_EMBEDDER": "none"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
 
     assert '"/memories/plan.md"' in done.stdout
 
 
-def test_files_that_say_the_same_are_two_files(memory: Recollect, tool: Call) -> None:
+def test_files_that_say_the_same_are_two_files(memory: Memorist, tool: Call) -> None:
     for name in "ab":
         tool("create", f"/memories/{name}.txt", file_text="the very same words")
     memory.add("the very same words")
@@ -365,7 +365,7 @@ def test_files_that_say_the_same_are_two_files(memory: Recollect, tool: Call) ->
     assert memory.duplicates() == []
 
 
-def test_an_edit_keeps_what_the_file_said_before(memory: Recollect, made: Call) -> None:
+def test_an_edit_keeps_what_the_file_said_before(memory: Memorist, made: Call) -> None:
     made("str_replace", "/memories/notes.txt", old_str="Line 2", new_str="Line two")
     made("rename", old_path="/memories/notes.txt", new_path="/memories/kept.txt")
 
@@ -376,7 +376,7 @@ def test_an_edit_keeps_what_the_file_said_before(memory: Recollect, made: Call) 
     ]
 
 
-def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Recollect, made: Call) -> None:
+def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Memorist, made: Call) -> None:
     (file,) = memory.files()
     made("delete", "/memories/notes.txt")
     assert memory.search("line").hits == ()
@@ -389,7 +389,7 @@ def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Reco
     assert memory.list(deleted=True).memories == ()
 
 
-def test_of_two_files_of_one_path_the_newer_is_seen_and_both_are_deleted(memory: Recollect, made: Call) -> None:
+def test_of_two_files_of_one_path_the_newer_is_seen_and_both_are_deleted(memory: Memorist, made: Call) -> None:
     (old,) = memory.files()
     made("delete", "/memories/notes.txt")
     made("create", "/memories/notes.txt", file_text="newer")
@@ -403,7 +403,7 @@ def test_of_two_files_of_one_path_the_newer_is_seen_and_both_are_deleted(memory:
     assert memory.files() == []
 
 
-def test_an_empty_file_says_so_to_whoever_finds_it(memory: Recollect, tool: Call) -> None:
+def test_an_empty_file_says_so_to_whoever_finds_it(memory: Memorist, tool: Call) -> None:
     tool("create", "/memories/todo.md", file_text="")
 
     (hit,) = memory.search("todo")
@@ -412,10 +412,10 @@ def test_an_empty_file_says_so_to_whoever_finds_it(memory: Recollect, tool: Call
     assert tool("view", "/memories/todo.md").endswith("     1\twritten by hand")
 
 
-def test_clearing_forgets_the_files_and_nothing_else(memory: Recollect) -> None:
+def test_clearing_forgets_the_files_and_nothing_else(memory: Memorist) -> None:
     memory.add("a note")
-    tool = RecollectMemoryTool(memory)
-    other = called(RecollectMemoryTool(memory, project="other"))
+    tool = MemoristMemoryTool(memory)
+    other = called(MemoristMemoryTool(memory, project="other"))
     for call in (called(tool), other):
         call("create", "/memories/a.txt", file_text="text")
 
@@ -426,8 +426,8 @@ def test_clearing_forgets_the_files_and_nothing_else(memory: Recollect) -> None:
     assert other("view", "/memories/a.txt").endswith("text")
 
 
-def test_the_files_of_a_project_are_not_those_of_another(memory: Recollect) -> None:
-    none, shop = called(RecollectMemoryTool(memory)), called(RecollectMemoryTool(memory, project="shop"))
+def test_the_files_of_a_project_are_not_those_of_another(memory: Memorist) -> None:
+    none, shop = called(MemoristMemoryTool(memory)), called(MemoristMemoryTool(memory, project="shop"))
     for call, text in ((none, "nobody's"), (shop, "the shop's")):
         call("create", "/memories/a.txt", file_text=text)
 
@@ -437,13 +437,13 @@ def test_the_files_of_a_project_are_not_those_of_another(memory: Recollect) -> N
     assert none("view", "/memories/a.txt").endswith("\tnobody's")
 
 
-def test_an_export_carries_files_that_say_the_same(memory: Recollect, tool: Call, tmp_path: Path) -> None:
+def test_an_export_carries_files_that_say_the_same(memory: Memorist, tool: Call, tmp_path: Path) -> None:
     for name in "ab":
         tool("create", f"/memories/{name}.txt", file_text="the very same words")
     tool("create", "/memories/empty.txt", file_text="\n")
     memory.export(tmp_path / "export.jsonl")
 
-    with recollect.open(tmp_path / "new.db", embedder="none") as new:
+    with memorist.open(tmp_path / "new.db", embedder="none") as new:
         new.import_(tmp_path / "export.jsonl")
         assert [(file.path, file.text) for file in new.files()] == [
             ("/memories/a.txt", "the very same words"),
@@ -454,8 +454,8 @@ def test_an_export_carries_files_that_say_the_same(memory: Recollect, tool: Call
 
 def test_a_secret_in_a_file_is_not_kept_where_redaction_is_on(path: Path) -> None:
     key = "AKIA" + "IOSFODNN7EXAMPLQ"
-    with recollect.open(path, embedder="none", redact=True) as memory:
-        tool = called(RecollectMemoryTool(memory))
+    with memorist.open(path, embedder="none", redact=True) as memory:
+        tool = called(MemoristMemoryTool(memory))
         tool("create", "/memories/keys.txt", file_text="nothing yet\n")
         tool("insert", "/memories/keys.txt", insert_line=1, insert_text=f"the key is {key}")
         with pytest.raises(ToolError, match="looks like a secret"):
@@ -484,9 +484,9 @@ def test_a_text_with_what_no_database_stores_is_kept_without_it(tool: Call) -> N
 
 
 def test_a_memory_that_is_read_only_says_so(path: Path) -> None:
-    recollect.open(path, embedder="none").close()
-    with recollect.open(path, embedder="none", read_only=True) as memory:
-        tool = called(RecollectMemoryTool(memory))
+    memorist.open(path, embedder="none").close()
+    with memorist.open(path, embedder="none", read_only=True) as memory:
+        tool = called(MemoristMemoryTool(memory))
 
         assert tool("view", "/memories")
         with pytest.raises(ToolError):
@@ -496,12 +496,12 @@ def test_a_memory_that_is_read_only_says_so(path: Path) -> None:
 # Several at once
 
 EDITOR = """
-    import sys, recollect
+    import sys, memorist
     from anthropic.lib.tools import ToolError
-    from recollect.adapters.anthropic_memory import RecollectMemoryTool
+    from memorist.adapters.anthropic_memory import MemoristMemoryTool
     path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    with recollect.open(path, embedder="none") as memory:
-        tool = RecollectMemoryTool(memory)
+    with memorist.open(path, embedder="none") as memory:
+        tool = MemoristMemoryTool(memory)
         print("ready", flush=True)
         sys.stdin.readline()
         made = 0
@@ -518,8 +518,8 @@ EDITOR = """
 
 
 def test_processes_that_edit_one_file_lose_no_line_and_create_each_file_once(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory, ExitStack() as stack:
-        tool = called(RecollectMemoryTool(memory))
+    with memorist.open(path, embedder="none") as memory, ExitStack() as stack:
+        tool = called(MemoristMemoryTool(memory))
         tool("create", "/memories/shared.txt", file_text="")
         editors = [stack.enter_context(running(EDITOR, path, name, 20)) for name in range(4)]
         expect("ready", editors)
@@ -560,7 +560,7 @@ def model() -> Iterator[ScriptedModel]:
             thread.join()
 
 
-def check_the_conversation(server: ScriptedModel, memory: Recollect) -> None:
+def check_the_conversation(server: ScriptedModel, memory: Memorist) -> None:
     assert server.requests[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
     assert [result.get("is_error", False) for result in server.results] == [False, False, False, True, False]
     assert "would escape /memories" in str(server.results[3]["content"])
@@ -573,17 +573,17 @@ def question(**more: Any) -> dict[str, Any]:
     return {"model": "claude-test", "max_tokens": 100, "messages": [message], **more}
 
 
-def test_the_sdk_s_runner_drives_the_tool(memory: Recollect) -> None:
+def test_the_sdk_s_runner_drives_the_tool(memory: Memorist) -> None:
     with model() as server, Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
-        client.beta.messages.tool_runner(**question(tools=[RecollectMemoryTool(memory)])).until_done()
+        client.beta.messages.tool_runner(**question(tools=[MemoristMemoryTool(memory)])).until_done()
 
     check_the_conversation(server, memory)
 
 
-def test_the_sdk_s_asynchronous_runner_drives_the_tool(memory: Recollect) -> None:
+def test_the_sdk_s_asynchronous_runner_drives_the_tool(memory: Memorist) -> None:
     async def converse(url: str) -> None:
         async with AsyncAnthropic(base_url=url, api_key="none", max_retries=0) as client:
-            await client.beta.messages.tool_runner(**question(tools=[AsyncRecollectMemoryTool(memory)])).until_done()
+            await client.beta.messages.tool_runner(**question(tools=[AsyncMemoristMemoryTool(memory)])).until_done()
 
     with model() as server:
         anyio.run(converse, server.url)
@@ -594,10 +594,10 @@ def test_the_sdk_s_asynchronous_runner_drives_the_tool(memory: Recollect) -> Non
 def test_without_the_sdk_the_error_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['anthropic'] = None\n"
-        "from recollect import MissingExtra\n"
-        "try:\n    import recollect.adapters.anthropic_memory\n"
+        "from memorist import MissingExtra\n"
+        "try:\n    import memorist.adapters.anthropic_memory\n"
         "except MissingExtra as exc:\n    print(exc)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
 
-    assert "recollect[anthropic]" in done.stdout
+    assert "memorist[anthropic]" in done.stdout

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from memorist import ChatError, ConfigError, InvalidInput
+from memorist.chat import resolve
+from memorist.chat.base import Call, Message, Provider, Reply, Result, Tool, Usage
 from model_server import (
     KEY,
     MODELS,
@@ -24,9 +27,6 @@ from model_server import (
     model_server,
     says,
 )
-from recollect import ChatError, ConfigError, InvalidInput
-from recollect.chat import resolve
-from recollect.chat.base import Call, Message, Provider, Reply, Result, Tool, Usage
 
 SEARCH = Tool("memory_search", "Searches.", {"type": "object", "properties": {"query": {"type": "string"}}})
 HELLO = [Message("user", "Hello")]
@@ -508,7 +508,7 @@ class TestBrokenAnswers:
 
     @every_provider
     def test_a_stream_that_never_ends(self, server: ModelServer, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recollect.chat.wire._LONGEST_ANSWER", 10_000)
+        monkeypatch.setattr("memorist.chat.wire._LONGEST_ANSWER", 10_000)
         server.script = [says(*["and so on " * 10] * 1000)]
 
         assert failure(server, model).startswith(f"the answer of {model} has no end")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recollect.cli.app import main
+from memorist.cli.app import main
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -47,7 +47,7 @@ class CommandLine:
     """
     The command line with a database, a home and a working folder of its own, and keyword search only.
 
-    Called, it runs a command of `recollect` in this process.
+    Called, it runs a command of `memorist` in this process.
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,12 +56,12 @@ class CommandLine:
         for place in (self.home, self.work):
             place.mkdir()
         for name in os.environ:
-            if name.startswith(("RECOLLECT_", "XDG_")):
+            if name.startswith(("MEMORIST_", "XDG_")):
                 monkeypatch.delenv(name)
         monkeypatch.setenv("HOME", str(self.home))
-        monkeypatch.setenv("RECOLLECT_EMBEDDER", "none")
-        monkeypatch.setenv("RECOLLECT_DB", str(self.database))
-        monkeypatch.setenv("RECOLLECT_CONFIG", str(self.home / "config.toml"))
+        monkeypatch.setenv("MEMORIST_EMBEDDER", "none")
+        monkeypatch.setenv("MEMORIST_DB", str(self.database))
+        monkeypatch.setenv("MEMORIST_CONFIG", str(self.home / "config.toml"))
         monkeypatch.setenv("PYTHONPATH", str(SOURCE))
         monkeypatch.chdir(self.work)
 
@@ -88,7 +88,7 @@ class CommandLine:
         """The same in a process of its own, with pipes for all it reads and writes."""
         pipe = subprocess.PIPE
         settings: Mapping[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe} | options
-        return subprocess.Popen([sys.executable, "-m", "recollect", *arguments], **settings)
+        return subprocess.Popen([sys.executable, "-m", "memorist", *arguments], **settings)
 
     def spawn(self, *arguments: str | bytes, stdin: bytes = b"", environment: Sequence[tuple[str, str]] = ()) -> Done:
         """Run it in a process of its own, to its end."""

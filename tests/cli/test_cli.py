@@ -12,8 +12,8 @@ import click
 import pytest
 from command_line import CommandLine, Done
 
-import recollect
-from recollect.cli.app import COMMANDS, HELP, app
+import memorist
+from memorist.cli.app import COMMANDS, HELP, app
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"
@@ -32,7 +32,7 @@ class TestHelp:
 
         assert done.code == 0
         assert "Example:" in done.out
-        assert f"recollect {command}" in done.out.partition("Example:")[2]
+        assert f"memorist {command}" in done.out.partition("Example:")[2]
 
     def test_help_lists_every_command_with_a_line_about_it(self, cli: CommandLine) -> None:
         out = cli("--help").out
@@ -45,7 +45,7 @@ class TestHelp:
         done = cli()
 
         assert done.code == 2
-        assert "Usage: recollect" in done.out + done.err
+        assert "Usage: memorist" in done.out + done.err
 
     @pytest.mark.parametrize(
         "arguments", [["nonsense"], ["search"], ["get"], ["add", "x", "--nonsense"], ["search", "x", "--limit", "many"]]
@@ -54,7 +54,7 @@ class TestHelp:
         done = cli(*arguments)
 
         assert (done.code, done.out) == (2, "")
-        assert "Usage: recollect" in done.err
+        assert "Usage: memorist" in done.err
         assert "Error: " in done.err
 
 
@@ -75,15 +75,15 @@ class TestGroups:
         out = cli(command, part, "--help").out
         page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
 
-        assert f"recollect {command} {part}" in out.partition("Example:")[2]
-        assert f"$ recollect {command} {part}" in page
+        assert f"memorist {command} {part}" in out.partition("Example:")[2]
+        assert f"$ memorist {command} {part}" in page
 
     @pytest.mark.parametrize("command", ["fact", "session", "lens"])
     def test_without_a_part_it_shows_help_and_it_is_wrong_usage(self, cli: CommandLine, command: str) -> None:
         done = cli(command)
 
         assert done.code == 2
-        assert f"Usage: recollect {command}" in done.out + done.err
+        assert f"Usage: memorist {command}" in done.out + done.err
 
 
 class TestErrors:
@@ -141,7 +141,7 @@ class TestMissingDatabase:
     def test_the_users_own_database_is_made_by_the_first_add(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_DB")
+        monkeypatch.delenv("MEMORIST_DB")
         monkeypatch.setenv("XDG_DATA_HOME", str(cli.home / "data"))
 
         assert cli.contents() == []
@@ -156,7 +156,7 @@ class TestOutput:
     @pytest.fixture
     def hostile(self, cli: CommandLine) -> str:
         """A memory, and all that can be said of one, in hostile words."""
-        with recollect.open(cli.database, embedder="none") as memory:
+        with memorist.open(cli.database, embedder="none") as memory:
             session = memory.start_session(HOSTILE, id="\x9b31m \u202e", summary=HOSTILE).id
             one, other = (
                 memory.add(
@@ -317,8 +317,8 @@ class TestInterruptions:
 
     @staticmethod
     def _half_read(cli: CommandLine) -> Done:
-        """`recollect list | head -1`, with more to list than a pipe holds."""
-        with recollect.open(cli.database, embedder="none") as memory:
+        """`memorist list | head -1`, with more to list than a pipe holds."""
+        with memorist.open(cli.database, embedder="none") as memory:
             memory.add_many(f"memory {number} {'text ' * 20}" for number in range(3000))
         with cli.start("list", "--limit", "3000") as process:
             assert process.stdout is not None
@@ -348,7 +348,7 @@ class TestInterruptions:
     def _wait_for_the_first_batch(database: Path, process: subprocess.Popen[bytes]) -> None:
         for _ in range(3000):
             if database.exists():
-                with recollect.open(database, embedder="none") as memory:
+                with memorist.open(database, embedder="none") as memory:
                     if memory.list(limit=1):
                         return
             try:

@@ -22,7 +22,7 @@ def test_an_export_goes_to_a_file_or_to_standard_output(cli: CommandLine) -> Non
     assert (done.code, done.out) == (0, "")
     assert "Exported 1 record to all.jsonl." in done.err
     assert printed.out == Path("all.jsonl").read_text("utf-8")
-    assert json.loads(printed.lines[0])["recollect"] == 1
+    assert json.loads(printed.lines[0])["memorist"] == 1
 
 
 def test_what_was_exported_is_imported_once_however_often(cli: CommandLine, tmp_path: Path) -> None:
@@ -31,11 +31,11 @@ def test_what_was_exported_is_imported_once_however_often(cli: CommandLine, tmp_
     cli("export", "notes", "--format", "markdown")
     other = ("--db", str(tmp_path / "other.db"))
 
-    assert cli(*other, "import", "all.jsonl").out == "all.jsonl (recollect): 1 added, 0 known already.\n"
+    assert cli(*other, "import", "all.jsonl").out == "all.jsonl (memorist): 1 added, 0 known already.\n"
     report = cli(*other, "import", "all.jsonl", "notes", "--json").json["imports"]
 
     assert [(one["path"], one["format"], one["added"], one["known"]) for one in report] == [
-        ("all.jsonl", "recollect", 0, 1),
+        ("all.jsonl", "memorist", 0, 1),
         ("notes", "markdown", 0, 1),
     ]
     assert cli(*other, "export", "-").out == cli("export", "-").out
@@ -50,9 +50,9 @@ def test_what_is_packed_or_piped_is_imported_as_if_it_were_plain(cli: CommandLin
     Path("note.md.gz").write_bytes(gzip.compress(b"The harbour opens at nine"))
     other = ("--db", str(tmp_path / "other.db"))
 
-    assert cli(*other, "import", "all.jsonl.gz").out == "all.jsonl.gz (recollect): 1 added, 0 known already.\n"
-    assert cli(*other, "import", "-", stdin=export).out == "- (recollect): 0 added, 1 known already.\n"
-    assert cli(*other, "import", "-", stdin=gzip.compress(export)).out == "- (recollect): 0 added, 1 known already.\n"
+    assert cli(*other, "import", "all.jsonl.gz").out == "all.jsonl.gz (memorist): 1 added, 0 known already.\n"
+    assert cli(*other, "import", "-", stdin=export).out == "- (memorist): 0 added, 1 known already.\n"
+    assert cli(*other, "import", "-", stdin=gzip.compress(export)).out == "- (memorist): 0 added, 1 known already.\n"
     assert cli(*other, "import", "talk.json.gz").out.startswith("talk.json.gz (openai): 2 added, 1 session,")
     assert cli(*other, "import", "-", stdin=json.dumps(talk)).out.startswith("- (openai): 0 added, 2 known")
     assert cli(*other, "import", "note.md.gz").code == 0
@@ -63,9 +63,9 @@ def test_what_is_packed_or_piped_is_imported_as_if_it_were_plain(cli: CommandLin
 
 
 def test_what_is_wrong_with_a_packed_or_piped_file_is_told_by_its_own_name(cli: CommandLine) -> None:
-    broken = b'{"recollect":1}\nnot json\n'
+    broken = b'{"memorist":1}\nnot json\n'
     Path("broken.jsonl.gz").write_bytes(gzip.compress(broken))
-    Path("cut.jsonl.gz").write_bytes(gzip.compress(b'{"recollect":1}\n' * 100)[:20])
+    Path("cut.jsonl.gz").write_bytes(gzip.compress(b'{"memorist":1}\n' * 100)[:20])
 
     cli("import", "broken.jsonl.gz").assert_failed(1, "Error: broken.jsonl.gz, line 2: it is not JSON")
     cli("import", "-", stdin=broken).assert_failed(1, "Error: standard input, line 2: it is not JSON")
@@ -130,7 +130,7 @@ def test_what_was_passed_over_or_redacted_is_told_on_stderr(cli: CommandLine) ->
 
 def test_what_cannot_be_read_is_one_line_on_stderr(cli: CommandLine) -> None:
     cli("import", "missing").assert_failed(1, "there is no such file or folder")
-    Path("broken.jsonl").write_text('{"recollect":1}\nnot json\n')
+    Path("broken.jsonl").write_text('{"memorist":1}\nnot json\n')
     cli("import", "broken.jsonl").assert_failed(1, "broken.jsonl, line 2: it is not JSON")
     cli("import", "broken.jsonl", "--format", "xml").assert_failed(1, "format 'xml' is unknown")
     cli("export", "broken.jsonl", "--format", "xml").assert_failed(1, "format 'xml' is unknown")

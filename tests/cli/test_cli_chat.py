@@ -1,4 +1,4 @@
-"""recollect chat: one answer, or a conversation at a terminal; whatever the server, the memory or the user does."""
+"""memorist chat: one answer, or a conversation at a terminal; whatever the server, the memory or the user does."""
 
 import importlib.util
 import json
@@ -33,7 +33,7 @@ def cli(
     line = CommandLine(tmp_path, monkeypatch, capsys)
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("RECOLLECT_CHAT", MODELS[0])
+    monkeypatch.setenv("MEMORIST_CHAT", MODELS[0])
     return line
 
 
@@ -125,7 +125,7 @@ class TestOneAnswer:
     def test_conversations_of_others_are_not_gone_on_with(self, cli: CommandLine) -> None:
         cli("session", "start", "--id", "something")
 
-        cli("chat", "hm?", "--session", "something").assert_failed(1, "no conversation of `recollect chat`")
+        cli("chat", "hm?", "--session", "something").assert_failed(1, "no conversation of `memorist chat`")
         cli("chat", "hm?", "--session", "nothing").assert_failed(1, "no session has the id")
         cli("chat", "hm?", "--continue").assert_failed(1, "no conversation to go on with")
 
@@ -195,17 +195,17 @@ class TestUsage:
         assert about in done.err
 
     def test_without_a_model_it_says_what_to_set(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("RECOLLECT_CHAT")
+        monkeypatch.delenv("MEMORIST_CHAT")
 
         done = cli("chat", "hello")
 
-        done.assert_failed(1, "recollect config set chat anthropic:MODEL")
+        done.assert_failed(1, "memorist config set chat anthropic:MODEL")
         for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ollama:MODEL", "--model"):
             assert name in done.err
         assert not cli.database.exists()
 
     def test_the_model_is_a_setting_of_the_user(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("RECOLLECT_CHAT")
+        monkeypatch.delenv("MEMORIST_CHAT")
         assert cli("config", "set", "chat", "ollama:qwen-test").code == 0
 
         assert cli("chat", "hello", "--json").json["model"] == "ollama:qwen-test"
@@ -215,7 +215,7 @@ class TestUsage:
     def test_and_not_for_a_projects_file_to_choose(self, cli: CommandLine, line: str) -> None:
         name, _, value = line.partition(" = ")
         cli("config", "set", "--project", name, value.strip('"')).assert_failed(1, "not for a project's file")
-        (cli.work / "recollect.toml").write_text(line)
+        (cli.work / "memorist.toml").write_text(line)
 
         cli("chat", "hello").assert_failed(1, "not for a project's file")
 
@@ -257,7 +257,7 @@ class TestServersThatFail:
             self.failed(cli, "cannot reach anthropic:claude-test")
 
     def test_a_time_out(self, cli: CommandLine, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("RECOLLECT_CHAT_TIMEOUT", "0.2")
+        monkeypatch.setenv("MEMORIST_CHAT_TIMEOUT", "0.2")
         server.script = [Pauses(says("one", "two"), after=0)]
 
         self.failed(cli, " 0.2 s")  # without an answer, or with nothing after its beginning: as busy as the machine is
@@ -303,7 +303,7 @@ class TestMemoriesThatFail:
 
     def test_a_locked_database(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
         cli.add("we deploy with make ship")
-        monkeypatch.setenv("RECOLLECT_BUSY_TIMEOUT", "0.1")
+        monkeypatch.setenv("MEMORIST_BUSY_TIMEOUT", "0.1")
         connection = apsw.Connection(str(cli.database))
         connection.execute("begin immediate")
         try:
@@ -318,7 +318,7 @@ class TestMemoriesThatFail:
         self, cli: CommandLine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cli.add("hello, we deploy with make ship")
-        monkeypatch.setenv("RECOLLECT_EMBEDDER", "openai:text-embedding-3-small")
+        monkeypatch.setenv("MEMORIST_EMBEDDER", "openai:text-embedding-3-small")
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
 
         assert cli("chat", "hello").out == "You said: hello\n"

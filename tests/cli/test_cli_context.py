@@ -1,4 +1,4 @@
-"""`recollect context`."""
+"""`memorist context`."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-import recollect
+import memorist
 
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     line = CommandLine(tmp_path, monkeypatch, capsys)
-    with recollect.open(line.database) as memory:
+    with memorist.open(line.database) as memory:
         memory.add("We deploy with `make ship` from the release branch", project="api")
         memory.pin(memory.add("Always answer in British English").id)
     return line

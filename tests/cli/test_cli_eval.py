@@ -131,7 +131,7 @@ class TestEval:
     def test_the_reranker_that_the_setting_models_names_reads_nothing_twice(
         self, elsewhere: Path, cli: CommandLine
     ) -> None:
-        (elsewhere / "reranker").symlink_to(MODELS / "reranker" / "src" / "recollect_reranker")
+        (elsewhere / "reranker").symlink_to(MODELS / "reranker" / "src" / "memorist_reranker")
         cli("config", "set", "models", str(elsewhere))
         command = evaluated(cli, "--profile", "precise:rerank=2", "-n", "3", "--json")
 
@@ -145,7 +145,7 @@ class TestEval:
     def test_without_a_place_it_keeps_things_in_the_users_cache(self, cli: CommandLine) -> None:
         cli("eval", str(REMEMBERED), "--mode", "keyword", "-n", "3", "--save", "mine")
 
-        assert (cli.home / ".cache" / "recollect" / "runs" / "mine.json").is_file()
+        assert (cli.home / ".cache" / "memorist" / "runs" / "mine.json").is_file()
 
 
 class TestOwnMemories:

@@ -13,10 +13,10 @@ import click
 import pytest
 from command_line import CommandLine
 
-import recollect
-from recollect.cli import files
-from recollect.cli.options import Bar
-from recollect.ingest import sync
+import memorist
+from memorist.cli import files
+from memorist.cli.options import Bar
+from memorist.ingest import sync
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 
@@ -89,7 +89,7 @@ class TestIndex:
         self, cli: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cli("index", "notes/retries.md", "--project", "api")
-        monkeypatch.setenv("RECOLLECT_PROJECT", "web")
+        monkeypatch.setenv("MEMORIST_PROJECT", "web")
         cli("index", "notes/deploy.md")
 
         shown = cli("docs", "--list", "--json").json["documents"]
@@ -100,7 +100,7 @@ class TestIndex:
 
         done = cli("index", "--remove", "notes/deploy.md", "nix")
         assert (done.code, done.out) == (1, "Took 1 file out of the index: notes/deploy.md\n")
-        assert done.err == "Error: not indexed: nix; `recollect docs --list` shows what is\n"
+        assert done.err == "Error: not indexed: nix; `memorist docs --list` shows what is\n"
         assert cli("index", "--remove", "notes", "--json").json == {"removed": 1}
         again = cli("index", "--remove", "notes", "--json")
         assert (again.code, json.loads(again.out)) == (1, {"removed": 0})
@@ -211,7 +211,7 @@ class TestDocs:
         id = cli("docs", "capped", "--json").json["results"][0]["id"]
 
         for given in (id, id[-8:]):
-            cli("get", given).assert_failed(1, f"is no memory but a place in {notes}/retries.md; `recollect docs`")
+            cli("get", given).assert_failed(1, f"is no memory but a place in {notes}/retries.md; `memorist docs`")
         cli("get", "00000000").assert_failed(1, "no memory has the id")
 
     def test_with_neighbours_shows_the_text_as_it_stands(self, cli: CommandLine) -> None:
@@ -232,7 +232,7 @@ class TestDocs:
         for wanted in ("unicorn", "--list"):
             done = cli("--db", str(tmp_path / "none.db"), "docs", wanted)
             assert (done.code, done.out) == (0, "")
-            assert done.err.splitlines()[0] == "No files are indexed; `recollect index PATH` takes them in."
+            assert done.err.splitlines()[0] == "No files are indexed; `memorist index PATH` takes them in."
 
     def test_lists_the_files(self, cli: CommandLine, notes: Path) -> None:
         deploy, retries = cli("docs", "--list").lines
@@ -295,7 +295,7 @@ class TestWatch:
         assert skipped == ["Skipped:\n", "       1  no reader for .png files\n"]
         assert re.fullmatch(r"\d\d:\d\d:\d\d  1 added, 2 unchanged, 1 chunk \(0 embedded\), 1 skipped\n", second)
         assert (process.returncode, out, err) == (0, b"", b"")
-        with recollect.open(cli.database, embedder="none") as memory:
+        with memorist.open(cli.database, embedder="none") as memory:
             assert {document.project for document in memory.documents()} == {"api"}
             assert memory.check().problems == ()
 

@@ -1,4 +1,4 @@
-"""`recollect install`: each client's config, with ours in it and everything else as it was."""
+"""`memorist install`: each client's config, with ours in it and everything else as it was."""
 
 import json
 import os
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from command_line import CommandLine, Done
 
-from recollect import ConfigError
-from recollect.install import change
-from recollect.install.clients import CLIENTS, PROJECT, USER, Places
+from memorist import ConfigError
+from memorist.install import change
+from memorist.install.clients import CLIENTS, PROJECT, USER, Places
 
 IN_BOTH = [name for name, client in CLIENTS.items() if PROJECT in client.servers]
 HOOKED = [name for name, client in CLIENTS.items() if client.hooks]
@@ -77,7 +77,7 @@ class TestEveryClient:
         machine.install(name)
 
         client = CLIENTS[name]
-        entry = read(machine.files(name, USER)[0])[client.key]["recollect"]
+        entry = read(machine.files(name, USER)[0])[client.key]["memorist"]
         words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
         assert words[-1] == "mcp"
         assert Path(words[0]).is_absolute()
@@ -101,7 +101,7 @@ class TestEveryClient:
         assert not any(file.exists() for file in machine.files(name, USER))
         for file in machine.files(name, PROJECT):
             text = file.read_text("utf-8")
-            assert "recollect" in text
+            assert "memorist" in text
             assert str(machine.cli.home.parent) not in text
             assert os.sep + "bin" not in text
 
@@ -130,7 +130,7 @@ class TestEveryClient:
         machine.install(name, "--scope", scope)
         machine.install(name, "--scope", scope, "--remove")
 
-        kept = {file: data for file, data in machine.everything.items() if ".before-recollect" not in file}
+        kept = {file: data for file, data in machine.everything.items() if ".before-memorist" not in file}
         if name == "cursor":  # which does not read a file of hooks without its version
             kept = {file: data.replace(b', "version": 1', b"") for file, data in kept.items()}
         assert kept == before
@@ -140,7 +140,7 @@ class TestEveryClient:
         machine.install(name)
         machine.install(name, "--remove")
 
-        assert [file for file in machine.everything if ".before-recollect" not in file] == []
+        assert [file for file in machine.everything if ".before-memorist" not in file] == []
 
     @pytest.mark.parametrize("name", CLIENTS)
     def test_removing_where_nothing_is_changes_nothing(self, machine: Machine, name: str) -> None:
@@ -156,7 +156,7 @@ class TestEveryClient:
         assert machine.everything == {}
         for file in machine.files(name, USER):
             assert f"+++ {file}" in done.lines
-        assert any(line.startswith("+") and "recollect" in line for line in done.lines)
+        assert any(line.startswith("+") and "memorist" in line for line in done.lines)
 
     @pytest.mark.parametrize("name", CLIENTS)
     def test_a_file_that_is_broken_is_left_alone(self, machine: Machine, name: str) -> None:
@@ -176,7 +176,7 @@ class TestOthersEntries:
   "model": "opus",
   "hooks": {
     "SessionStart": [
-      {"matcher": "startup", "hooks": [{"type": "command", "command": "my-recollect hook SessionStart"}]}
+      {"matcher": "startup", "hooks": [{"type": "command", "command": "my-memorist hook SessionStart"}]}
     ],
     "UserPromptSubmit": [
       {
@@ -197,7 +197,7 @@ class TestOthersEntries:
         machine.install("claude-code")
 
         hooks = read(file)["hooks"]
-        assert commands(hooks["SessionStart"])[0] == "my-recollect hook SessionStart"
+        assert commands(hooks["SessionStart"])[0] == "my-memorist hook SessionStart"
         assert commands(hooks["UserPromptSubmit"])[0] == "date"
         assert commands(hooks["Stop"]) == ["say done"]
         assert all(len(commands(hooks[event])) == 2 for event in ("SessionStart", "UserPromptSubmit"))
@@ -207,7 +207,7 @@ class TestOthersEntries:
         assert file.read_text("utf-8") == self.SETTINGS
 
     def test_in_a_group_with_others_only_ours_goes(self, machine: Machine) -> None:
-        ours, other = ({"type": "command", "command": one} for one in ("/opt/recollect hook SessionStart", "date"))
+        ours, other = ({"type": "command", "command": one} for one in ("/opt/memorist hook SessionStart", "date"))
         file = written(
             machine.file("{claude}/settings.json"), json.dumps({"hooks": {"SessionStart": [{"hooks": [other, ours]}]}})
         )
@@ -219,10 +219,10 @@ class TestOthersEntries:
     @pytest.mark.parametrize(
         "command",
         [
-            "/old/place/recollect hook SessionStart",
-            "'/a b/recollect' --namespace work hook SessionStart",
-            '"C:\\\\Users\\\\a\\\\recollect.exe" hook SessionStart',
-            "/usr/bin/python3 -m recollect --db '/a b/m.db' hook SessionStart",
+            "/old/place/memorist hook SessionStart",
+            "'/a b/memorist' --namespace work hook SessionStart",
+            '"C:\\\\Users\\\\a\\\\memorist.exe" hook SessionStart',
+            "/usr/bin/python3 -m memorist --db '/a b/m.db' hook SessionStart",
         ],
     )
     def test_a_hook_of_ours_from_another_place_is_replaced(self, machine: Machine, command: str) -> None:
@@ -236,14 +236,14 @@ class TestOthersEntries:
         assert now.endswith(" hook SessionStart")
 
     def test_what_a_user_added_to_the_server_stays(self, machine: Machine) -> None:
-        mine = {"command": "/old/recollect", "args": ["mcp"], "env": {"RECOLLECT_DB": "/data/m.db"}}
-        file = written(machine.file("{home}/.cursor/mcp.json"), json.dumps({"mcpServers": {"recollect": mine}}))
+        mine = {"command": "/old/memorist", "args": ["mcp"], "env": {"MEMORIST_DB": "/data/m.db"}}
+        file = written(machine.file("{home}/.cursor/mcp.json"), json.dumps({"mcpServers": {"memorist": mine}}))
 
         machine.install("cursor")
 
-        entry = read(file)["mcpServers"]["recollect"]
-        assert entry["env"] == {"RECOLLECT_DB": "/data/m.db"}
-        assert entry["command"] != "/old/recollect"
+        entry = read(file)["mcpServers"]["memorist"]
+        assert entry["env"] == {"MEMORIST_DB": "/data/m.db"}
+        assert entry["command"] != "/old/memorist"
 
     def test_comments_stay_where_the_client_allows_them(self, machine: Machine) -> None:
         text = '{\n  // my theme\n  "theme": "One Dark", // dark\n}\n'
@@ -276,7 +276,7 @@ class TestOthersEntries:
 
         machine.install("opencode")
 
-        assert '"recollect"' in file.read_text("utf-8")
+        assert '"memorist"' in file.read_text("utf-8")
         assert not file.with_suffix(".json").exists()
 
     @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ class TestOthersEntries:
 
     @pytest.mark.parametrize("options", [(), ("--remove",)])
     def test_a_name_that_stands_there_twice_is_left_alone(self, machine: Machine, options: tuple[str, ...]) -> None:
-        text = '{"mcpServers": {"recollect": {"command": "x"}}, "b": 2, "mcpServers": {"recollect": {"command": "y"}}}'
+        text = '{"mcpServers": {"memorist": {"command": "x"}}, "b": 2, "mcpServers": {"memorist": {"command": "y"}}}'
         file = written(machine.file("{home}/.cursor/mcp.json"), text)
 
         machine.install("cursor", *options).assert_failed(1, '"mcpServers" stands twice')
@@ -333,7 +333,7 @@ class TestFiles:
         if before:
             written(file, before)
         places = Places(machine.cli.home, machine.cli.work, os.environ)
-        changes = change.installing(CLIENTS["cursor"], USER, places, ["recollect"])
+        changes = change.installing(CLIENTS["cursor"], USER, places, ["memorist"])
         written(file, '{"precious": 1}')
 
         with pytest.raises(ConfigError, match="in the meantime"):
@@ -347,10 +347,10 @@ class TestFiles:
         machine.install("cursor")
         machine.install("cursor", "--remove")
 
-        copies = sorted(file.parent.glob("mcp.json.before-recollect*"))
-        assert [copy.name for copy in copies] == ["mcp.json.before-recollect", "mcp.json.before-recollect-2"]
+        copies = sorted(file.parent.glob("mcp.json.before-memorist*"))
+        assert [copy.name for copy in copies] == ["mcp.json.before-memorist", "mcp.json.before-memorist-2"]
         assert copies[0].read_text() == '{"mine": 1}'
-        assert "recollect" in copies[1].read_text()
+        assert "memorist" in copies[1].read_text()
 
     def test_a_file_that_is_private_stays_private_and_so_does_its_copy(self, machine: Machine) -> None:
         file = written(machine.file("{claude.json}/.claude.json"), '{"key": "secret"}')
@@ -358,7 +358,7 @@ class TestFiles:
 
         machine.install("claude-code")
 
-        for path in (file, file.with_name(".claude.json.before-recollect")):
+        for path in (file, file.with_name(".claude.json.before-memorist")):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     def test_a_link_stays_a_link(self, machine: Machine) -> None:
@@ -370,7 +370,7 @@ class TestFiles:
         machine.install("cursor")
 
         assert link.is_symlink()
-        assert "recollect" in real.read_text()
+        assert "memorist" in real.read_text()
 
     def test_a_folder_that_cannot_be_written_is_one_clear_line(self, machine: Machine) -> None:
         if os.geteuid() == 0:
@@ -407,25 +407,25 @@ class TestOptions:
     @pytest.mark.parametrize("name", HOOKED)
     def test_without_hooks_those_that_are_there_go(self, machine: Machine, name: str) -> None:
         machine.install(name, "--no-hooks")
-        before = {file: data for file, data in machine.everything.items() if ".before-recollect" not in file}
+        before = {file: data for file, data in machine.everything.items() if ".before-memorist" not in file}
         machine.install(name)
 
         machine.install(name, "--no-hooks")
 
-        assert {file: data for file, data in machine.everything.items() if ".before-recollect" not in file} == before
+        assert {file: data for file, data in machine.everything.items() if ".before-memorist" not in file} == before
         assert machine.install(name, "--no-hooks").out == ""
 
     def test_a_database_and_a_namespace_go_with_it(self, machine: Machine) -> None:
         machine.cli("--db", "team.db", "--namespace", "work", "install", "claude-code")
 
         options = ["--db", str(machine.cli.work / "team.db"), "--namespace", "work"]
-        entry = read(machine.file("{claude.json}/.claude.json"))["mcpServers"]["recollect"]
+        entry = read(machine.file("{claude.json}/.claude.json"))["mcpServers"]["memorist"]
         assert entry["args"] == [*options, "mcp"]
         assert commands(read(machine.file("{claude}/settings.json")))[0].endswith(
             f" {' '.join(options)} hook SessionStart"
         )
         machine.install("claude-code", "--remove")
-        assert [file for file in machine.everything if ".before-recollect" not in file] == []
+        assert [file for file in machine.everything if ".before-memorist" not in file] == []
 
     @pytest.mark.parametrize(
         ("arguments", "about"), [(["emacs"], "claude-code"), (["codex", "--scope", "all"], "user")]
@@ -442,7 +442,7 @@ class TestOptions:
 
         assert (told["client"], told["scope"], told["copies"]) == ("codex", "user", [])
         assert [change["file"] for change in told["changes"]] == list(map(str, machine.files("codex", USER)))
-        assert all("recollect" in change["diff"] for change in told["changes"])
+        assert all("memorist" in change["diff"] for change in told["changes"])
 
 
 class TestListing:

@@ -59,7 +59,7 @@ class TestSupersede:
     ) -> None:
         cli("supersede", old, new)
 
-        assert "`recollect supersede --undo ries-old` lets it hold again" in cli("forget", new).err
+        assert "`memorist supersede --undo ries-old` lets it hold again" in cli("forget", new).err
 
     def test_at_a_time_of_the_past(self, cli: CommandLine) -> None:
         old = cli.add("it was so", "--created-at", "2026-01-01T00:00Z")

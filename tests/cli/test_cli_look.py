@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-import recollect
+import memorist
 
 INDEX = {"id", "created_at", "kind", "tags", "summary", "project", "session", "superseded_by", "valid_until"}
 
@@ -18,7 +18,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 class TestTimeline:
     @pytest.fixture(autouse=True)
     def _march(self, cli: CommandLine) -> None:
-        with recollect.open(cli.database, embedder="none") as memory:
+        with memorist.open(cli.database, embedder="none") as memory:
             memory.start_session("api", id="spring", summary="Spring cleaning")
             memory.add_many(
                 {
@@ -116,7 +116,7 @@ class TestTimeline:
 class TestRecalls:
     @pytest.fixture(autouse=True)
     def _asked(self, cli: CommandLine) -> None:
-        with recollect.open(cli.database, embedder="none") as memory:
+        with memorist.open(cli.database, embedder="none") as memory:
             memory.add("We ship on Fridays", id="ship-friday", facts=["shipping day is Friday"])
             memory.add("Lunch is at noon", id="lunch-noon")
             memory.start_session(id="morning")

@@ -1,4 +1,4 @@
-"""`recollect mcp` before it serves: the extra it needs, and settings that are secrets."""
+"""`memorist mcp` before it serves: the extra it needs, and settings that are secrets."""
 
 import subprocess
 import sys
@@ -20,13 +20,13 @@ def test_without_its_extra_it_names_the_cure(cli: CommandLine, arguments: list[s
     code = f"""
 import sys
 sys.modules["mcp"] = sys.modules["mcp_types"] = None
-from recollect.cli.app import main
+from memorist.cli.app import main
 main({arguments!r})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert done.stderr == "Error: the MCP server needs an extra: pip install 'recollect[mcp]'\n"
+    assert done.stderr == "Error: the MCP server needs an extra: pip install 'memorist[mcp]'\n"
 
 
 def test_an_address_that_is_none_is_one_line(cli: CommandLine) -> None:
@@ -39,7 +39,7 @@ def test_names_without_http_are_wrong_usage(cli: CommandLine) -> None:
 
 class TestTheToken:
     def test_is_never_shown(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("RECOLLECT_HTTP_TOKEN", TOKEN)
+        monkeypatch.setenv("MEMORIST_HTTP_TOKEN", TOKEN)
 
         for shown in (cli("config"), cli("config", "--json")):
             assert TOKEN not in shown.out + shown.err
@@ -62,7 +62,7 @@ class TestTheToken:
         assert not (cli.home / "config.toml").exists()
 
     def test_does_not_belong_in_a_project(self, cli: CommandLine) -> None:
-        (cli.work / "recollect.toml").write_text(f'http_token = "{TOKEN}"\n')
+        (cli.work / "memorist.toml").write_text(f'http_token = "{TOKEN}"\n')
 
         done = cli("config")
 
@@ -71,7 +71,7 @@ class TestTheToken:
 
     @pytest.mark.parametrize("weak", ["short", "with a space in the middle", "mit-ümlaut-und-genug-zeichen"])
     def test_is_long_and_plain(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, weak: str) -> None:
-        monkeypatch.setenv("RECOLLECT_HTTP_TOKEN", weak)
+        monkeypatch.setenv("MEMORIST_HTTP_TOKEN", weak)
 
         done = cli("mcp", "--http", "127.0.0.1:0")
 
@@ -80,6 +80,6 @@ class TestTheToken:
 
 
 def test_an_answer_cannot_be_set_too_short_to_hold_anything(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_ANSWER_TOKENS", "10")
+    monkeypatch.setenv("MEMORIST_ANSWER_TOKENS", "10")
 
     cli("config").assert_failed(1, "answer_tokens")

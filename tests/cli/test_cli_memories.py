@@ -481,7 +481,7 @@ class TestForgetRestorePurge:
         id = cli.add("once")
         cli("forget", id)
 
-        cli("forget", id).assert_failed(1, f"recollect restore {id}")
+        cli("forget", id).assert_failed(1, f"memorist restore {id}")
         cli("restore", id)
         cli("restore", id).assert_failed(1, "not forgotten")
 

@@ -1,4 +1,4 @@
-"""`recollect models`."""
+"""`memorist models`."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ from command_line import CommandLine
 
 from conftest import MODELS
 
-WEIGHTS = MODELS / "reranker" / "src" / "recollect_reranker"
-BGE_SMALL = MODELS / "bge-small" / "src" / "recollect_bge_small"
+WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
+BGE_SMALL = MODELS / "bge-small" / "src" / "memorist_bge_small"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_what_is_missing_is_listed_with_how_to_get_it(cli: CommandLine) -> None:
     out = cli("models", "list").out
 
     assert "local      all-MiniLM-L6-v2" in out
-    assert "missing: `pip install recollect-reranker` adds it" in out
+    assert "missing: `pip install memorist-reranker` adds it" in out
     assert installed(cli) == {"local": True, "bge-small": False, "reranker": False}
 
 
@@ -52,9 +52,9 @@ def test_a_model_is_added_used_and_removed(cli: CommandLine) -> None:
 
 
 def test_a_model_for_vectors_is_added_and_changed_to(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "local:bge-small")
+    monkeypatch.setenv("MEMORIST_EMBEDDER", "local:bge-small")
     cli("add", "We ship every Friday")
-    assert "pip install recollect-bge-small" in cli("search", "Friday", "--json").json["degraded"]
+    assert "pip install memorist-bge-small" in cli("search", "Friday", "--json").json["degraded"]
     cli("models", "add", str(BGE_SMALL))
 
     assert installed(cli) == {"local": True, "bge-small": True, "reranker": False}
@@ -81,7 +81,7 @@ def test_a_folder_without_a_known_model_is_refused(cli: CommandLine, tmp_path: P
 
 
 def test_a_model_that_is_not_there_cannot_be_removed(cli: CommandLine) -> None:
-    cli("models", "remove", "reranker").assert_failed(1, "was not added with `recollect models add`")
+    cli("models", "remove", "reranker").assert_failed(1, "was not added with `memorist models add`")
     cli("models", "remove", "gpt").assert_failed(1, "'gpt' is unknown")
 
 

@@ -17,7 +17,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def on(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
-    monkeypatch.setenv("RECOLLECT_REDACT", "1")
+    monkeypatch.setenv("MEMORIST_REDACT", "1")
 
 
 class TestSetting:
@@ -36,7 +36,7 @@ class TestSetting:
         assert cli("config", "--json").json["redact_allow"] == ["/^ghp_zz/"]
 
     def test_a_projects_file_switches_it_on(self, cli: CommandLine) -> None:
-        (cli.work / "recollect.toml").write_text("redact = true\n")
+        (cli.work / "memorist.toml").write_text("redact = true\n")
 
         cli.add(f"key {TOKEN}")
 
@@ -44,17 +44,17 @@ class TestSetting:
 
     @pytest.mark.parametrize("line", ["redact = false", "redact_allow = ['/.*/']"])
     def test_a_projects_file_neither_switches_it_off_nor_makes_exceptions(self, cli: CommandLine, line: str) -> None:
-        (cli.work / "recollect.toml").write_text(line)
+        (cli.work / "memorist.toml").write_text(line)
 
-        cli("add", f"key {TOKEN}").assert_failed(1, "recollect.toml")
+        cli("add", f"key {TOKEN}").assert_failed(1, "memorist.toml")
 
         assert not cli.database.exists()
 
     @pytest.mark.parametrize("value", ["1", "true", "Yes", "ON"])
     def test_by_environment(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-        monkeypatch.setenv("RECOLLECT_REDACT", value)
+        monkeypatch.setenv("MEMORIST_REDACT", value)
         cli.add(f"key {TOKEN}")
-        monkeypatch.setenv("RECOLLECT_REDACT", "off")
+        monkeypatch.setenv("MEMORIST_REDACT", "off")
         cli.add(f"open {TOKEN}")
 
         assert cli.contents() == [f"open {TOKEN}", f"key {MARK}"]
@@ -63,7 +63,7 @@ class TestSetting:
     def test_what_is_allowed_by_environment(
         self, cli: CommandLine, on: None, monkeypatch: pytest.MonkeyPatch, value: str
     ) -> None:
-        monkeypatch.setenv("RECOLLECT_REDACT_ALLOW", value)
+        monkeypatch.setenv("MEMORIST_REDACT_ALLOW", value)
         cli.add(f"key {TOKEN}")
 
         assert cli.contents() == [f"key {TOKEN}"]

@@ -1,4 +1,4 @@
-"""`recollect search`: the shape of its answers, its options, and what it refuses."""
+"""`memorist search`: the shape of its answers, its options, and what it refuses."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-import recollect
-from recollect import Recollect
-from recollect.cli.search import REASONS
-from recollect.inputs import FILTERS
-from recollect.profiles import PROFILES
-from recollect.records import FACETS
+import memorist
+from memorist import Memorist
+from memorist.cli.search import REASONS
+from memorist.inputs import FILTERS
+from memorist.profiles import PROFILES
+from memorist.records import FACETS
 
 ANSWER = {
     "query", "mode", "profile", "took_ms", "degraded", "suggestion", "hidden", "results", "facets", "lens", "detail",
@@ -133,7 +133,7 @@ class TestLife:
 
     @pytest.fixture(autouse=True)
     def _superseded(self, cli: CommandLine) -> None:
-        with recollect.open(cli.database, embedder="none") as memory:
+        with memorist.open(cli.database, embedder="none") as memory:
             facts = [{"text": "the cap is 5", "kind": "decision", "confidence": 0.8}]
             memory.add("Retries are capped at 5", id="retries-old", facts=facts, created_at="2026-01-10T12:00Z")
             memory.add("Retries are capped at 3", id="retries-new", near="off")
@@ -267,7 +267,7 @@ class TestNotes:
         assert set(FILTERS) - {"min_salience", "include_global"} | {"superseded"} == set(REASONS)
 
     def test_a_suggestion_is_offered_and_not_applied(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Recollect, "_suggest", lambda *_: "ship\x1b")
+        monkeypatch.setattr(Memorist, "_suggest", lambda *_: "ship\x1b")
         done = cli("search", "shpi")
 
         assert "Did you mean: ship\ufffd?" in done.err.splitlines()
@@ -366,7 +366,7 @@ class TestRefusals:
         done = cli("search", query)
 
         done.assert_failed(2, "the query is empty")
-        assert "Usage: recollect search" in done.err
+        assert "Usage: memorist search" in done.err
 
     @pytest.mark.parametrize(
         ("arguments", "about"),
@@ -407,7 +407,7 @@ class TestRefusals:
 def test_meaning_finds_what_words_do_not_with_the_bundled_model(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("RECOLLECT_EMBEDDER")
+    monkeypatch.delenv("MEMORIST_EMBEDDER")
     cli("reembed")
 
     done = cli.spawn("search", "when do we eat?", "--json")

@@ -26,7 +26,7 @@ class TestStartAndEnd:
     def test_start_with_an_id_of_ones_own_and_the_project_of_the_settings(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("RECOLLECT_PROJECT", "web")
+        monkeypatch.setenv("MEMORIST_PROJECT", "web")
         session = cli("session", "start", "--id", "chat 7", "--json").json
 
         assert set(session) == SESSION

@@ -7,7 +7,7 @@ import apsw
 import pytest
 from command_line import CommandLine
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
 
 
@@ -23,7 +23,7 @@ def user_file(cli: CommandLine) -> Path:
 
 @pytest.fixture
 def project_file(cli: CommandLine) -> Path:
-    return cli.work / "recollect.toml"
+    return cli.work / "memorist.toml"
 
 
 class TestPrecedence:
@@ -39,7 +39,7 @@ class TestPrecedence:
         assert namespace() == "of-user"
         project_file.write_text('namespace = "of-project"')
         assert namespace() == "of-project"
-        monkeypatch.setenv("RECOLLECT_NAMESPACE", "of-environment")
+        monkeypatch.setenv("MEMORIST_NAMESPACE", "of-environment")
         assert namespace() == "of-environment"
         assert namespace("--namespace", "of-flag") == "of-flag"
 
@@ -48,7 +48,7 @@ class TestPrecedence:
     ) -> None:
         user_file.write_text('profile = "rank"\nthreads = 3\nbusy_timeout = 7\n')
         project_file.write_text('profile = "notes"\nproject = "api"\n')
-        monkeypatch.setenv("RECOLLECT_THREADS", "1")
+        monkeypatch.setenv("MEMORIST_THREADS", "1")
 
         settings = cli("config", "--json").json
         shown = cli("config").out
@@ -69,7 +69,7 @@ class TestPrecedence:
     def test_a_projects_file_in_a_folder_above_counts_and_its_database_lies_beside_it(
         self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_DB")
+        monkeypatch.delenv("MEMORIST_DB")
         project_file.write_text('database = "team.db"\nproject = "api"\n')
         below = cli.work / "src" / "deep"
         below.mkdir(parents=True)
@@ -81,7 +81,7 @@ class TestPrecedence:
         assert (cli.work / "team.db").is_file()
         assert list(below.iterdir()) == []
 
-    @pytest.mark.parametrize("file", ["home/config.toml", "work/recollect.toml"])
+    @pytest.mark.parametrize("file", ["home/config.toml", "work/memorist.toml"])
     @pytest.mark.parametrize(
         ("named", "meant"),
         [("mine.db", "{beside}/mine.db"), ("~/mine.db", "{home}/mine.db"), ("/a/b.db", "/a/b.db"), (":memory:",) * 2],
@@ -89,7 +89,7 @@ class TestPrecedence:
     def test_a_path_in_a_file_means_the_same_wherever_one_is(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, file: str, named: str, meant: str
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_DB")
+        monkeypatch.delenv("MEMORIST_DB")
         (cli.home.parent / file).write_text(f'database = "{named}"')
         (cli.work / "deep").mkdir()
         monkeypatch.chdir(cli.work / "deep")
@@ -100,7 +100,7 @@ class TestPrecedence:
     def test_a_path_that_is_set_is_one_from_where_it_was_typed(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_DB")
+        monkeypatch.delenv("MEMORIST_DB")
 
         cli("config", "set", "database", "mine.db")
 
@@ -110,7 +110,7 @@ class TestPrecedence:
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cli.add("of the default one")
-        monkeypatch.setenv("RECOLLECT_NAMESPACE", "other")
+        monkeypatch.setenv("MEMORIST_NAMESPACE", "other")
 
         assert cli.contents() == []
 
@@ -124,7 +124,7 @@ class TestPrecedence:
     def test_the_users_file_names_the_model_and_its_provider_or_none(
         self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_EMBEDDER")
+        monkeypatch.delenv("MEMORIST_EMBEDDER")
         for embedder, model in (("ollama:nomic-embed-text", "ollama:nomic-embed-text"), ("none", None)):
             user_file.write_text(f'embedder = "{embedder}"')
             assert cli("stats", "--json").json["model"] == model
@@ -152,7 +152,7 @@ class TestBrokenSettings:
     def test_what_a_file_cannot_mean_is_one_clear_line(
         self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch, text: str, about: str
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_EMBEDDER")
+        monkeypatch.delenv("MEMORIST_EMBEDDER")
         user_file.write_text(text, "utf-8")
 
         cli("stats").assert_failed(1, about)
@@ -166,9 +166,9 @@ class TestBrokenSettings:
         cli("list").assert_failed(1, str(project_file))
 
     def test_an_environment_variable_at_fault_is_named(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("RECOLLECT_THREADS", "many")
+        monkeypatch.setenv("MEMORIST_THREADS", "many")
 
-        cli("list").assert_failed(1, "RECOLLECT_THREADS")
+        cli("list").assert_failed(1, "MEMORIST_THREADS")
 
     @pytest.mark.parametrize("embedder", ["openai:text-embedding-3-small", "ollama:nomic-embed-text"])
     def test_a_projects_file_may_not_send_memories_elsewhere(
@@ -186,7 +186,7 @@ class TestBrokenSettings:
     def test_a_projects_file_may_choose_a_model_on_this_machine_or_switch_it_off(
         self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch, embedder: str
     ) -> None:
-        monkeypatch.delenv("RECOLLECT_EMBEDDER")
+        monkeypatch.delenv("MEMORIST_EMBEDDER")
         project_file.write_text(f'embedder = "{embedder}"')
 
         assert cli("config", "--json").json["embedder"] == embedder
@@ -209,7 +209,7 @@ class TestConfigSet:
 
     def test_the_file_and_its_folder_are_made(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
         file = cli.home / "deep" / "down" / "config.toml"
-        monkeypatch.setenv("RECOLLECT_CONFIG", str(file))
+        monkeypatch.setenv("MEMORIST_CONFIG", str(file))
 
         assert cli("config", "set", "busy_timeout", "2.5").code == 0
         assert cli("config", "--json").json["busy_timeout"] == 2.5
@@ -240,7 +240,7 @@ class TestConfigSet:
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (cli.home / "file").touch()
-        monkeypatch.setenv("RECOLLECT_CONFIG", str(cli.home / "file" / "config.toml"))
+        monkeypatch.setenv("MEMORIST_CONFIG", str(cli.home / "file" / "config.toml"))
 
         cli("config", "set", "profile", "rank").assert_failed(1, "config.toml")
 
@@ -298,7 +298,7 @@ class TestReembed:
         cli("reembed", "--embedder", "nonsense").assert_failed(1, "nonsense")
 
     def test_missing_vectors_are_made_and_those_of_other_models_pruned(self, cli: CommandLine) -> None:
-        with recollect.open(cli.database, embedder=HashingEmbedder("old")) as memory:
+        with memorist.open(cli.database, embedder=HashingEmbedder("old")) as memory:
             memory.add_many(["one", "two"])
         cli.add("three")
 
@@ -318,10 +318,10 @@ class TestDemo:
         done = cli("demo")
 
         assert done.code == 0
-        assert done.out.count("$ recollect search") == 3
+        assert done.out.count("$ memorist search") == 3
         assert "score" in done.out
         for legs in ("· vector ", "· keyword ", "· keyword + vector "):
             assert legs in done.out
-        assert "recollect add" in done.lines[-3]
+        assert "memorist add" in done.lines[-3]
         assert "\x1b" not in done.out
         assert sorted(cli.home.parent.rglob("*")) == before

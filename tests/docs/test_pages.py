@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.app import COMMANDS
-from recollect.config import TYPES
-from recollect.profiles import PROFILES
+from memorist.cli.app import COMMANDS
+from memorist.config import TYPES
+from memorist.profiles import PROFILES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,7 +41,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 def test_every_command_is_documented() -> None:
-    documented = set(re.findall(r"recollect (\w+)", (ROOT / "docs" / "command-line.md").read_text("utf-8")))
+    documented = set(re.findall(r"memorist (\w+)", (ROOT / "docs" / "command-line.md").read_text("utf-8")))
 
     assert set(COMMANDS) <= documented
 

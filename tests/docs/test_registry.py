@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-import recollect
-from recollect.cli.app import COMMANDS
-from recollect.config import TYPES
+import memorist
+from memorist.cli.app import COMMANDS
+from memorist.config import TYPES
 
 ROOT = Path(__file__).parents[2]
 ENTRY = json.loads((ROOT / "server.json").read_text("utf-8"))
@@ -15,8 +15,8 @@ ENTRY = json.loads((ROOT / "server.json").read_text("utf-8"))
 def test_its_versions_are_those_of_the_package() -> None:
     (source,) = PACKAGE["runtimeArguments"]
 
-    assert ENTRY["version"] == PACKAGE["version"] == recollect.__version__
-    assert source["value"] == f"recollect[mcp]=={recollect.__version__}"
+    assert ENTRY["version"] == PACKAGE["version"] == memorist.__version__
+    assert source["value"] == f"memorist[mcp]=={memorist.__version__}"
 
 
 def test_its_name_is_in_the_readme_which_proves_whose_it_is() -> None:
@@ -25,7 +25,7 @@ def test_its_name_is_in_the_readme_which_proves_whose_it_is() -> None:
 
 def test_it_starts_a_command_that_exists_with_settings_that_exist() -> None:
     assert PACKAGE["packageArguments"][0]["value"] in COMMANDS
-    names = {variable["name"].removeprefix("RECOLLECT_").lower() for variable in PACKAGE["environmentVariables"]}
+    names = {variable["name"].removeprefix("MEMORIST_").lower() for variable in PACKAGE["environmentVariables"]}
     assert names - {"db"} <= set(TYPES)
 
 

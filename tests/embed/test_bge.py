@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import recollect
+import memorist
 from conftest import MODELS
-from recollect.embed.bge import BgeSmall
-from recollect.embed.further import FURTHER
-from recollect.errors import EmbedderUnavailable
-from recollect.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, ORIGIN
-from recollect.rank.signals import CALIBRATED
+from memorist.embed.bge import BgeSmall
+from memorist.embed.further import FURTHER
+from memorist.errors import EmbedderUnavailable
+from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, ORIGIN
+from memorist.rank.signals import CALIBRATED
 
-FOLDER = MODELS / "bge-small" / "src" / "recollect_bge_small"
+FOLDER = MODELS / "bge-small" / "src" / "memorist_bge_small"
 NOTES = [
     "We ship every Friday with `make release`.",
     "Backups are kept for thirty days in the cold storage.",
@@ -45,29 +45,29 @@ def test_what_answers_is_nearer_than_what_is_about_something_else(bge: BgeSmall)
 
 
 def test_where_it_is_missing_words_find_and_degraded_tells_the_cure(elsewhere: Path, path: Path) -> None:
-    with recollect.open(path, embedder="local:bge-small", models=elsewhere) as memory:
+    with memorist.open(path, embedder="local:bge-small", models=elsewhere) as memory:
         memory.add_many(NOTES)
         found = memory.search("backups")
 
         assert found[0].memory.content == NOTES[1]
-        assert "recollect-bge-small is not installed; `pip install recollect-bge-small` adds it" in str(found.degraded)
-        with pytest.raises(EmbedderUnavailable, match="pip install recollect-bge-small"):
+        assert "memorist-bge-small is not installed; `pip install memorist-bge-small` adds it" in str(found.degraded)
+        with pytest.raises(EmbedderUnavailable, match="pip install memorist-bge-small"):
             memory.search("backups", mode="semantic")
 
 
 def test_once_it_is_there_the_missing_vectors_are_made(elsewhere: Path, path: Path) -> None:
-    with recollect.open(path, embedder="local:bge-small", models=elsewhere) as memory:
+    with memorist.open(path, embedder="local:bge-small", models=elsewhere) as memory:
         memory.add_many(NOTES)
     os.symlink(FOLDER, elsewhere / "bge-small")
 
-    with recollect.open(path, embedder="local:bge-small", models=elsewhere) as memory:
+    with memorist.open(path, embedder="local:bge-small", models=elsewhere) as memory:
         assert memory.reembed() == len(NOTES)
         assert memory.search("when do we deploy?")[0].memory.content == NOTES[0]
 
 
 def test_a_memory_changes_to_it_and_looks_in_its_own_folder_of_models(elsewhere: Path, path: Path) -> None:
     os.symlink(FOLDER, elsewhere / "bge-small")
-    with recollect.open(path, embedder="none", models=elsewhere) as memory:
+    with memorist.open(path, embedder="none", models=elsewhere) as memory:
         memory.add_many(NOTES)
 
         assert memory.reembed("local:bge-small") == len(NOTES)
@@ -81,7 +81,7 @@ def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
         file.write(b"damage")
 
     with pytest.raises(
-        EmbedderUnavailable, match=r"recollect-bge-small's file model\.onnx is damaged.*install it again"
+        EmbedderUnavailable, match=r"memorist-bge-small's file model\.onnx is damaged.*install it again"
     ):
         BgeSmall(folder=elsewhere).load()
 
@@ -93,7 +93,7 @@ def test_what_ranking_knows_of_a_model_is_kept_under_its_name(bge: BgeSmall) -> 
 
 
 def test_what_has_nothing_to_do_with_the_question_is_not_relevant(bge: BgeSmall, path: Path) -> None:
-    with recollect.open(path, embedder=bge) as memory:
+    with memorist.open(path, embedder=bge) as memory:
         memory.add_many(NOTES)
 
         known = memory.search("how long do we keep backups?", mode="semantic", limit=1)[0]

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.embed import encoder, local
-from recollect.embed.base import Embedder, embed_documents, embed_question
-from recollect.embed.bge import BgeSmall
-from recollect.embed.encoder import Encoder
-from recollect.embed.local import LocalEmbedder
-from recollect.errors import EmbedderError, EmbedderUnavailable
+from memorist.embed import encoder, local
+from memorist.embed.base import Embedder, embed_documents, embed_question
+from memorist.embed.bge import BgeSmall
+from memorist.embed.encoder import Encoder
+from memorist.embed.local import LocalEmbedder
+from memorist.errors import EmbedderError, EmbedderUnavailable
 
 TEXTS = [
     "The deploy runs on Fridays at noon.",

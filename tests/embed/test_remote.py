@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.embed.base import Embedder, embed_documents, embed_question
-from recollect.embed.remote import OllamaEmbedder, OpenAIEmbedder
-from recollect.errors import ConfigError, EmbedderError, EmbedderUnavailable
+from memorist.embed.base import Embedder, embed_documents, embed_question
+from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
+from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
 
 KEY = "sk-test-0123456789abcdefSECRET"
 Remote = OpenAIEmbedder | OllamaEmbedder

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from conftest import MODELS
-from recollect.embed.further import FURTHER
-from recollect.embed.reranker import Reranker
-from recollect.errors import EmbedderUnavailable
+from memorist.embed.further import FURTHER
+from memorist.embed.reranker import Reranker
+from memorist.errors import EmbedderUnavailable
 
-FOLDER = MODELS / "reranker" / "src" / "recollect_reranker"
+FOLDER = MODELS / "reranker" / "src" / "memorist_reranker"
 QUESTION = "how many people live in Berlin?"
 PASSAGES = [
     "New York City is famous for the Metropolitan Museum of Art.",
@@ -56,7 +56,7 @@ def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
 
 
 def test_where_it_is_missing_it_is_said_how_to_get_it(elsewhere: Path) -> None:
-    with pytest.raises(EmbedderUnavailable, match="not installed; `pip install recollect-reranker` adds it"):
+    with pytest.raises(EmbedderUnavailable, match="not installed; `pip install memorist-reranker` adds it"):
         Reranker(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
 
 
@@ -86,8 +86,8 @@ def test_after_it_was_closed_it_loads_again() -> None:
 
 def test_a_memory_that_never_reranks_never_loads_it() -> None:
     code = (
-        "import sys, recollect\n"
-        "with recollect.open(':memory:', embedder='none') as memory:\n"
+        "import sys, memorist\n"
+        "with memorist.open(':memory:', embedder='none') as memory:\n"
         "    memory.add('a note'); memory.search('note')\n"
         "print('onnxruntime' in sys.modules)"
     )

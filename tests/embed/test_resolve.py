@@ -8,9 +8,9 @@ import types
 import pytest
 
 from conftest import MODELS
-from recollect.embed import resolve
-from recollect.embed.remote import OllamaEmbedder, OpenAIEmbedder
-from recollect.errors import ConfigError
+from memorist.embed import resolve
+from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
+from memorist.errors import ConfigError
 
 
 class Own:
@@ -29,9 +29,9 @@ class Shy(Own):
 @pytest.fixture
 def local(monkeypatch):
     """A stand-in for the bundled model, which tells the threads it was given."""
-    module = types.ModuleType("recollect.embed.local")
+    module = types.ModuleType("memorist.embed.local")
     module.LocalEmbedder = lambda *, threads=None: ("local", threads)
-    monkeypatch.setitem(sys.modules, "recollect.embed.local", module)
+    monkeypatch.setitem(sys.modules, "memorist.embed.local", module)
 
 
 @pytest.mark.parametrize("spec", [None, "local", " local "])
@@ -41,7 +41,7 @@ def test_the_bundled_model_is_the_default(local, spec):
 
 
 def test_a_further_model_is_looked_for_in_the_folder_of_models(elsewhere):
-    os.symlink(MODELS / "bge-small" / "src" / "recollect_bge_small", elsewhere / "bge-small")
+    os.symlink(MODELS / "bge-small" / "src" / "memorist_bge_small", elsewhere / "bge-small")
 
     embedder = resolve("local:bge-small", threads=1, models=elsewhere)
 
@@ -97,8 +97,8 @@ def test_a_class_in_place_of_an_object_is_refused():
 
 def test_importing_the_package_loads_no_model_and_no_http():
     code = (
-        "import sys, recollect.embed; "
-        "print([m for m in ('numpy', 'onnxruntime', 'http.client', 'recollect.embed.remote') if m in sys.modules])"
+        "import sys, memorist.embed; "
+        "print([m for m in ('numpy', 'onnxruntime', 'http.client', 'memorist.embed.remote') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from recollect.embed import local
-from recollect.embed.wordpiece import MAX_TOKENS, WordPiece
+from memorist.embed import local
+from memorist.embed.wordpiece import MAX_TOKENS, WordPiece
 
 CLS, SEP, UNK = 101, 102, 100
 

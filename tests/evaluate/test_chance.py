@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.evaluate.chance import difference, estimates
+from memorist.evaluate.chance import difference, estimates
 
 figures = st.lists(st.floats(0, 1), min_size=2, max_size=40)
 

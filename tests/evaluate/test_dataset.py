@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sets import harbours, write_set
 
-from recollect import InvalidInput, NotFound
-from recollect.evaluate.dataset import Document, fingerprint, load, moments
+from memorist import InvalidInput, NotFound
+from memorist.evaluate.dataset import Document, fingerprint, load, moments
 
 ONE = [{"_id": "d1", "title": "Title", "text": "Text"}]
 ASKED = [{"_id": "q1", "text": "What?"}]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from recollect.embed.local import LocalEmbedder
-from recollect.evaluate.dataset import load
-from recollect.evaluate.indexing import indexed
-from recollect.evaluate.measuring import measured
-from recollect.evaluate.report import data
-from recollect.evaluate.ways import choices
+from memorist.embed.local import LocalEmbedder
+from memorist.evaluate.dataset import load
+from memorist.evaluate.indexing import indexed
+from memorist.evaluate.measuring import measured
+from memorist.evaluate.report import data
+from memorist.evaluate.ways import choices
 
 REMEMBERED = Path(__file__).parents[1] / "data" / "remembered"
 FLOOR = 0.86  # of nDCG@10, over all questions

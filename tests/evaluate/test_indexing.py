@@ -8,10 +8,10 @@ import pytest
 from sets import harbours
 
 from conftest import FailingEmbedder, HashingEmbedder
-from recollect import EmbedderError
-from recollect.evaluate.dataset import Dataset, Document, load
-from recollect.evaluate.indexing import Indexed, indexed
-from recollect.store.base import Unembedded
+from memorist import EmbedderError
+from memorist.evaluate.dataset import Dataset, Document, load
+from memorist.evaluate.indexing import Indexed, indexed
+from memorist.store.base import Unembedded
 
 
 @pytest.fixture

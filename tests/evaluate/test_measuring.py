@@ -11,18 +11,18 @@ import pytest
 from sets import harbours
 
 from conftest import HashingEmbedder
-from recollect import InvalidInput, NotFound
-from recollect.evaluate import runs
-from recollect.evaluate.certainty import certainty, unanswerable
-from recollect.evaluate.compare import compared, text, way_of
-from recollect.evaluate.dataset import Dataset, Question, load
-from recollect.evaluate.indexing import Indexed, indexed
-from recollect.evaluate.measuring import measured
-from recollect.evaluate.metrics import MEASURES
-from recollect.evaluate.page import page
-from recollect.evaluate.report import data, figures, table
-from recollect.evaluate.running import Answer, run
-from recollect.evaluate.ways import Choice, Found, choices
+from memorist import InvalidInput, NotFound
+from memorist.evaluate import runs
+from memorist.evaluate.certainty import certainty, unanswerable
+from memorist.evaluate.compare import compared, text, way_of
+from memorist.evaluate.dataset import Dataset, Question, load
+from memorist.evaluate.indexing import Indexed, indexed
+from memorist.evaluate.measuring import measured
+from memorist.evaluate.metrics import MEASURES
+from memorist.evaluate.page import page
+from memorist.evaluate.report import data, figures, table
+from memorist.evaluate.running import Answer, run
+from memorist.evaluate.ways import Choice, Found, choices
 
 Data = dict[str, Any]
 
@@ -168,7 +168,7 @@ class TestCertainty:
 
 def altered(run: Data, found: dict[str, list[str]], name: str = "balanced") -> Data:
     """The run, had some questions been answered otherwise."""
-    from recollect.evaluate.metrics import measured as figures_of
+    from memorist.evaluate.metrics import measured as figures_of
 
     copy: Data = json.loads(json.dumps(run))
     for answer in ways(copy)[name]["answers"]:
@@ -275,7 +275,7 @@ class TestKeeping:
         with pytest.raises(InvalidInput, match="no name for a run"):
             runs.save({}, name, tmp_path)
 
-    @pytest.mark.parametrize("text", ["{", "[]", '{"recollect_eval": 99}'])
+    @pytest.mark.parametrize("text", ["{", "[]", '{"memorist_eval": 99}'])
     def test_what_is_no_run_is_refused(self, text: str, tmp_path: Path) -> None:
         file = tmp_path / "run.json"
         file.write_text(text)

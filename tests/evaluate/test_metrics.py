@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.evaluate.metrics import MEASURES, hit, measured, ndcg, recall, reciprocal_rank
+from memorist.evaluate.metrics import MEASURES, hit, measured, ndcg, recall, reciprocal_rank
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "measures.json").read_text("utf-8"))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recollect import InvalidInput, Recollect
-from recollect.evaluate.own import from_golden, from_recalls
+from memorist import InvalidInput, Memorist
+from memorist.evaluate.own import from_golden, from_recalls
 
 
 def golden(folder: Path, *lines: dict[str, Any] | str) -> Path:
@@ -17,7 +17,7 @@ def golden(folder: Path, *lines: dict[str, Any] | str) -> Path:
 
 
 class TestGolden:
-    def test_a_line_is_a_question_with_its_answers(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_line_is_a_question_with_its_answers(self, memory: Memorist, tmp_path: Path) -> None:
         ship, test = memory.add("We ship with make", project="api"), memory.add("We test with pytest")
         file = golden(
             tmp_path,
@@ -38,7 +38,7 @@ class TestGolden:
         assert second.judged == {ship.id: 1, test.id: 2}
         assert (dataset.name, missing, len(dataset.documents)) == ("golden", [], 2)
 
-    def test_an_id_that_no_memory_has_does_not_count_and_is_told(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_an_id_that_no_memory_has_does_not_count_and_is_told(self, memory: Memorist, tmp_path: Path) -> None:
         kept, gone = memory.add("We ship with make"), memory.add("We shipped by hand")
         memory.forget(gone.id)
         file = golden(
@@ -67,12 +67,12 @@ class TestGolden:
         ],
     )
     def test_a_line_that_cannot_be_used_is_named(
-        self, line: dict[str, Any] | str, about: str, memory: Recollect, tmp_path: Path
+        self, line: dict[str, Any] | str, about: str, memory: Memorist, tmp_path: Path
     ) -> None:
         with pytest.raises(InvalidInput, match=rf"golden\.jsonl, line 1: {about}"):
             from_golden(memory, golden(tmp_path, line))
 
-    def test_a_line_that_is_no_text_is_named(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_a_line_that_is_no_text_is_named(self, memory: Memorist, tmp_path: Path) -> None:
         file = tmp_path / "golden.jsonl"
         file.write_bytes('{"query": "grüße", "relevant": []}'.encode("latin-1"))
 
@@ -81,7 +81,7 @@ class TestGolden:
 
 
 class TestRecalls:
-    def test_a_question_with_a_good_answer_is_measured(self, memory: Recollect) -> None:
+    def test_a_question_with_a_good_answer_is_measured(self, memory: Memorist) -> None:
         good, bad = memory.add("We ship with make"), memory.add("We ship on Mondays")
         memory.search("how do we ship?", record="log")
         memory.feedback(good.id, True)
@@ -92,7 +92,7 @@ class TestRecalls:
         assert (question.text, question.judged) == ("how do we ship?", {good.id: 1, bad.id: 0})
         assert question.asked == memory.feedbacks()[-1].at
 
-    def test_a_recorded_question_of_which_nothing_good_was_said_is_counted(self, memory: Recollect) -> None:
+    def test_a_recorded_question_of_which_nothing_good_was_said_is_counted(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.search("make", record="log")
         memory.search("ship", record="log")
@@ -103,7 +103,7 @@ class TestRecalls:
         assert dataset.questions == ()
         assert {question.text for question in dataset.unanswered} == {"make", "ship"}
 
-    def test_a_question_asked_in_other_letters_is_the_same(self, memory: Recollect) -> None:
+    def test_a_question_asked_in_other_letters_is_the_same(self, memory: Memorist) -> None:
         one, other = memory.add("We ship with make"), memory.add("We ship on Mondays")
         memory.feedback(one.id, True, query="How do we ship?")
         memory.feedback(other.id, True, query="how do  we ship?")
@@ -112,7 +112,7 @@ class TestRecalls:
 
         assert question.judged == {one.id: 1, other.id: 1}
 
-    def test_the_latest_word_counts(self, memory: Recollect) -> None:
+    def test_the_latest_word_counts(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.feedback(one.id, True, query="ship?")
         memory.feedback(one.id, False, query="SHIP?")

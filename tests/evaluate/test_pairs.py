@@ -10,17 +10,17 @@ import pytest
 from sets import harbours
 
 from conftest import MODELS, HashingEmbedder
-from recollect.embed.reranker import Reranker
-from recollect.errors import EmbedderUnavailable
-from recollect.evaluate.dataset import Dataset, load
-from recollect.evaluate.indexing import indexed
-from recollect.evaluate.measuring import measured
-from recollect.evaluate.page import page
-from recollect.evaluate.pairs import KeptScores
-from recollect.evaluate.report import data, table
-from recollect.evaluate.ways import choices
+from memorist.embed.reranker import Reranker
+from memorist.errors import EmbedderUnavailable
+from memorist.evaluate.dataset import Dataset, load
+from memorist.evaluate.indexing import indexed
+from memorist.evaluate.measuring import measured
+from memorist.evaluate.page import page
+from memorist.evaluate.pairs import KeptScores
+from memorist.evaluate.report import data, table
+from memorist.evaluate.ways import choices
 
-WEIGHTS = MODELS / "reranker" / "src" / "recollect_reranker"
+WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
 QUESTION, ANOTHER = "how many people live in Berlin?", "what is New York famous for?"
 PASSAGES = [
     "New York City is famous for the Metropolitan Museum of Art.",
@@ -154,7 +154,7 @@ class TestRuns:
         )
 
         assert lighter["degraded"] == fewer["degraded"] == []
-        assert "recollect-reranker is not installed" in more["degraded"][0]
+        assert "memorist-reranker is not installed" in more["degraded"][0]
 
     def test_only_what_was_wholly_read_has_a_latency(self, dataset: Dataset, shelf: Path) -> None:
         (first,) = chosen(measure(dataset, shelf, "precise:rerank=3"))

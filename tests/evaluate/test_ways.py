@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect import InvalidInput, Recollect
-from recollect.evaluate.dataset import Document, Question
-from recollect.evaluate.ways import Choice, Grep, Search, beside, choices, parsed, settings
+from memorist import InvalidInput, Memorist
+from memorist.evaluate.dataset import Document, Question
+from memorist.evaluate.ways import Choice, Grep, Search, beside, choices, parsed, settings
 
 
 def found(grep: Grep, text: str, scope: str | None = None) -> list[str]:
@@ -109,7 +109,7 @@ class TestGrep:
 
 
 class TestSearching:
-    def test_a_question_is_asked_within_its_scope_and_leaves_nothing_behind(self, memory: Recollect) -> None:
+    def test_a_question_is_asked_within_its_scope_and_leaves_nothing_behind(self, memory: Memorist) -> None:
         north, south = (memory.add("the ferry leaves at nine", project=name) for name in ("north", "south"))
         search = Search(Choice("keyword", "salience"), memory)  # a profile that reinforces what it finds
 
@@ -117,14 +117,14 @@ class TestSearching:
         assert set(search.answer(Question("q", "ferry", {})).ids) == {north.id, south.id}
         assert memory.recalls() == []
 
-    def test_a_leg_that_cannot_answer_has_found_nothing_and_says_why(self, memory: Recollect) -> None:
+    def test_a_leg_that_cannot_answer_has_found_nothing_and_says_why(self, memory: Memorist) -> None:
         memory.add("the ferry leaves at nine")
         found = Search(Choice("semantic", "balanced"), memory).answer(Question("q", "ferry", {}))
 
         assert found.ids == ()
         assert "no embedding model" in (found.degraded or "")
 
-    def test_last_month_is_the_one_before_the_question_was_asked(self, memory: Recollect) -> None:
+    def test_last_month_is_the_one_before_the_question_was_asked(self, memory: Memorist) -> None:
         ids = {
             month: memory.add(f"In {name} the ferry was repaired", created_at=datetime(2023, month, 15, tzinfo=UTC)).id
             for month, name in ((2, "Porto"), (3, "Lisbon"), (4, "Faro"))

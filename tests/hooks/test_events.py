@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect import InvalidInput
-from recollect.hooks import events
+from memorist import InvalidInput
+from memorist.hooks import events
 
 
 def read(name: str = "UserPromptSubmit", root: str | None = None, **fields: object) -> events.Event:
@@ -43,7 +43,7 @@ def test_the_folder_of_cursor_is_its_first_workspace() -> None:
     "prompt",
     [
         "yes", "ok", "Yes, please!", "go on", "Go ahead and do it", "no", "y", "👍", "...", "", "  \n", "Thanks!", "ja",
-        "looks good", "/compact", "/review src/api.py", "/recollect:search deploy",
+        "looks good", "/compact", "/review src/api.py", "/memorist:search deploy",
     ],
 )  # fmt: skip
 def test_there_is_nothing_to_look_for_in(prompt: str) -> None:

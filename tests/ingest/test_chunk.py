@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.embed.local import LocalEmbedder
-from recollect.ingest.chunk import OVERLAP, WIDEST, Chunk, Count, plain_chunks
+from memorist.embed.local import LocalEmbedder
+from memorist.ingest.chunk import OVERLAP, WIDEST, Chunk, Count, plain_chunks
 
 
 def words(text: str) -> int:

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, ranges, words
 
-from recollect.embed.local import LocalEmbedder
-from recollect.ingest.chunk import Chunk
-from recollect.ingest.markdown import NESTING, Link, Parsed, read_markdown
+from memorist.embed.local import LocalEmbedder
+from memorist.ingest.chunk import Chunk
+from memorist.ingest.markdown import NESTING, Link, Parsed, read_markdown
 
 
 def read(text: str, budget: int = 10_000) -> Parsed:

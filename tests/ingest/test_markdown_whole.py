@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, words
 from test_markdown import DOCUMENTS, Made, placed, read
 
-from recollect.embed.local import LocalEmbedder
-from recollect.ingest.chunk import Chunk
-from recollect.ingest.markdown import read_markdown
+from memorist.embed.local import LocalEmbedder
+from memorist.ingest.chunk import Chunk
+from memorist.ingest.markdown import read_markdown
 
 
 def times_covered(chunks: tuple[Chunk, ...]) -> Counter[int]:

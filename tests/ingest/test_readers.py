@@ -15,14 +15,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect.embed.local import LocalEmbedder
-from recollect.errors import InvalidInput, MissingExtra
-from recollect.ingest.chunk import OVERLAP, WIDEST, Chunk, Count
-from recollect.ingest.encoding import decode
-from recollect.ingest.markdown import Link, Parsed
-from recollect.ingest.markup import read_html, read_rst
-from recollect.ingest.readers import KINDS, Unreadable, load, parse, read, unwanted
-from recollect.ingest.source import read_python, read_source
+from memorist.embed.local import LocalEmbedder
+from memorist.errors import InvalidInput, MissingExtra
+from memorist.ingest.chunk import OVERLAP, WIDEST, Chunk, Count
+from memorist.ingest.encoding import decode
+from memorist.ingest.markdown import Link, Parsed
+from memorist.ingest.markup import read_html, read_rst
+from memorist.ingest.readers import KINDS, Unreadable, load, parse, read, unwanted
+from memorist.ingest.source import read_python, read_source
 
 
 def words(text: str) -> int:
@@ -573,7 +573,7 @@ class TestPdf:
     def test_without_the_extra_it_names_the_cure(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pypdf", None)
 
-        with pytest.raises(MissingExtra, match=r"pip install 'recollect\[pdf\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install 'memorist\[pdf\]'"):
             parse("a.pdf", a_pdf("x"), 3, words)
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import inputs
-from recollect.errors import InvalidInput
-from recollect.ingest import transcripts
-from recollect.ingest.transcripts import Conversation, Problem, Turn, read_conversations
+from memorist import inputs
+from memorist.errors import InvalidInput
+from memorist.ingest import transcripts
+from memorist.ingest.transcripts import Conversation, Problem, Turn, read_conversations
 
 SAMPLES = Path(__file__).parents[1] / "data" / "transcripts"
 Write = Callable[..., Path]

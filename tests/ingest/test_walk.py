@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import InvalidInput
-from recollect.ingest.ignore import Rules, lines_of
-from recollect.ingest.walk import Found, Skipped, walk
+from memorist.errors import InvalidInput
+from memorist.ingest.ignore import Rules, lines_of
+from memorist.ingest.walk import Found, Skipped, walk
 
 
 @pytest.fixture
@@ -195,14 +195,14 @@ class TestHidden:
         assert found(root) == [".github/CONTRIBUTING.md"]
 
     def test_our_rules_can_show_what_is_hidden_if_they_name_it(self, root: Path) -> None:
-        make(root, ".claude/a.md", ".cache/b.md", "node_modules/c.md", recollectignore="!.claude/\n!node_modules/")
+        make(root, ".claude/a.md", ".cache/b.md", "node_modules/c.md", memoristignore="!.claude/\n!node_modules/")
         assert found(root) == [".claude/a.md", "node_modules/c.md"]
 
-        make(root, recollectignore="*\n!*/\n!*.md")
+        make(root, memoristignore="*\n!*/\n!*.md")
         assert found(root) == []
 
     def test_a_repository_itself_is_never_walked(self, root: Path) -> None:
-        make(root, ".git/a.md", "b.md", recollectignore="!.git/")
+        make(root, ".git/a.md", "b.md", memoristignore="!.git/")
 
         assert found(root) == ["b.md"]
 
@@ -323,14 +323,14 @@ class TestRulesInFolders:
         assert found(root / "docs/in") == ["a.md"]
 
     def test_those_above_the_repository_do_not(self, root: Path) -> None:
-        make(root, "repo/.git/HEAD", "repo/a.md", "b.md", gitignore="*.md", recollectignore="c.md")
+        make(root, "repo/.git/HEAD", "repo/a.md", "b.md", gitignore="*.md", memoristignore="c.md")
         make(root, "repo/c.md")
 
         assert found(root / "repo") == ["a.md", "c.md"]
         assert found(root) == ["repo/a.md"]  # nor where the walk comes from above; ours do
 
     def test_without_a_repository_those_from_the_named_folder_on(self, root: Path) -> None:
-        make(root, "docs/a.md", "docs/b.md", gitignore="a.md", recollectignore="a.md")
+        make(root, "docs/a.md", "docs/b.md", gitignore="a.md", memoristignore="a.md")
         (root / "docs/.gitignore").write_text("b.md")
 
         assert found(root / "docs") == ["a.md"]
@@ -350,19 +350,19 @@ class TestRulesInFolders:
         assert found(root / "w") == ["b.md"]
 
     def test_ours_go_before_those_of_git(self, root: Path) -> None:
-        make(root, "a.md", "b.md", "sub/a.md", gitignore="a.md\n", recollectignore="!a.md\nb.md\n")
+        make(root, "a.md", "b.md", "sub/a.md", gitignore="a.md\n", memoristignore="!a.md\nb.md\n")
         (root / "sub/.gitignore").write_text("a.md")
 
         assert found(root) == ["a.md", "sub/a.md"]
 
     def test_rules_that_cannot_be_read_are_told(self, root: Path) -> None:
         make(root, "a.md", gitignore="x" * 200_000)
-        os.mkfifo(root / ".recollectignore")
+        os.mkfifo(root / ".memoristignore")
 
         assert found(root) == ["a.md"]
         assert skipped(root) == {
             ".gitignore": "its rules do not count: it is larger than 0.1 MB",
-            ".recollectignore": "its rules do not count: it is not a file",
+            ".memoristignore": "its rules do not count: it is not a file",
         }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.install.clients import CLIENTS, USER, Places
+from memorist.install.clients import CLIENTS, USER, Places
 
 HOME = Path("/home/ada")
 

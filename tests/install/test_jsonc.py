@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import ConfigError
-from recollect.install.jsonc import patched, read, without_emptied
+from memorist import ConfigError
+from memorist.install.jsonc import patched, read, without_emptied
 
-OURS = {"command": "recollect", "args": ["mcp"]}
+OURS = {"command": "memorist", "args": ["mcp"]}
 WRITTEN = """\
 // What I like.
 {
     "theme": "dark", // at night
     /* servers:
-       "recollect": {} is not here yet */
+       "memorist": {} is not here yet */
     "servers": {
         "files": {"command": "files", "args": ["a // b", "/* c */"]}, // my own
     },
@@ -28,15 +28,15 @@ WRITTEN = """\
 def added(text: str, comments: bool = True) -> str:
     values = read(text, comments=comments)
     servers = values.get("servers", {})
-    return patched(text, values | {"servers": servers | {"recollect": OURS}}, comments=comments)
+    return patched(text, values | {"servers": servers | {"memorist": OURS}}, comments=comments)
 
 
 def test_a_member_is_added_behind_the_others_and_every_comment_stays() -> None:
     assert added(WRITTEN) == WRITTEN.replace(
         "// my own\n",
         "// my own\n"
-        '        "recollect": {\n'
-        '            "command": "recollect",\n'
+        '        "memorist": {\n'
+        '            "command": "memorist",\n'
         '            "args": [\n'
         '                "mcp"\n'
         "            ]\n"

@@ -1,12 +1,12 @@
-"""The plugin for Claude Code says what `recollect install claude-code` writes."""
+"""The plugin for Claude Code says what `memorist install claude-code` writes."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from recollect import __version__
-from recollect.install import entries
-from recollect.install.clients import CLIENTS
+from memorist import __version__
+from memorist.install import entries
+from memorist.install.clients import CLIENTS
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "plugin"
@@ -22,20 +22,20 @@ def test_its_hooks_are_those_of_the_command() -> None:
     assert CLIENT.hooks
     assert (
         read(PLUGIN / "hooks" / "hooks.json")["hooks"]
-        == (entries.with_hooks({}, CLIENT.hooks, ["recollect"])[entries.HOOKS])
+        == (entries.with_hooks({}, CLIENT.hooks, ["memorist"])[entries.HOOKS])
     )
 
 
 def test_its_server_is_that_of_the_command() -> None:
     (server,) = read(PLUGIN / ".mcp.json")["mcpServers"].values()
 
-    assert {"type": "stdio"} | server == CLIENT.entry(["recollect", "mcp"])
+    assert {"type": "stdio"} | server == CLIENT.entry(["memorist", "mcp"])
 
 
 def test_it_has_the_version_of_the_package() -> None:
     manifest = read(PLUGIN / ".claude-plugin" / "plugin.json")
 
-    assert (manifest["name"], manifest["version"]) == ("recollect", __version__)
+    assert (manifest["name"], manifest["version"]) == ("memorist", __version__)
 
 
 def test_the_marketplace_leads_to_it() -> None:

@@ -4,29 +4,29 @@ from typing import Any
 
 import pytest
 
-from recollect import ConfigError
-from recollect.install.toml import patched, read
+from memorist import ConfigError
+from memorist.install.toml import patched, read
 
-TABLE = ("mcp_servers", "recollect")
-OURS = {"command": "/usr/bin/recollect", "args": ["mcp"]}
+TABLE = ("mcp_servers", "memorist")
+OURS = {"command": "/usr/bin/memorist", "args": ["mcp"]}
 WRITTEN = """\
 model = "gpt-5"   # the big one
 
 [mcp_servers.files]
-command = "files"  # [mcp_servers.recollect] is not here yet
+command = "files"  # [mcp_servers.memorist] is not here yet
 
 # for the evenings
 [profiles.late]
 model = "small"
 """
-ADDED = '\n[mcp_servers.recollect]\ncommand = "/usr/bin/recollect"\nargs = ["mcp"]\n'
+ADDED = '\n[mcp_servers.memorist]\ncommand = "/usr/bin/memorist"\nargs = ["mcp"]\n'
 
 
 def holding(text: str, entry: dict[str, Any] | None) -> dict[str, Any]:
     """The values of a text, with this entry."""
     values = read(text)
-    others = {name: value for name, value in values.get("mcp_servers", {}).items() if name != "recollect"}
-    return values | {"mcp_servers": others | ({} if entry is None else {"recollect": entry})}
+    others = {name: value for name, value in values.get("mcp_servers", {}).items() if name != "memorist"}
+    return values | {"mcp_servers": others | ({} if entry is None else {"memorist": entry})}
 
 
 def with_ours(text: str, **more: Any) -> str:
@@ -46,17 +46,17 @@ def test_a_table_is_added_at_the_end_and_taken_out_without_a_trace(text: str) ->
 def test_a_table_that_is_there_is_replaced_in_its_place_and_those_below_it_stay() -> None:
     text = WRITTEN.replace(
         "# for the evenings",
-        '[mcp_servers.recollect]\ncommand = "old"\n\n[mcp_servers.recollect.env]\nA = "1"\n\n# for the evenings',
+        '[mcp_servers.memorist]\ncommand = "old"\n\n[mcp_servers.memorist.env]\nA = "1"\n\n# for the evenings',
     )
 
     new = with_ours(text, env={"A": "1"})
 
-    assert new == text.replace('command = "old"', 'command = "/usr/bin/recollect"\nargs = ["mcp"]')
+    assert new == text.replace('command = "old"', 'command = "/usr/bin/memorist"\nargs = ["mcp"]')
     assert without(new) == WRITTEN
 
 
 def test_a_table_with_a_name_that_only_begins_alike_is_left_alone() -> None:
-    text = '[mcp_servers.recollect_too]\ncommand = "x"\n'
+    text = '[mcp_servers.memorist_too]\ncommand = "x"\n'
 
     assert without(text) == text
     assert with_ours(text).startswith(text)
@@ -71,31 +71,31 @@ def test_line_ends_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'mcp_servers = { recollect = { command = "old" } }\n',
-        'mcp_servers.recollect.command = "old"\n',
-        '[mcp_servers]\nrecollect = { command = "old" }\n',
-        '[mcp_servers.recollect]\ncommand = "old"\nenv = { A = "1" }\n',
+        'mcp_servers = { memorist = { command = "old" } }\n',
+        'mcp_servers.memorist.command = "old"\n',
+        '[mcp_servers]\nmemorist = { command = "old" }\n',
+        '[mcp_servers.memorist]\ncommand = "old"\nenv = { A = "1" }\n',
     ],
 )
 def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
-    entry = read(text)["mcp_servers"]["recollect"] | OURS
+    entry = read(text)["mcp_servers"]["memorist"] | OURS
 
     with pytest.raises(ConfigError, match="by hand"):
         patched(text, holding(text, entry), TABLE)
 
 
 def test_any_character_can_stand_in_a_path() -> None:
-    path = "/home/😀 é\x7f\t/recollect"
+    path = "/home/😀 é\x7f\t/memorist"
 
-    assert read(with_ours("", command=path))["mcp_servers"]["recollect"]["command"] == path
+    assert read(with_ours("", command=path))["mcp_servers"]["memorist"]["command"] == path
 
 
 @pytest.mark.parametrize("value", ["2020-01-01", "2020-01-01T10:00:00Z", "[10:00:00]"])
 def test_what_cannot_be_written_anew_is_refused(value: str) -> None:
-    text = f'[mcp_servers.recollect]\ncommand = "old"\nwhen = {value}\n'
+    text = f'[mcp_servers.memorist]\ncommand = "old"\nwhen = {value}\n'
 
     with pytest.raises(ConfigError, match="by hand"):
-        patched(text, holding(text, read(text)["mcp_servers"]["recollect"] | OURS), TABLE)
+        patched(text, holding(text, read(text)["mcp_servers"]["memorist"] | OURS), TABLE)
     assert without(text) == ""
 
 

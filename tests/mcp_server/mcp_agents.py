@@ -13,10 +13,10 @@ from mcp import Client, StdioServerParameters
 from mcp_processes import LONGEST, command, environment
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
-import recollect
-from recollect import Recollect
-from recollect.mcp_server.opening import Opening
-from recollect.mcp_server.server import Serving, build
+import memorist
+from memorist import Memorist
+from memorist.mcp_server.opening import Opening
+from memorist.mcp_server.server import Serving, build
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 
@@ -83,7 +83,7 @@ def agent(client: Client) -> Iterator[Agent]:
 
 
 @contextmanager
-def beside(open: Callable[[], Recollect], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
+def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
     """An agent of a server in this process, whose memory is open and loaded."""
     opening = Opening(open)
     serving = Serving(opening, **{"answer_tokens": 1500} | options)
@@ -93,14 +93,14 @@ def beside(open: Callable[[], Recollect], *, mode: str = "auto", **options: Any)
         yield connected
 
 
-def unready(open: Callable[[], Recollect]) -> Any:
+def unready(open: Callable[[], Memorist]) -> Any:
     """An agent of a server in this process that has opened nothing yet."""
     return agent(Client(build(Serving(Opening(open), answer_tokens=1500))))
 
 
 def serving(path: Path, **options: Any) -> Any:
     """An agent of a server in this process, with keyword search only."""
-    return beside(lambda: recollect.open(path, embedder="none"), **options)
+    return beside(lambda: memorist.open(path, embedder="none"), **options)
 
 
 @contextmanager

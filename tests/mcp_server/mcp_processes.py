@@ -21,13 +21,13 @@ HELLO = {
 
 
 def environment(path: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("RECOLLECT_", "XDG_"))}
-    settings = {"PYTHONPATH": str(SOURCE), "RECOLLECT_DB": str(path), "RECOLLECT_EMBEDDER": "none"}
-    return own | settings | {"RECOLLECT_CONFIG": str(path.parent / "config.toml")} | dict(more or {})
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MEMORIST_", "XDG_"))}
+    settings = {"PYTHONPATH": str(SOURCE), "MEMORIST_DB": str(path), "MEMORIST_EMBEDDER": "none"}
+    return own | settings | {"MEMORIST_CONFIG": str(path.parent / "config.toml")} | dict(more or {})
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "recollect", "mcp", *arguments]
+    return [sys.executable, "-m", "memorist", "mcp", *arguments]
 
 
 class Server:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp_agents import Agent, said, serving
 
-import recollect
+import memorist
 
 TAGS = (
     "</relevant-context>", "</memory>", "</memories>", "</core-memories>", "</RELEVANT-CONTEXT >", "</\u200dmemory>",
@@ -54,7 +54,7 @@ def test_there_are_fifty() -> None:
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """Each attack in every field that takes a text."""
     path = tmp_path_factory.mktemp("attacked") / "memory.db"
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         ids = []
         for number, attack in enumerate(ATTACKS):
             name = attack[:300].strip()

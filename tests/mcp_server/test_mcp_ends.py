@@ -11,13 +11,13 @@ import pytest
 from mcp_agents import wait_until
 from mcp_processes import LONGEST, Server, alive, command, environment, started
 
-import recollect
+import memorist
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /bin/sh")
 
 
 def contents(path: Path) -> set[str]:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert memory.check().ok
         return {one.content for one in memory.list(limit=1_000_000)}
 
@@ -64,7 +64,7 @@ class TestTheEnd:
             server.process.wait(LONGEST)
 
             assert "kept" in contents(path)
-            with recollect.open(path, embedder="none", busy_timeout=1) as memory:
+            with memorist.open(path, embedder="none", busy_timeout=1) as memory:
                 memory.add("written at once")
 
     @posix
@@ -140,7 +140,7 @@ def at_once(path: Path, seconds: float) -> None:
 
     expected = {f"note {number} of client {which}" for which, count in enumerate(counts) for number in range(count)}
     assert contents(path) == expected
-    with recollect.open(path, embedder="none", busy_timeout=1) as memory:
+    with memorist.open(path, embedder="none", busy_timeout=1) as memory:
         memory.add("nobody holds a lock")
 
 

@@ -15,7 +15,7 @@ import pytest
 from mcp_agents import http_server
 from mcp_processes import command, environment
 
-import recollect
+import memorist
 
 VERSION = "2.12.0"
 PACKAGE = "@modelcontextprotocol/inspector"
@@ -48,7 +48,7 @@ def _node() -> tuple[list[str], list[str]]:
 def inspect() -> Inspect:
     """Runs the Inspector's command line; it is fetched once, and kept for the next time."""
     node, npm = _node()
-    kept = Path(tempfile.gettempdir()) / f"recollect-inspector-{VERSION}"
+    kept = Path(tempfile.gettempdir()) / f"memorist-inspector-{VERSION}"
     program = kept / "node_modules" / PACKAGE / "package.json"
     if not program.exists():
         known = subprocess.run([*npm, "view", PACKAGE, "version"], capture_output=True, text=True, check=False)
@@ -78,7 +78,7 @@ def tool(name: str, **arguments: Any) -> list[str]:
 
 
 def test_it_lists_and_calls_every_tool(path: Path, inspect: Inspect) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         old, new, unwanted = (memory.add(text).id for text in ("deploy on Monday", "deploy on Tuesday", "unwanted"))
     calls = {
         "list": ["--method", "tools/list", "--strict"],
@@ -103,7 +103,7 @@ def test_it_lists_and_calls_every_tool(path: Path, inspect: Inspect) -> None:
     for name, answer in answers.items():
         assert not answer.get("isError"), name
         assert answer["structuredContent"]["next"], name
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert memory.get(old).superseded
         assert memory.get(new).kind == "howto"
         assert {one.content for one in memory.list()} == {
@@ -113,7 +113,7 @@ def test_it_lists_and_calls_every_tool(path: Path, inspect: Inspect) -> None:
 
 def test_it_starts_the_server_itself(path: Path, inspect: Inspect) -> None:
     own = environment(path)
-    settings = [f"{name}={value}" for name, value in own.items() if name.startswith(("RECOLLECT_", "PYTHON"))]
+    settings = [f"{name}={value}" for name, value in own.items() if name.startswith(("MEMORIST_", "PYTHON"))]
     given = [part for setting in settings for part in ("-e", setting)]
 
     answer = inspect(*given, *tool("memory_add", content="over stdio"), "--", sys.executable, *command()[1:])

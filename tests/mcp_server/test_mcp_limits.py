@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_agents import Agent, said, serving
 
-import recollect
+import memorist
 
 LEAST = 1000  # tokens
 LONG = "".join(f'sentence {number} of a long text, in "quotes" and\nlines. <b>\\</b>\n' for number in range(2000))
@@ -27,7 +27,7 @@ def sized(agent: Agent, tokens: int, tool: str, **arguments: Any) -> dict[str, A
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything a memory can be too much of."""
     path = tmp_path_factory.mktemp("crowded") / "memory.db"
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add(LONG, id="the-long-one", created_at="2026-01-01", title="crowded long")
         memory.add("crowded labels", id="the-laden-one", project="p" * 500, kind='"' * 500, title="\\" * 500,
                    summary="<" * 5000, source="s" * 500, tags=[f"{number}" + "t" * 400 for number in range(100)],
@@ -90,7 +90,7 @@ def test_a_long_memory_comes_in_parts_that_make_the_whole(agent: Agent, tokens: 
 
 def test_what_is_said_about_a_memory_does_not_take_the_room_of_its_text(tmp_path: Path) -> None:
     many = [f"{number}" + "t" * 110 for number in range(20)]
-    with recollect.open(tmp_path / "memory.db", embedder="none") as memory:
+    with memorist.open(tmp_path / "memory.db", embedder="none") as memory:
         id = memory.add(LONG, tags=many, title="t" * 190, source="s" * 190).id
     with serving(tmp_path / "memory.db", answer_tokens=LEAST) as agent:
         (part,) = sized(agent, LEAST, "memory_get", ids=[id])["memories"]

@@ -11,7 +11,7 @@ from mcp import MCPError
 from mcp_agents import ERAS, serving
 from mcp_processes import environment
 
-import recollect
+import memorist
 
 TOOLS = (
     "memory_search memory_get memory_timeline memory_add memory_update memory_supersede memory_forget memory_context"
@@ -89,7 +89,7 @@ class TestResources:
         assert text.endswith("</memory>")
 
     def test_an_id_of_ones_own_keeps_its_letters(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("mine", id="Note:One@Home")
         with serving(path) as agent:
             assert "mine" in agent.read("memory://Note%3AOne%40Home")
@@ -148,8 +148,8 @@ class TestPrompts:
 def test_the_handshake_loads_neither_engine_nor_model(tmp_path: Path) -> None:
     code = """
         import sys
-        import recollect.cli.mcp, recollect.mcp_server.stdio, recollect.mcp_server.http
-        print([name for name in ("numpy", "apsw", "onnxruntime", "recollect.engine") if name in sys.modules])
+        import memorist.cli.mcp, memorist.mcp_server.stdio, memorist.mcp_server.http
+        print([name for name in ("numpy", "apsw", "onnxruntime", "memorist.engine") if name in sys.modules])
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
     done = subprocess.run(

@@ -11,10 +11,10 @@ import pytest
 from mcp import MCPError
 from mcp_agents import Agent, beside, serving, unready, until
 
-import recollect
+import memorist
 from conftest import HashingEmbedder
-from recollect import Recollect
-from recollect.embed.local import LocalEmbedder
+from memorist import Memorist
+from memorist.embed.local import LocalEmbedder
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ class TestSearch:
         page = tmp_path / "notes" / "retries.md"
         page.parent.mkdir()
         page.write_text("# Retries\n\nRetries are capped at five.\n")
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.index(page.parent)
         with serving(path) as agent:
             (hit,) = agent.call("memory_search", query="retries capped", include_documents=True)["results"]
@@ -155,7 +155,7 @@ class TestTimeline:
         assert [ids(answer)[0], ids(answer)[2]] == days[2:4]
 
     def test_the_sessions_it_touches_are_told(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             session = memory.start_session("api", summary="the outage")
             memory.add("it began", session=session.id)
         with serving(path) as agent:
@@ -194,7 +194,7 @@ class TestAdd:
 
     def test_a_secret_is_replaced_where_that_is_set(self, path: Path) -> None:
         secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-        with beside(lambda: recollect.open(path, embedder="none", redact=True)) as agent:
+        with beside(lambda: memorist.open(path, embedder="none", redact=True)) as agent:
             answer = agent.call("memory_add", content=f"the key is {secret}")
             (memory,) = agent.call("memory_get", ids=[answer["id"]])["memories"]
 
@@ -235,12 +235,12 @@ def test_forgetting_can_be_undone_by_the_user(agent: Agent, path: Path) -> None:
     agent.call("memory_forget", id=id)
 
     assert agent.call("memory_search", query="unwanted")["results"] == []
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert memory.restore(id).content == "unwanted"
 
 
 def test_context_packs_what_matters(path: Path, minilm: LocalEmbedder) -> None:
-    with beside(lambda: recollect.open(path, embedder=minilm)) as agent:
+    with beside(lambda: memorist.open(path, embedder=minilm)) as agent:
         agent.add("We deploy with make ship from the release branch")
 
         answer = agent.call("memory_context", message="how is the software released to production?")
@@ -251,7 +251,7 @@ def test_context_packs_what_matters(path: Path, minilm: LocalEmbedder) -> None:
 
 
 def test_with_the_model_meaning_counts(path: Path, minilm: LocalEmbedder) -> None:
-    with beside(lambda: recollect.open(path, embedder=minilm)) as agent:
+    with beside(lambda: memorist.open(path, embedder=minilm)) as agent:
         agent.add("Login was slow on Mondays: the password hashes are checked on two small machines")
 
         answer = agent.call("memory_search", query="authentication was sluggish at the start of the week")
@@ -277,9 +277,9 @@ class SlowModel(HashingEmbedder):
 
 def test_before_the_model_is_there_a_search_answers_by_keyword_and_says_so(path: Path) -> None:
     model = SlowModel()
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("We deploy with make ship")
-    with unready(lambda: recollect.open(path, embedder=model)) as agent:
+    with unready(lambda: memorist.open(path, embedder=model)) as agent:
         early = agent.call("memory_search", query="deploy")
         model.loaded.set()
 
@@ -340,13 +340,13 @@ class TestWrongCalls:
 
     def test_a_store_that_cannot_be_opened_is_an_error_of_the_tool_until_it_can(self, path: Path) -> None:
         path.write_bytes(b"this is no database at all, and long enough to be taken for one" * 100)
-        with unready(lambda: recollect.open(path, embedder="none")) as agent:
+        with unready(lambda: memorist.open(path, embedder="none")) as agent:
             assert "not a database" in agent.refused("memory_search", query="x")
             path.unlink()
             assert agent.add("now it works")
 
     def test_a_fault_of_ours_is_told_without_its_innards(self, caplog: pytest.LogCaptureFixture) -> None:
-        def broken() -> Recollect:
+        def broken() -> Memorist:
             raise KeyError("innards")
 
         with unready(broken) as agent:
@@ -360,9 +360,9 @@ class TestWrongCalls:
 class TestAtOnce:
     def test_a_slow_call_does_not_hold_up_others(self, path: Path) -> None:
         model = SlowModel()
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("We deploy with make ship")
-        with unready(lambda: recollect.open(path, embedder=model)) as agent:
+        with unready(lambda: memorist.open(path, embedder=model)) as agent:
 
             async def both() -> list[str]:
                 ended: list[str] = []
@@ -393,7 +393,7 @@ class TestAtOnce:
 
     def test_a_call_that_is_given_up_leaves_the_server_at_work(self, path: Path) -> None:
         model = SlowModel()
-        with unready(lambda: recollect.open(path, embedder=model)) as agent:
+        with unready(lambda: memorist.open(path, embedder=model)) as agent:
 
             async def given_up() -> None:
                 async with anyio.create_task_group() as tasks:
@@ -410,9 +410,9 @@ class TestAtOnce:
 
 class TestReadOnly:
     def test_no_writing_tool_is_listed_or_works(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             id = memory.add("kept").id
-        with beside(lambda: recollect.open(path, embedder="none", read_only=True), read_only=True) as agent:
+        with beside(lambda: memorist.open(path, embedder="none", read_only=True), read_only=True) as agent:
             assert set(agent.tools()) == {"memory_search", "memory_get", "memory_timeline", "memory_context"}
             assert "only reads" in agent.refused("memory_add", content="x")
             assert "only reads" in agent.refused("memory_forget", id=id)
@@ -424,7 +424,7 @@ class TestReadOnly:
 class TestOnlyProject:
     @pytest.fixture
     def agent(self, path: Path) -> Iterator[Agent]:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("deploy the api", project="api")
             memory.add("deploy the shop", id="of-the-shop", project="shop")
         with serving(path, only_project="api", project="shop") as connected:

@@ -18,11 +18,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_agents import ERAS, Agent, agent, http_server, over_stdio, wait_until
 from mcp_processes import HELLO, LONGEST, command, environment, started
 
-import recollect
-from recollect import RecollectError
-from recollect.mcp_server.http import Address, serve
-from recollect.mcp_server.opening import Opening
-from recollect.mcp_server.server import Serving
+import memorist
+from memorist import MemoristError
+from memorist.mcp_server.http import Address, serve
+from memorist.mcp_server.opening import Opening
+from memorist.mcp_server.server import Serving
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -46,18 +46,18 @@ class TestStdio:
     @pytest.mark.parametrize("mode", ERAS)
     def test_every_tool_answers_in_both_eras_of_the_protocol(self, path: Path, mode: str) -> None:
         with over_stdio(path, mode=mode) as agent:
-            assert agent.client.server_info.version == recollect.__version__
+            assert agent.client.server_info.version == memorist.__version__
             use_every_tool(agent)
 
     def test_a_namespace_is_a_wall_no_argument_leads_through(self, path: Path) -> None:
-        with recollect.open(path, embedder="none", namespace="other") as memory:
+        with memorist.open(path, embedder="none", namespace="other") as memory:
             id = memory.add("beyond the wall").id
         with over_stdio(path) as agent:
             assert agent.call("memory_search", query="wall")["results"] == []
             assert "no memory" in agent.refused("memory_get", ids=[id])
 
     def test_the_settings_of_the_project_hold(self, path: Path) -> None:
-        (path.parent / "recollect.toml").write_text('project = "api"\nanswer_tokens = 2000\nredact = true\n')
+        (path.parent / "memorist.toml").write_text('project = "api"\nanswer_tokens = 2000\nredact = true\n')
         with over_stdio(path, "--only-project", "shop") as agent:
             assert agent.add("bound")
         with over_stdio(path) as agent:
@@ -71,10 +71,10 @@ class TestStdio:
     def test_where_a_project_keeps_memories_holds_only_if_it_is_trusted(self, path: Path, trusted: bool) -> None:
         folder = path.parent / "project"
         folder.mkdir()
-        (folder / "recollect.toml").write_text('database = "loot.db"\n')
+        (folder / "memorist.toml").write_text('database = "loot.db"\n')
         (path.parent / "config.toml").write_text(f'database = "{path}"\ntrusted = {[str(folder)] * trusted}\n')
         own = environment(path)
-        del own["RECOLLECT_DB"]
+        del own["MEMORIST_DB"]
 
         call = {"name": "memory_add", "arguments": {"content": "mine"}}
         asked = [HELLO, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}]
@@ -156,7 +156,7 @@ class TestHttp:
             assert status(url, Origin="https://evil.example") == 403
 
     def test_where_a_token_is_set_nobody_gets_in_without_it(self, path: Path) -> None:
-        with http_server(path, more={"RECOLLECT_HTTP_TOKEN": TOKEN}) as (url, pid):
+        with http_server(path, more={"MEMORIST_HTTP_TOKEN": TOKEN}) as (url, pid):
             assert status(url) == 401
             for wrong in (
                 "",
@@ -176,7 +176,7 @@ class TestHttp:
                 assert TOKEN not in line.read_text()
 
     def test_a_name_it_is_called_by_can_be_added_with_a_token(self, path: Path) -> None:
-        token = {"RECOLLECT_HTTP_TOKEN": TOKEN}
+        token = {"MEMORIST_HTTP_TOKEN": TOKEN}
         with http_server(path, "--allow-host", "Memory.Example", more=token) as (url, _):
             allowed = {"Authorization": f"Bearer {TOKEN}", "Host": "memory.example"}
             assert status(url, **allowed, Origin="https://memory.example") == 200
@@ -199,9 +199,9 @@ class TestHttp:
     def test_what_is_unsafe_or_wrong_is_refused_at_once(
         self, path: Path, address: str, token: str | None, hosts: tuple[str, ...], about: str
     ) -> None:
-        serving = Serving(Opening(lambda: recollect.open(path)), answer_tokens=1500)
+        serving = Serving(Opening(lambda: memorist.open(path)), answer_tokens=1500)
 
-        with pytest.raises(RecollectError, match=about):
+        with pytest.raises(MemoristError, match=about):
             serve(serving, Address.of(address), token, hosts)
 
     def test_a_port_that_is_taken_is_one_clear_line(self, path: Path) -> None:
@@ -230,7 +230,7 @@ class TestHttp:
             agent.add("kept")
             os.kill(pid, 15)
             wait_until(lambda: _ended(pid))
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             assert [one.content for one in memory.list()] == ["kept"]
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recollect import InvalidInput
-from recollect.rank import duplicates
-from recollect.rank.duplicates import groups, resemblance
+from memorist import InvalidInput
+from memorist.rank import duplicates
+from memorist.rank.duplicates import groups, resemblance
 
 Texts = list[tuple[int, frozenset[str]]]
 

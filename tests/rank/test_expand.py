@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from recollect.profiles import PROFILES
-from recollect.rank.expand import expanded
-from recollect.rank.fuse import Candidate, Ranked, rank
+from memorist.profiles import PROFILES
+from memorist.rank.expand import expanded
+from memorist.rank.fuse import Candidate, Ranked, rank
 
 NOW = 1_800_000_000.0
 QUESTION = np.array([1, 0, 0, 0], np.float32)

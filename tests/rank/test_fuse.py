@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.profiles import PROFILES, Profile, Recency
-from recollect.rank.fuse import Candidate, Ranked, longness, rank
+from memorist.profiles import PROFILES, Profile, Recency
+from memorist.rank.fuse import Candidate, Ranked, longness, rank
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.rank.fuse import Candidate, Ranked
-from recollect.rank.neighbours import lent
+from memorist.rank.fuse import Candidate, Ranked
+from memorist.rank.neighbours import lent
 
 
 def entry(key: int, score: float, session: str | None = "talk") -> Ranked:

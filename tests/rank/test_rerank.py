@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.rank.fuse import Candidate, Ranked
-from recollect.rank.rerank import Opinion, reranked
+from memorist.rank.fuse import Candidate, Ranked
+from memorist.rank.rerank import Opinion, reranked
 
 
 def ranked(*scores: float) -> list[Ranked]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.rank.fuse import Candidate, Ranked
-from recollect.rank.when import nearness, timely
-from recollect.times import Period
+from memorist.rank.fuse import Candidate, Ranked
+from memorist.rank.when import nearness, timely
+from memorist.times import Period
 
 MAY = Period(datetime(2023, 5, 1, tzinfo=UTC), datetime(2023, 6, 1, tzinfo=UTC))
 SUNDAY = Period(datetime(2023, 5, 7, tzinfo=UTC), datetime(2023, 5, 8, tzinfo=UTC))

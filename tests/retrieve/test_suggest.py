@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Recollect
-from recollect.records import GRAMMARS, Term
-from recollect.retrieve.query import parse
-from recollect.retrieve.suggest import LONGEST_QUESTION, MOST_UNKNOWN, suggestion
-from recollect.store.sqlite_suggest import Vocabulary
+import memorist
+from memorist import Memorist
+from memorist.records import GRAMMARS, Term
+from memorist.retrieve.query import parse
+from memorist.retrieve.suggest import LONGEST_QUESTION, MOST_UNKNOWN, suggestion
+from memorist.store.sqlite_suggest import Vocabulary
 
 Ask = Callable[..., str | None]
 
@@ -31,7 +31,7 @@ NOTES = (
 
 
 @pytest.fixture
-def ask(path: Path, memory: Recollect) -> Iterator[Ask]:
+def ask(path: Path, memory: Memorist) -> Iterator[Ask]:
     """What is suggested for a question to a store with these notes."""
     memory.add_many(NOTES)
     connection = apsw.Connection(str(path))
@@ -86,7 +86,7 @@ class TestWords:
         assert ask("sjip 2026 wher adr-061") == "ship 2026 wher adr-061"
         assert ask("cpa, shi, 61, would've, whose") is None
 
-    def test_scripts_without_spaces_stay(self, ask: Ask, memory: Recollect) -> None:
+    def test_scripts_without_spaces_stay(self, ask: Ask, memory: Memorist) -> None:
         memory.add("東京都庁舎のデータベース")
 
         assert ask("東京都庁舍のデータペース") is None
@@ -143,7 +143,7 @@ class TestDress:
     def test_capitals_accents_and_marks_are_kept_as_typed(self, ask: Ask, typed: str, meant: str) -> None:
         assert ask(typed) == meant
 
-    def test_alphabets_without_capitals_are_fine(self, ask: Ask, memory: Recollect) -> None:
+    def test_alphabets_without_capitals_are_fine(self, ask: Ask, memory: Memorist) -> None:
         memory.add("مرحبا بالعالم")
 
         assert ask("مرحبا بالعلام") == "مرحبا بالعالم"
@@ -171,7 +171,7 @@ class TestSpaces:
         assert ask("ReleaseBranch") == "Release Branch"
         assert ask("shipmake") is None
 
-    def test_words_that_are_known_apart_are_not_joined(self, ask: Ask, memory: Recollect) -> None:
+    def test_words_that_are_known_apart_are_not_joined(self, ask: Ask, memory: Memorist) -> None:
         memory.add("data at the base")
 
         assert ask("data base") is None
@@ -188,7 +188,7 @@ class TestLimits:
         assert ask("relaese" + " " * LONGEST_QUESTION) is None
 
     def test_a_word_of_another_namespace_is_neither_offered_nor_known(self, ask: Ask, path: Path) -> None:
-        with recollect.open(path, embedder="none", namespace="neighbour") as neighbour:
+        with memorist.open(path, embedder="none", namespace="neighbour") as neighbour:
             neighbour.add("the secret zebra, the relaese")
 
         assert ask("zebar") is None

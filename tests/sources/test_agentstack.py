@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-import recollect
+import memorist
 from conftest import FailingEmbedder
+from memorist import Memorist, NotFound
+from memorist.embed import resolve
+from memorist.records import Results
 from placed import PlacedEmbedder, contents
-from recollect import NotFound, Recollect
-from recollect.embed import resolve
-from recollect.records import Results
 
 
 @pytest.fixture
-def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), profile="semantic-first") as memory:
+def placed(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=PlacedEmbedder(), profile="semantic-first") as memory:
         yield memory
 
 
 class TestSearchPriority:
-    def test_vector_results_come_first_by_similarity(self, placed: Recollect) -> None:
+    def test_vector_results_come_first_by_similarity(self, placed: Memorist) -> None:
         placed.add_many(["@0.75 fern", "@0.95 moss", "@0.85 lichen"])
 
         results = placed.search("fern")
@@ -29,25 +29,25 @@ class TestSearchPriority:
         assert {hit.match for hit in results} == {("vector",)}
         assert [hit.score for hit in results] == pytest.approx([0.95, 0.85, 0.75], abs=2e-3)
 
-    def test_what_is_below_the_threshold_of_seven_tenths_is_no_vector_result(self, placed: Recollect) -> None:
+    def test_what_is_below_the_threshold_of_seven_tenths_is_no_vector_result(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.6 lichen"])
 
         assert contents(placed.search("anything")) == ["@0.9 moss"]
 
-    def test_the_threshold_can_be_replaced_and_zero_is_a_threshold(self, placed: Recollect) -> None:
+    def test_the_threshold_can_be_replaced_and_zero_is_a_threshold(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.6 lichen", "@-0.5 bark"])
 
         assert contents(placed.search("anything", min_similarity=0.5)) == ["@0.9 moss", "@0.6 lichen"]
         assert contents(placed.search("anything", min_similarity=0)) == ["@0.9 moss", "@0.6 lichen"]
         assert contents(placed.search("anything", min_similarity=-1)) == ["@0.9 moss", "@0.6 lichen", "@-0.5 bark"]
 
-    def test_exactly_at_the_threshold_is_kept(self, placed: Recollect) -> None:
+    def test_exactly_at_the_threshold_is_kept(self, placed: Memorist) -> None:
         placed.add("@0.6 lichen")
         (hit,) = placed.search("anything", min_similarity=0)
 
         assert contents(placed.search("anything", min_similarity=hit.similarity)) == ["@0.6 lichen"]
 
-    def test_without_vector_results_it_falls_back_to_full_text(self, placed: Recollect) -> None:
+    def test_without_vector_results_it_falls_back_to_full_text(self, placed: Memorist) -> None:
         placed.add_many(["@0.2 moss", "@0.1 fern"])
 
         results = placed.search("fern")
@@ -56,7 +56,7 @@ class TestSearchPriority:
         assert results[0].match == ("fts",)
         assert "<mark>fern</mark>" in results[0].snippet
 
-    def test_merge_appends_what_only_full_text_found(self, placed: Recollect) -> None:
+    def test_merge_appends_what_only_full_text_found(self, placed: Memorist) -> None:
         placed.add_many(["@0.1 fern fern", "@0.8 moss", "@0.9 fern"])
 
         results = placed.search("fern")
@@ -67,7 +67,7 @@ class TestSearchPriority:
             ("@0.1 fern fern", ("fts",)),
         ]
 
-    def test_merge_never_repeats_and_keeps_the_limit(self, placed: Recollect) -> None:
+    def test_merge_never_repeats_and_keeps_the_limit(self, placed: Memorist) -> None:
         placed.add_many(f"@0.9 fern {n}" for n in range(8))
         placed.add_many(f"@0.1 fern {n}" for n in range(8))
 
@@ -78,7 +78,7 @@ class TestSearchPriority:
         assert [hit.match[0] for hit in results] == ["vector"] * 8 + ["fts"] * 4
         assert len(placed.search("fern")) == 10
 
-    def test_the_order_is_also_the_order_of_the_scores(self, placed: Recollect) -> None:
+    def test_the_order_is_also_the_order_of_the_scores(self, placed: Memorist) -> None:
         placed.add_many(["@0.1 fern fern fern", "@0.8 moss", "@0.9 fern", "@0.2 a fern among others"])
 
         scores = [hit.score for hit in placed.search("fern")]
@@ -86,7 +86,7 @@ class TestSearchPriority:
         assert scores == sorted(scores, reverse=True)
         assert all(0 <= score <= 1 for score in scores)
 
-    def test_strict_fallback_has_full_text_only_where_there_are_no_vector_results(self, placed: Recollect) -> None:
+    def test_strict_fallback_has_full_text_only_where_there_are_no_vector_results(self, placed: Memorist) -> None:
         placed.add_many(["@0.1 fern", "@0.8 moss"])
 
         assert contents(placed.search("fern", strict_fallback=True)) == ["@0.8 moss"]
@@ -94,7 +94,7 @@ class TestSearchPriority:
 
 
 class TestUseVector:
-    def test_off_is_full_text_only_and_nothing_is_missing(self, placed: Recollect) -> None:
+    def test_off_is_full_text_only_and_nothing_is_missing(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.9 fern"])
 
         results = placed.search("fern", mode="keyword")
@@ -102,7 +102,7 @@ class TestUseVector:
         assert [(hit.memory.content, hit.match) for hit in results] == [("@0.9 fern", ("fts",))]
         assert results.degraded is None
 
-    def test_forced_on_is_vectors_only(self, placed: Recollect) -> None:
+    def test_forced_on_is_vectors_only(self, placed: Memorist) -> None:
         placed.add_many(["@0.9 moss", "@0.1 fern"])
 
         assert contents(placed.search("fern", mode="vector")) == ["@0.9 moss"]
@@ -110,14 +110,14 @@ class TestUseVector:
 
 class TestFtsSearch:
     @pytest.fixture(autouse=True)
-    def _fillers(self, memory: Recollect) -> None:
+    def _fillers(self, memory: Memorist) -> None:
         memory.add_many(f"filler number {n}" for n in range(60))
 
     @staticmethod
-    def search(memory: Recollect, query: str, **options: object) -> Results:
+    def search(memory: Memorist, query: str, **options: object) -> Results:
         return memory.search(query, profile="semantic-first", **options)
 
-    def test_bm25_is_normalised_to_zero_to_one_with_the_better_match_higher(self, memory: Recollect) -> None:
+    def test_bm25_is_normalised_to_zero_to_one_with_the_better_match_higher(self, memory: Memorist) -> None:
         memory.add("fern fern fern")
         memory.add("somewhere in this long text about nothing in particular a fern is mentioned as well")
 
@@ -128,7 +128,7 @@ class TestFtsSearch:
         assert worse.score == pytest.approx(min(1, (worse.keyword_score or 0) / 10))
         assert 1 >= best.score > worse.score > 0
 
-    def test_the_snippet_is_about_64_words_around_the_match(self, memory: Recollect) -> None:
+    def test_the_snippet_is_about_64_words_around_the_match(self, memory: Memorist) -> None:
         memory.add(" ".join(f"before{n}" for n in range(300)) + " fern " + " ".join(f"after{n}" for n in range(300)))
 
         wide = self.search(memory, "fern")[0].snippet
@@ -141,7 +141,7 @@ class TestFtsSearch:
         assert wide.endswith("…")
 
     @pytest.mark.parametrize("query", ['fern"', "fern OR (", "fern:", "-fern", "fern*)", "NEAR fern", "f'ern fern"])
-    def test_the_query_is_escaped(self, memory: Recollect, query: str) -> None:
+    def test_the_query_is_escaped(self, memory: Memorist, query: str) -> None:
         memory.add("one fern")
 
         assert contents(self.search(memory, query))[:1] == ["one fern"]
@@ -149,23 +149,23 @@ class TestFtsSearch:
 
 class TestNamespace:
     @pytest.fixture
-    def walls(self, path: Path) -> Iterator[tuple[Recollect, Recollect]]:
+    def walls(self, path: Path) -> Iterator[tuple[Memorist, Memorist]]:
         with (
-            recollect.open(path, namespace="left", embedder=PlacedEmbedder()) as left,
-            recollect.open(path, namespace="right", embedder=PlacedEmbedder()) as right,
+            memorist.open(path, namespace="left", embedder=PlacedEmbedder()) as left,
+            memorist.open(path, namespace="right", embedder=PlacedEmbedder()) as right,
         ):
             left.add("@0.9 fern of the left")
             right.add("@0.9 fern of the right")
             yield left, right
 
     @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
-    def test_a_search_stays_within_it(self, walls: tuple[Recollect, Recollect], mode: str) -> None:
+    def test_a_search_stays_within_it(self, walls: tuple[Memorist, Memorist], mode: str) -> None:
         left, right = walls
 
         assert contents(left.search("fern", profile="semantic-first", mode=mode)) == ["@0.9 fern of the left"]
         assert contents(right.search("fern", profile="semantic-first", mode=mode)) == ["@0.9 fern of the right"]
 
-    def test_nothing_else_crosses_it_either(self, walls: tuple[Recollect, Recollect]) -> None:
+    def test_nothing_else_crosses_it_either(self, walls: tuple[Memorist, Memorist]) -> None:
         left, right = walls
         (foreign,) = right.list()
 
@@ -181,14 +181,14 @@ class TestNamespace:
         assert left.purge() == 0
         assert [one.content for one in right.list()] == ["@0.9 fern of the right"]
 
-    def test_the_same_text_can_be_in_both(self, walls: tuple[Recollect, Recollect]) -> None:
+    def test_the_same_text_can_be_in_both(self, walls: tuple[Memorist, Memorist]) -> None:
         left, right = walls
 
         assert left.add("@0.9 moss").id != right.add("@0.9 moss").id
 
 
 class TestGracefulDegradation:
-    def test_without_embeddings_it_is_full_text_search_that_says_so(self, memory: Recollect) -> None:
+    def test_without_embeddings_it_is_full_text_search_that_says_so(self, memory: Memorist) -> None:
         memory.add("one fern")
 
         results = memory.search("fern", profile="semantic-first")
@@ -199,7 +199,7 @@ class TestGracefulDegradation:
 
     def test_a_provider_that_fails_costs_no_memory_and_its_vectors_are_made_later(self, path: Path) -> None:
         embedder = FailingEmbedder()
-        with recollect.open(path, embedder=embedder, profile="semantic-first") as memory:
+        with memorist.open(path, embedder=embedder, profile="semantic-first") as memory:
             memory.add("one fern")
             during = memory.search("fern")
             embedder.broken = False
@@ -214,9 +214,9 @@ class TestGracefulDegradation:
         assert after.degraded is None
 
     def test_entries_without_an_embedding_are_still_found_by_their_words(self, path: Path) -> None:
-        with recollect.open(path, embedder="none") as memory:
+        with memorist.open(path, embedder="none") as memory:
             memory.add("@0.9 an old fern")
-        with recollect.open(path, embedder=PlacedEmbedder(), profile="semantic-first") as memory:
+        with memorist.open(path, embedder=PlacedEmbedder(), profile="semantic-first") as memory:
             results = memory.search("fern")
 
         assert contents(results) == ["@0.9 an old fern"]

@@ -11,11 +11,11 @@ from typing import ClassVar
 import apsw
 import pytest
 
-import recollect
+import memorist
+from memorist import EmbedderUnavailable, Memorist, StoreError
+from memorist.embed.local import LocalEmbedder
+from memorist.records import Results
 from placed import contents
-from recollect import EmbedderUnavailable, Recollect, StoreError
-from recollect.embed.local import LocalEmbedder
-from recollect.records import Results
 
 PROCESS = "The deployment process has three manual steps"
 STAGING = "Every merge starts a deployment to staging"
@@ -31,42 +31,42 @@ def days_ago(days: float) -> datetime:
 
 class TestSearchBM25:
     @pytest.fixture(autouse=True)
-    def _notes(self, memory: Recollect) -> None:
+    def _notes(self, memory: Memorist) -> None:
         memory.add_many(NOTES)
 
     @staticmethod
-    def search(memory: Recollect, query: str, **options: object) -> Results:
+    def search(memory: Memorist, query: str, **options: object) -> Results:
         return memory.search(query, mode="keyword", profile="confidence", **options)
 
-    def found(self, memory: Recollect, query: str) -> set[str]:
+    def found(self, memory: Memorist, query: str) -> set[str]:
         return set(contents(self.search(memory, query)))
 
-    def test_single_term(self, memory: Recollect) -> None:
+    def test_single_term(self, memory: Memorist) -> None:
         assert self.found(memory, "staging") == {STAGING}
 
-    def test_multiple_terms_implicit_and(self, memory: Recollect) -> None:
+    def test_multiple_terms_implicit_and(self, memory: Memorist) -> None:
         assert self.found(memory, "deployment process") == {PROCESS, FRIDAY}
         assert self.found(memory, "deployment lunch") == set()
 
-    def test_or(self, memory: Recollect) -> None:
+    def test_or(self, memory: Memorist) -> None:
         assert self.found(memory, "staging OR shipping") == {STAGING, SHIPPING}
 
-    def test_not(self, memory: Recollect) -> None:
+    def test_not(self, memory: Memorist) -> None:
         assert self.found(memory, "deployment NOT staging") == {PROCESS, FRIDAY}
 
-    def test_phrase(self, memory: Recollect) -> None:
+    def test_phrase(self, memory: Memorist) -> None:
         assert self.found(memory, '"deployment process"') == {PROCESS}
         assert self.found(memory, '"process deployment"') == set()
 
-    def test_prefix(self, memory: Recollect) -> None:
+    def test_prefix(self, memory: Memorist) -> None:
         assert self.found(memory, "deploy*") == {PROCESS, STAGING, FRIDAY}
         assert self.found(memory, "deployme*") == {PROCESS, STAGING, FRIDAY}
         assert self.found(memory, "deploye*") == {FRIDAY}
 
-    def test_groups(self, memory: Recollect) -> None:
+    def test_groups(self, memory: Memorist) -> None:
         assert self.found(memory, "(staging OR friday) AND deployment") == {STAGING, FRIDAY}
 
-    def test_ranking(self, memory: Recollect) -> None:
+    def test_ranking(self, memory: Memorist) -> None:
         memory.add("deployment deployment deployment")
 
         hits = list(self.search(memory, "deployment"))
@@ -75,28 +75,28 @@ class TestSearchBM25:
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert [hit.keyword_score or 0 for hit in hits] == sorted((h.keyword_score or 0 for h in hits), reverse=True)
 
-    def test_snippets(self, memory: Recollect) -> None:
+    def test_snippets(self, memory: Memorist) -> None:
         (hit,) = self.search(memory, "signed release")
 
         assert hit.snippet == "Shipping to customers needs a <mark>signed</mark> <mark>release</mark>"
 
-    def test_snippets_of_an_expression_mark_its_words_only(self, memory: Recollect) -> None:
+    def test_snippets_of_an_expression_mark_its_words_only(self, memory: Memorist) -> None:
         snippets = [hit.snippet for hit in self.search(memory, "signed OR lunch")]
 
         assert sorted(snippets) == [
             "<mark>Lunch</mark> is at noon", "Shipping to customers needs a <mark>signed</mark> release",
         ]  # fmt: skip
 
-    def test_no_results(self, memory: Recollect) -> None:
+    def test_no_results(self, memory: Memorist) -> None:
         assert list(self.search(memory, "unicorn")) == []
 
-    def test_limit(self, memory: Recollect) -> None:
+    def test_limit(self, memory: Memorist) -> None:
         memory.add_many(f"deployment number {n}" for n in range(40))
 
         assert len(self.search(memory, "deployment", limit=7)) == 7
         assert len(self.search(memory, "deployment")) == 20
 
-    def test_soft_deleted_memories_are_filtered_out(self, memory: Recollect) -> None:
+    def test_soft_deleted_memories_are_filtered_out(self, memory: Memorist) -> None:
         memory.forget(self.search(memory, "staging")[0].memory.id)
 
         assert self.found(memory, "staging") == set()
@@ -106,45 +106,45 @@ class TestSearchBM25:
         "query",
         ["shipping:", "(shipping", "shipping AND", "what's shipping", '"shipping', "shipping (NOT", "shipping^^"],
     )
-    def test_text_that_is_no_expression_is_taken_as_plain_words(self, memory: Recollect, query: str) -> None:
+    def test_text_that_is_no_expression_is_taken_as_plain_words(self, memory: Memorist, query: str) -> None:
         assert SHIPPING in self.found(memory, query)
 
-    def test_words_of_unspaced_script_are_found_in_this_grammar_too(self, memory: Recollect) -> None:
+    def test_words_of_unspaced_script_are_found_in_this_grammar_too(self, memory: Memorist) -> None:
         memory.add("我们用 make ship 部署到生产环境")
 
         assert self.found(memory, "部署") == {"我们用 make ship 部署到生产环境"}
 
-    def test_longer_words_of_unspaced_script_are_found_in_this_grammar_too(self, memory: Recollect) -> None:
+    def test_longer_words_of_unspaced_script_are_found_in_this_grammar_too(self, memory: Memorist) -> None:
         memory.add("我们用 make ship 部署到生产环境")
 
         assert self.found(memory, "生产环境") == {"我们用 make ship 部署到生产环境"}
 
-    def test_match_type_is_bm25(self, memory: Recollect) -> None:
+    def test_match_type_is_bm25(self, memory: Memorist) -> None:
         assert self.search(memory, "staging")[0].match == ("bm25",)
 
 
 class TestSearchSemantic:
     @pytest.fixture(autouse=True)
-    def _notes(self, understanding: Recollect) -> None:
+    def _notes(self, understanding: Memorist) -> None:
         understanding.add_many(NOTES)
 
     @staticmethod
-    def search(memory: Recollect, query: str, **options: object) -> Results:
+    def search(memory: Memorist, query: str, **options: object) -> Results:
         return memory.search(query, mode="semantic", profile="confidence", **options)
 
-    def test_similar(self, understanding: Recollect) -> None:
+    def test_similar(self, understanding: Memorist) -> None:
         best = self.search(understanding, "how we roll out new software versions")[0]
 
         assert best.memory.content in (PROCESS, STAGING, FRIDAY)
         assert best.match == ("semantic",)
 
-    def test_dissimilar(self, understanding: Recollect) -> None:
+    def test_dissimilar(self, understanding: Memorist) -> None:
         question = "the mating habits of penguins"
 
         assert list(self.search(understanding, question)) == []
         assert all((hit.similarity or 0) < 0.3 for hit in self.search(understanding, question, min_similarity=-1))
 
-    def test_ranking(self, understanding: Recollect) -> None:
+    def test_ranking(self, understanding: Memorist) -> None:
         hits = list(self.search(understanding, "when do we eat?", min_similarity=-1))
 
         assert hits[0].memory.content == LUNCH
@@ -152,14 +152,14 @@ class TestSearchSemantic:
         for better, worse in pairwise(hits):
             assert (better.similarity or 0) >= (worse.similarity or 0) - 0.01
 
-    def test_threshold(self, understanding: Recollect) -> None:
+    def test_threshold(self, understanding: Memorist) -> None:
         everything = self.search(understanding, "deployment to staging", min_similarity=-1)
         above = self.search(understanding, "deployment to staging")
 
         assert 0 < len(above) < len(everything)
         assert all((hit.similarity or 0) >= 0.3 for hit in above)
 
-    def test_threshold_keeps_what_is_exactly_as_similar(self, understanding: Recollect) -> None:
+    def test_threshold_keeps_what_is_exactly_as_similar(self, understanding: Memorist) -> None:
         everything = self.search(understanding, "deployment to staging", min_similarity=-1)
 
         for hit in everything:
@@ -167,14 +167,14 @@ class TestSearchSemantic:
             assert hit.memory.content in contents(kept)
             assert all((other.similarity or 0) >= (hit.similarity or 0) for other in kept)
 
-    def test_limit(self, understanding: Recollect) -> None:
+    def test_limit(self, understanding: Memorist) -> None:
         understanding.add_many(f"deployment to staging, number {n}" for n in range(30))
 
         assert len(self.search(understanding, "deployment to staging", limit=4)) == 4
         assert len(self.search(understanding, "deployment to staging")) == 20
 
     def test_without_a_model_explicit_semantic_search_is_an_error_that_says_what_to_do(self, tmp_path: Path) -> None:
-        with recollect.open(tmp_path / "no-model.db", embedder="none") as memory:
+        with memorist.open(tmp_path / "no-model.db", embedder="none") as memory:
             memory.add(STAGING)
             with pytest.raises(EmbedderUnavailable, match="Use hybrid or keyword"):
                 self.search(memory, "staging")
@@ -198,13 +198,13 @@ class PlacedEmbedder:
 
 
 @pytest.fixture
-def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), profile="confidence") as memory:
+def placed(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=PlacedEmbedder(), profile="confidence") as memory:
         yield memory
 
 
 class TestSearchHybrid:
-    def test_combines_results(self, placed: Recollect) -> None:
+    def test_combines_results(self, placed: Memorist) -> None:
         placed.add("@across badger")
         placed.add("@near otter")
 
@@ -213,7 +213,7 @@ class TestSearchHybrid:
             "@near otter": ("semantic",),
         }
 
-    def test_rrf_produces_the_expected_ranking(self, placed: Recollect) -> None:
+    def test_rrf_produces_the_expected_ranking(self, placed: Memorist) -> None:
         placed.add("@same otter")
         placed.add("@near badger with a tail of many other words")
         placed.add("@across badger")
@@ -226,7 +226,7 @@ class TestSearchHybrid:
         assert results[0].memory.content.startswith("@near")
         assert results[0].score == pytest.approx(61 / 62)
 
-    def test_dedup(self, placed: Recollect) -> None:
+    def test_dedup(self, placed: Memorist) -> None:
         placed.add("@same badger")
 
         (hit,) = placed.search("badger")
@@ -237,14 +237,14 @@ class TestSearchHybrid:
         assert hit.confidence == 1.0
 
     @pytest.fixture
-    def mixed(self, placed: Recollect) -> Recollect:
+    def mixed(self, placed: Memorist) -> Memorist:
         for place in ("@same", "@near", "@half", "@far", "@across"):
             placed.add(f"{place} badger in the wood")
             placed.add(f"{place} otter in the wood")
         return placed
 
     @pytest.mark.parametrize(("alpha", "mode"), [(0.0, "keyword"), (1.0, "semantic")])
-    def test_alpha_zero_and_alpha_one_equal_the_single_modes(self, mixed: Recollect, alpha: float, mode: str) -> None:
+    def test_alpha_zero_and_alpha_one_equal_the_single_modes(self, mixed: Memorist, alpha: float, mode: str) -> None:
         fused = mixed.search("badger", alpha=alpha)
         single = mixed.search("badger", mode=mode)
 
@@ -252,7 +252,7 @@ class TestSearchHybrid:
         assert [hit.score for hit in fused] == pytest.approx([hit.score for hit in single], abs=1e-6)
         assert 0 < len(single) < 10
 
-    def test_default_options(self, placed: Recollect) -> None:
+    def test_default_options(self, placed: Memorist) -> None:
         placed.add_many(f"@same badger number {n}" for n in range(30))
 
         results = placed.search("badger")
@@ -260,12 +260,12 @@ class TestSearchHybrid:
         assert (results.mode, results.profile, len(results)) == ("hybrid", "confidence", 20)
         assert results.degraded is None
 
-    def test_an_unknown_mode_is_hybrid(self, placed: Recollect) -> None:
+    def test_an_unknown_mode_is_hybrid(self, placed: Memorist) -> None:
         placed.add("@same badger")
 
         assert placed.search("badger", mode="telepathic").mode == "hybrid"
 
-    def test_without_a_model_hybrid_search_is_keyword_search_and_says_so(self, memory: Recollect) -> None:
+    def test_without_a_model_hybrid_search_is_keyword_search_and_says_so(self, memory: Memorist) -> None:
         memory.add("the badger")
 
         results = memory.search("badger", profile="confidence")
@@ -277,7 +277,7 @@ class TestSearchHybrid:
 class TestRecencyBoost:
     """score * (1 + weight / (1 + days)), divided by the most that can be."""
 
-    def test_worked_example(self, placed: Recollect) -> None:
+    def test_worked_example(self, placed: Memorist) -> None:
         placed.add("@same badger", created_at=days_ago(9))
 
         (hit,) = placed.search("badger")
@@ -285,14 +285,14 @@ class TestRecencyBoost:
         assert hit.score == pytest.approx((1 + 0.1 / 10) / 1.1, abs=1e-5)
         assert math.fsum(hit.trace.values()) == pytest.approx(hit.score)
 
-    def test_a_weight_of_zero_switches_it_off(self, placed: Recollect) -> None:
+    def test_a_weight_of_zero_switches_it_off(self, placed: Memorist) -> None:
         placed.add("@same badger", created_at=days_ago(9))
 
         (hit,) = placed.search("badger", recency={"weight": 0})
 
         assert hit.score == pytest.approx(1.0)
 
-    def test_of_two_equals_the_one_of_today_is_first(self, placed: Recollect) -> None:
+    def test_of_two_equals_the_one_of_today_is_first(self, placed: Memorist) -> None:
         placed.add("@across badger", created_at=days_ago(1))
         placed.add("@same otter", created_at=days_ago(300))
 
@@ -300,7 +300,7 @@ class TestRecencyBoost:
 
 
 class TestRRF:
-    def test_basic_merge(self, placed: Recollect) -> None:
+    def test_basic_merge(self, placed: Memorist) -> None:
         placed.add("@across badger")
         placed.add("@same otter")
         placed.add("@same badger")
@@ -308,7 +308,7 @@ class TestRRF:
         assert contents(placed.search("badger"))[0] == "@same badger"
         assert len(placed.search("badger")) == 3
 
-    def test_overlap_is_boosted(self, placed: Recollect) -> None:
+    def test_overlap_is_boosted(self, placed: Memorist) -> None:
         placed.add("@same badger")
         placed.add("@across badger")
 
@@ -317,7 +317,7 @@ class TestRRF:
         assert first.raw["rrf"] == pytest.approx(0.5 / 61 + 0.5 / 61)
         assert second.raw["rrf"] == pytest.approx(0.5 / 62)
 
-    def test_no_overlap_includes_both(self, placed: Recollect) -> None:
+    def test_no_overlap_includes_both(self, placed: Memorist) -> None:
         placed.add("@across badger")
         placed.add("@same otter")
 
@@ -328,24 +328,24 @@ class TestRRF:
 
 class TestCosineSimilarity:
     @staticmethod
-    def similarity(memory: Recollect, content: str) -> float | None:
+    def similarity(memory: Memorist, content: str) -> float | None:
         memory.add(content)
         (hit,) = memory.search("question", mode="semantic", min_similarity=-1)
         return hit.similarity
 
-    def test_identical(self, placed: Recollect) -> None:
+    def test_identical(self, placed: Memorist) -> None:
         assert self.similarity(placed, "@same") == pytest.approx(1.0)
 
-    def test_half(self, placed: Recollect) -> None:
+    def test_half(self, placed: Memorist) -> None:
         assert self.similarity(placed, "@half") == pytest.approx(0.5)
 
-    def test_orthogonal(self, placed: Recollect) -> None:
+    def test_orthogonal(self, placed: Memorist) -> None:
         assert self.similarity(placed, "@across") == pytest.approx(0.0)
 
-    def test_opposite(self, placed: Recollect) -> None:
+    def test_opposite(self, placed: Memorist) -> None:
         assert self.similarity(placed, "@against") == pytest.approx(-1.0)
 
-    def test_identical_text_with_the_real_model(self, understanding: Recollect) -> None:
+    def test_identical_text_with_the_real_model(self, understanding: Memorist) -> None:
         understanding.add(PROCESS)
 
         (hit,) = understanding.search(PROCESS, mode="semantic")
@@ -354,7 +354,7 @@ class TestCosineSimilarity:
 
     @pytest.mark.parametrize("place", ["@long", "@none"])
     def test_different_lengths_and_no_length_compare_with_nothing_but_lose_nothing(
-        self, placed: Recollect, place: str
+        self, placed: Memorist, place: str
     ) -> None:
         placed.add(f"{place} badger")
 
@@ -371,9 +371,9 @@ class TestCosineSimilarity:
             def embed(self, texts: Sequence[str]) -> list[list[float]]:
                 return [[1, 0, 0, 0, 0] for _ in texts]
 
-        with recollect.open(path, embedder=PlacedEmbedder()) as memory:
+        with memorist.open(path, embedder=PlacedEmbedder()) as memory:
             memory.add("@same badger")
-        with recollect.open(path, embedder=Longer()) as memory:
+        with memorist.open(path, embedder=Longer()) as memory:
             memory.add("a second badger")
             results = memory.search("badger", profile="confidence")
 
@@ -383,7 +383,7 @@ class TestCosineSimilarity:
 
 
 class TestIntegration:
-    def test_search_end_to_end(self, understanding: Recollect) -> None:
+    def test_search_end_to_end(self, understanding: Memorist) -> None:
         understanding.add_many(NOTES)
 
         by_word = understanding.search("hotfix", profile="confidence")
@@ -394,10 +394,10 @@ class TestIntegration:
         assert by_concept[0].match == ("semantic",)
 
     def test_embed_and_search(self, path: Path, minilm: LocalEmbedder) -> None:
-        with recollect.open(path, embedder=minilm) as memory:
+        with memorist.open(path, embedder=minilm) as memory:
             memory.add_many(NOTES)
             assert memory.stats().vectors == len(NOTES)
-        with recollect.open(path, embedder=minilm, read_only=True) as memory:
+        with memorist.open(path, embedder=minilm, read_only=True) as memory:
             results = memory.search("when do we eat?", mode="semantic", profile="confidence")
 
         assert results[0].memory.content == LUNCH
@@ -407,14 +407,14 @@ class TestIntegration:
             raise AssertionError("something reached for the network")
 
         monkeypatch.setattr(socket.socket, "connect", refuse)
-        with recollect.open(path, embedder=minilm) as memory:
+        with memorist.open(path, embedder=minilm) as memory:
             memory.add(LUNCH)
             results = memory.search("when do we eat?")
 
         assert contents(results) == [LUNCH]
         assert results.degraded is None
 
-    def test_an_error_names_the_leg_that_met_it(self, path: Path, placed: Recollect) -> None:
+    def test_an_error_names_the_leg_that_met_it(self, path: Path, placed: Memorist) -> None:
         placed.add("@same badger")
         connection = apsw.Connection(str(path))
         connection.execute("drop table memories_stems")

@@ -7,20 +7,20 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
+import memorist
+from memorist import Memorist
 from placed import PlacedEmbedder, contents
-from recollect import Recollect
 from statements import watched
 
 
 @pytest.fixture
-def placed(path: Path) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(steps=True), profile="rank") as memory:
+def placed(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=PlacedEmbedder(steps=True), profile="rank") as memory:
         yield memory
 
 
 @pytest.fixture
-def beside(path: Path, memory: Recollect) -> Iterator[apsw.Connection]:
+def beside(path: Path, memory: Memorist) -> Iterator[apsw.Connection]:
     """Another program at the same file, which knows the main table and nothing of the indexes."""
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(5000)
@@ -29,26 +29,26 @@ def beside(path: Path, memory: Recollect) -> Iterator[apsw.Connection]:
 
 
 class TestSynchronizationTriggers:
-    def test_an_insert_reaches_the_index(self, memory: Recollect) -> None:
+    def test_an_insert_reaches_the_index(self, memory: Memorist) -> None:
         memory.add("The lighthouse keeper writes everything down")
 
         assert len(memory.search("lighthouse", profile="rank")) == 1
 
-    def test_an_update_of_the_main_table_reaches_the_index(self, memory: Recollect, beside: apsw.Connection) -> None:
+    def test_an_update_of_the_main_table_reaches_the_index(self, memory: Memorist, beside: apsw.Connection) -> None:
         memory.add("The lighthouse keeper writes everything down")
         beside.execute("update memories set content = 'The windmill keeper writes everything down'")
 
         assert contents(memory.search("windmill", profile="rank")) == ["The windmill keeper writes everything down"]
         assert contents(memory.search("lighthouse", profile="rank")) == []
 
-    def test_a_delete_from_the_main_table_reaches_the_index(self, memory: Recollect, beside: apsw.Connection) -> None:
+    def test_a_delete_from_the_main_table_reaches_the_index(self, memory: Memorist, beside: apsw.Connection) -> None:
         memory.add("The lighthouse keeper writes everything down")
         beside.execute("delete from memories")
 
         assert contents(memory.search("lighthouse", profile="rank")) == []
         assert beside.execute("select count(*) from memories_stems where memories_stems match 'lighthouse'").get == 0
 
-    def test_the_indexes_still_agree_after_many_changes(self, memory: Recollect) -> None:
+    def test_the_indexes_still_agree_after_many_changes(self, memory: Memorist) -> None:
         ids = memory.add_many(f"observation number {n}" for n in range(40))
         for id in ids[::2]:
             memory.update(id, content=f"changed {id}")
@@ -61,7 +61,7 @@ class TestSynchronizationTriggers:
 
         assert report.ok, report.problems
 
-    def test_the_index_can_be_read_by_id_without_a_join(self, memory: Recollect, beside: apsw.Connection) -> None:
+    def test_the_index_can_be_read_by_id_without_a_join(self, memory: Memorist, beside: apsw.Connection) -> None:
         kept = memory.add("a live observation")
         gone = memory.add("a forgotten observation")
         memory.forget(gone.id)
@@ -70,7 +70,7 @@ class TestSynchronizationTriggers:
 
 
 class TestGhostRows:
-    def test_search_never_returns_an_id_the_main_table_does_not_have(self, placed: Recollect, path: Path) -> None:
+    def test_search_never_returns_an_id_the_main_table_does_not_have(self, placed: Memorist, path: Path) -> None:
         ids = placed.add_many(f"@{n} the same words in observation {n}" for n in range(20))
         placed.search("words")  # the scan in memory knows all of them now
         for id in ids[:5]:
@@ -85,7 +85,7 @@ class TestGhostRows:
 
 
 class TestReciprocalRankFusion:
-    def test_first_in_both_lists_has_two_sixty_firsts(self, placed: Recollect) -> None:
+    def test_first_in_both_lists_has_two_sixty_firsts(self, placed: Memorist) -> None:
         placed.add("@1 walrus")
         placed.add("@2 seal")
 
@@ -96,7 +96,7 @@ class TestReciprocalRankFusion:
         assert second.raw["rrf"] == pytest.approx(1 / 62)
         assert second.score == pytest.approx(61 / 62 / 2)
 
-    def test_the_just_sum_it_trap_a_huge_bm25_does_not_drown_the_vectors(self, placed: Recollect) -> None:
+    def test_the_just_sum_it_trap_a_huge_bm25_does_not_drown_the_vectors(self, placed: Memorist) -> None:
         placed.add_many(f"@{n} filler {n}" for n in range(2, 12))
         placed.add("@30 " + "walrus " * 40)
         placed.add("@1 one walrus among a good many other animals, none of which is asked for here at all")
@@ -106,7 +106,7 @@ class TestReciprocalRankFusion:
         assert results[0].memory.content.startswith("@1 ")
         assert (results[0].keyword_score or 0) < max(hit.keyword_score or 0 for hit in results)
 
-    def test_a_result_of_both_legs_outranks_results_of_one(self, placed: Recollect) -> None:
+    def test_a_result_of_both_legs_outranks_results_of_one(self, placed: Memorist) -> None:
         placed.add("@20 walrus walrus walrus")
         placed.add("@1 nothing of the kind")
         placed.add("@2 a walrus and more of the kind")
@@ -118,14 +118,14 @@ class TestReciprocalRankFusion:
         assert hit.match == ("keyword", "vector")
         assert hit.raw["rrf"] == pytest.approx(1 / 62 + 1 / 62)
 
-    def test_k_can_be_changed(self, placed: Recollect) -> None:
+    def test_k_can_be_changed(self, placed: Memorist) -> None:
         placed.add("@1 walrus")
 
         (hit,) = placed.search("walrus", k=1)
 
         assert hit.raw["rrf"] == pytest.approx(1 / 2 + 1 / 2)
 
-    def test_no_tuning_and_no_boost_the_trace_has_the_two_legs_only(self, placed: Recollect) -> None:
+    def test_no_tuning_and_no_boost_the_trace_has_the_two_legs_only(self, placed: Memorist) -> None:
         placed.add("@1 walrus", sector="reflective", salience=1.0, created_at="2020-01-01")
 
         (hit,) = placed.search("walrus")
@@ -133,7 +133,7 @@ class TestReciprocalRankFusion:
         assert set(hit.trace) == {"keyword", "vector"}
         assert math.fsum(hit.trace.values()) == pytest.approx(hit.score)
 
-    def test_the_order_is_the_same_every_time_and_ties_go_to_the_newer(self, memory: Recollect) -> None:
+    def test_the_order_is_the_same_every_time_and_ties_go_to_the_newer(self, memory: Memorist) -> None:
         memory.add("walrus one", created_at="2026-01-01T00:00Z")
         memory.add("walrus two", created_at="2026-01-03T00:00Z")
         memory.add("walrus six", created_at="2026-01-02T00:00Z")
@@ -147,7 +147,7 @@ class TestKeywordAmnesia:
     @pytest.mark.parametrize(
         "identifier", ["frobnicate_widget", "ADR-016", "src/auth/session.py", "E4031", "parse2json", "a.b.c"]
     )
-    def test_exact_terms_are_found_whatever_the_model_makes_of_them(self, placed: Recollect, identifier: str) -> None:
+    def test_exact_terms_are_found_whatever_the_model_makes_of_them(self, placed: Memorist, identifier: str) -> None:
         placed.add_many(f"@{n} a sentence about something else, number {n}" for n in range(30))
         placed.add(f"@31 call {identifier} before the commit")
 
@@ -155,13 +155,13 @@ class TestKeywordAmnesia:
 
         assert any(identifier in hit.memory.content and "keyword" in hit.match for hit in best)
 
-    def test_stemming_is_handled(self, memory: Recollect) -> None:
+    def test_stemming_is_handled(self, memory: Memorist) -> None:
         memory.add("She was running migrations all night")
 
         assert len(memory.search("runs migration", profile="rank")) == 1
 
     @pytest.mark.parametrize("query", ['"', "what's up?", "(x", "AND", "foo: bar", "a^b", "NEAR(x y)", "*", "C++"])
-    def test_no_query_is_a_syntax_error(self, memory: Recollect, query: str) -> None:
+    def test_no_query_is_a_syntax_error(self, memory: Memorist, query: str) -> None:
         memory.add("nothing in here is asked for")
 
         assert list(memory.search(query, profile="rank")) == []
@@ -173,7 +173,7 @@ class TestStatements:
     def test_a_search_takes_at_most_six_statements_whatever_the_limit(self, tmp_path: Path) -> None:
         counts: dict[tuple[str, int], int] = {}
         embedder = PlacedEmbedder(steps=True)
-        with watched() as statements, recollect.open(tmp_path / "c.db", embedder=embedder, profile="rank") as memory:
+        with watched() as statements, memorist.open(tmp_path / "c.db", embedder=embedder, profile="rank") as memory:
             memory.add_many(f"@{n % 30} observation {n} of the walrus" for n in range(300))
             for mode in ("keyword", "semantic", "hybrid"):
                 for limit in (1, 10, 100):
@@ -187,7 +187,7 @@ class TestStatements:
 
 
 class TestFilters:
-    def test_a_filter_and_a_limit_still_fill_the_page(self, placed: Recollect) -> None:
+    def test_a_filter_and_a_limit_still_fill_the_page(self, placed: Memorist) -> None:
         """mcb cuts before it filters, so a rare project comes back empty: the case to avoid."""
         placed.add_many({"content": f"@1 walrus {n}", "project": "common"} for n in range(300))
         placed.add_many({"content": f"@9 a walrus is mentioned {n}", "project": "rare"} for n in range(10))
@@ -198,7 +198,7 @@ class TestFilters:
 
 
 class TestProgressiveDisclosure:
-    def test_layer_two_gives_id_score_and_snippet(self, placed: Recollect) -> None:
+    def test_layer_two_gives_id_score_and_snippet(self, placed: Memorist) -> None:
         added = placed.add("@1 " + "many words before the walrus comes " * 40 + "walrus")
 
         (hit,) = placed.search("walrus")
@@ -208,7 +208,7 @@ class TestProgressiveDisclosure:
         assert added.content.startswith(hit.snippet.removesuffix("…"))
         assert len(hit.snippet) <= 101
 
-    def test_a_hit_of_meaning_alone_shows_the_beginning_of_its_content(self, placed: Recollect) -> None:
+    def test_a_hit_of_meaning_alone_shows_the_beginning_of_its_content(self, placed: Memorist) -> None:
         content = "@1 " + " ".join(f"word{n}" for n in range(500))
         placed.add(content)
 
@@ -218,7 +218,7 @@ class TestProgressiveDisclosure:
         assert content.startswith(hit.snippet.removesuffix("…"))
         assert hit.snippet.endswith("…")
 
-    def test_layer_three_gives_full_objects_in_the_order_asked(self, memory: Recollect) -> None:
+    def test_layer_three_gives_full_objects_in_the_order_asked(self, memory: Memorist) -> None:
         ids = memory.add_many(f"observation {n} " + "text " * 500 for n in range(5))
 
         asked = [ids[3], ids[0], ids[4]]

@@ -12,13 +12,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
+import memorist
+from memorist import InvalidInput, Memorist
+from memorist.documents import DocumentHit
+from memorist.embed.local import LocalEmbedder
+from memorist.present.render import results_json
+from memorist.records import Results
 from placed import PlacedEmbedder
-from recollect import InvalidInput, Recollect
-from recollect.documents import DocumentHit
-from recollect.embed.local import LocalEmbedder
-from recollect.present.render import results_json
-from recollect.records import Results
 
 NOTES = {
     "semantic/garden.md": "# Garden\n\nRoses are pruned in February.\n\n## Compost\n\nThe heap is behind the shed.\n",
@@ -44,64 +44,64 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def notes(path: Path, folder: Path, minilm: LocalEmbedder) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=minilm, profile="notes") as memory:
+def notes(path: Path, folder: Path, minilm: LocalEmbedder) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=minilm, profile="notes") as memory:
         memory.index(folder)
         yield memory
 
 
 @pytest.fixture
-def placed(path: Path, tmp_path: Path) -> Iterator[Recollect]:
+def placed(path: Path, tmp_path: Path) -> Iterator[Memorist]:
     """Five files whose distance from any question is written in them."""
     written = write(tmp_path / "placed", {f"{n}.txt": f"@{n} heron" if n == 2 else f"@{n} stork" for n in (7, 2, 9, 4)})
-    with recollect.open(path, embedder=PlacedEmbedder(steps=True), profile="notes") as memory:
+    with memorist.open(path, embedder=PlacedEmbedder(steps=True), profile="notes") as memory:
         memory.index(written)
         yield memory
 
 
 class TestSanitizeFtsQuery:
     @pytest.mark.parametrize("query", ['roses"', "(roses", "roses:", "-roses", "{roses}", "roses^", "roses\x00"])
-    def test_special_characters_are_no_syntax(self, notes: Recollect, query: str) -> None:
+    def test_special_characters_are_no_syntax(self, notes: Memorist, query: str) -> None:
         assert names(notes.search_documents(query, mode="fts")) == ["garden.md"]
 
     @pytest.mark.parametrize("query", ["", " ", '""', "( )", "*", "\x00"])
-    def test_empty_input_finds_nothing(self, notes: Recollect, query: str) -> None:
+    def test_empty_input_finds_nothing(self, notes: Memorist, query: str) -> None:
         assert list(notes.search_documents(query)) == []
 
 
 class TestReciprocalRankFusion:
-    def test_overlapping_lists_are_merged(self, placed: Recollect) -> None:
+    def test_overlapping_lists_are_merged(self, placed: Memorist) -> None:
         first, second, *_ = placed.search_documents("heron")
 
         assert (first.memory.content, second.memory.content) == ("@2 heron", "@4 stork")
         assert first.raw["rrf"] == pytest.approx(2 / 61)
         assert second.raw["rrf"] == pytest.approx(1 / 62)
 
-    def test_scores_are_from_zero_to_one_of_the_greatest_there_can_be(self, placed: Recollect) -> None:
+    def test_scores_are_from_zero_to_one_of_the_greatest_there_can_be(self, placed: Memorist) -> None:
         scores = [hit.score for hit in placed.search_documents("heron")]
 
         assert scores == pytest.approx([1.0, *((1 / place) / (2 / 61) for place in (62, 63, 64))])
 
     @pytest.mark.parametrize("mode", ["vec", "fts"])
-    def test_a_single_list_is_normalised_too(self, placed: Recollect, mode: str) -> None:
+    def test_a_single_list_is_normalised_too(self, placed: Memorist, mode: str) -> None:
         assert placed.search_documents("heron", mode=mode)[0].score == pytest.approx(1.0)
 
 
 class TestSearchVec:
-    def test_chunks_come_in_the_order_of_distance(self, placed: Recollect) -> None:
+    def test_chunks_come_in_the_order_of_distance(self, placed: Memorist) -> None:
         found = placed.search_documents("anything", mode="vec")
 
         assert names(found) == ["2.txt", "4.txt", "7.txt", "9.txt"]
 
 
 class TestSearchFts:
-    def test_chunks_with_the_keywords_are_found(self, notes: Recollect) -> None:
+    def test_chunks_with_the_keywords_are_found(self, notes: Memorist) -> None:
         assert names(notes.search_documents("pruned roses", mode="fts")) == ["garden.md"]
         assert names(notes.search_documents("roses coffee", mode="fts")) == []  # all words, as tars has it
 
 
 class TestSearch:
-    def test_hybrid_from_end_to_end(self, notes: Recollect, folder: Path) -> None:
+    def test_hybrid_from_end_to_end(self, notes: Memorist, folder: Path) -> None:
         by_words = notes.search_documents("compost heap")[0]
         by_meaning = notes.search_documents("where do kitchen scraps go?")[0]
 
@@ -116,25 +116,25 @@ class TestSearch:
         assert "keyword" not in by_meaning.match
 
     @pytest.mark.parametrize(("alias", "mode"), [("vec", "semantic"), ("fts", "keyword")])
-    def test_one_source_alone(self, placed: Recollect, alias: str, mode: str) -> None:
+    def test_one_source_alone(self, placed: Memorist, alias: str, mode: str) -> None:
         found = placed.search_documents("heron", mode=alias)
 
         assert found.mode == mode
         assert len(found) == (4 if mode == "semantic" else 1)
 
-    def test_low_scores_are_left_out_and_counted(self, placed: Recollect) -> None:
+    def test_low_scores_are_left_out_and_counted(self, placed: Memorist) -> None:
         found = placed.search_documents("heron", min_score=0.6)
 
         assert names(found) == ["2.txt"]
         assert found.hidden == {"min_score": 3}
 
-    def test_results_are_frozen(self, notes: Recollect) -> None:
+    def test_results_are_frozen(self, notes: Memorist) -> None:
         hit = notes.search_documents("compost")[0]
 
         with pytest.raises(dataclasses.FrozenInstanceError):
             hit.start_line = 7  # type: ignore[attr-defined]
 
-    def test_each_has_what_tars_asks_for(self, notes: Recollect) -> None:
+    def test_each_has_what_tars_asks_for(self, notes: Memorist) -> None:
         hit = notes.search_documents("push the tag")[0]
 
         assert isinstance(hit, DocumentHit)
@@ -149,7 +149,7 @@ class TestNothingThere:
 
     def test_a_missing_database_finds_nothing_and_stays_missing(self, tmp_path: Path) -> None:
         missing = tmp_path / "no" / "such" / "memory.db"
-        with recollect.open(missing, read_only=True, embedder="none") as memory:
+        with memorist.open(missing, read_only=True, embedder="none") as memory:
             assert list(memory.search_documents("roses")) == []
             assert memory.documents() == []
             assert list(memory.search("roses", include_documents=True)) == []
@@ -157,12 +157,12 @@ class TestNothingThere:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
-    def test_an_empty_database_finds_nothing(self, understanding: Recollect, mode: str) -> None:
+    def test_an_empty_database_finds_nothing(self, understanding: Memorist, mode: str) -> None:
         assert list(understanding.search_documents("roses", mode=mode)) == []
         assert list(understanding.search("roses", mode=mode, include_documents=True)) == []
         assert understanding.documents() == []
 
-    def test_where_nothing_is_indexed_memories_are_found_all_the_same(self, understanding: Recollect) -> None:
+    def test_where_nothing_is_indexed_memories_are_found_all_the_same(self, understanding: Memorist) -> None:
         understanding.add("Roses are pruned in February")
 
         found = understanding.search("roses", include_documents=True)
@@ -171,7 +171,7 @@ class TestNothingThere:
         assert found.degraded is None
         assert list(understanding.search_documents("roses")) == []
 
-    def test_an_empty_folder_is_said_and_no_error(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_an_empty_folder_is_said_and_no_error(self, memory: Memorist, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
 
         report = memory.index(tmp_path / "empty")
@@ -179,18 +179,18 @@ class TestNothingThere:
         assert report.skipped == ((str(tmp_path / "empty"), "nothing to index in it"),)
         assert report.added == 0
 
-    def test_a_missing_folder_is_a_slip_of_the_hand(self, memory: Recollect, tmp_path: Path, folder: Path) -> None:
+    def test_a_missing_folder_is_a_slip_of_the_hand(self, memory: Memorist, tmp_path: Path, folder: Path) -> None:
         for paths in (tmp_path / "gone", [folder, tmp_path / "gone"], "", []):
             with pytest.raises(InvalidInput):
                 memory.index(paths)
 
         assert memory.documents() == []
 
-    def test_what_is_not_indexed_can_be_unindexed(self, memory: Recollect, tmp_path: Path) -> None:
+    def test_what_is_not_indexed_can_be_unindexed(self, memory: Memorist, tmp_path: Path) -> None:
         assert memory.unindex(tmp_path / "gone") == 0
 
     def test_a_folder_that_went_is_said_and_what_was_in_it_stays_until_it_is_unindexed(
-        self, notes: Recollect, folder: Path
+        self, notes: Memorist, folder: Path
     ) -> None:
         (folder / "procedural" / "deploy.md").unlink()
         (folder / "procedural").rmdir()
@@ -214,7 +214,7 @@ class TestFtsSync:
 
     @pytest.mark.parametrize("by", ["unindexing", "deleting"])
     def test_what_goes_from_the_files_goes_from_the_full_text_index(
-        self, notes: Recollect, folder: Path, path: Path, by: str
+        self, notes: Memorist, folder: Path, path: Path, by: str
     ) -> None:
         assert {"roses", "compost", "canary"} <= self.indexed(path)
 
@@ -228,7 +228,7 @@ class TestFtsSync:
         assert "canary" in self.indexed(path)
         assert notes.check().ok
 
-    def test_chunks_whose_index_is_lost_get_it_again_from_their_text(self, notes: Recollect, path: Path) -> None:
+    def test_chunks_whose_index_is_lost_get_it_again_from_their_text(self, notes: Memorist, path: Path) -> None:
         connection = apsw.Connection(str(path))
         for index in ("memories_stems", "memories_words"):
             connection.execute(f"insert into {index}({index}) values ('delete-all')")
@@ -245,14 +245,14 @@ class TestFtsSync:
 class TestForAnAgent:
     """What the tool and the opening of a conversation need."""
 
-    def test_the_results_are_well_formed_json_with_their_place(self, notes: Recollect) -> None:
+    def test_the_results_are_well_formed_json_with_their_place(self, notes: Memorist) -> None:
         said = json.loads(json.dumps(results_json(notes.search_documents("compost heap"), explain=False)))
 
         first = said["results"][0]
         assert Path(first["path"]).name == "garden.md"
         assert (first["title"], first["start_line"], first["end_line"]) == ("Garden", 1, 7)
 
-    def test_an_opening_message_has_its_context_and_a_strange_one_none(self, notes: Recollect) -> None:
+    def test_an_opening_message_has_its_context_and_a_strange_one_none(self, notes: Memorist) -> None:
         context = notes.search_documents("How do I ship a new version to production?", limit=5, profile="balanced")
         nothing = notes.search_documents("zyzzyva", limit=5, mode="fts")
 

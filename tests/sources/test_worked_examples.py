@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import pytest
 
-import recollect
+import memorist
+from memorist import Memorist
+from memorist.records import Hit, Results
 from placed import PlacedEmbedder
-from recollect import Recollect
-from recollect.records import Hit, Results
 
 MOMENT = datetime(2026, 3, 31, 12, tzinfo=UTC)
 EXACT = 1e-9
@@ -28,12 +28,12 @@ def days_before(days: float) -> datetime:
 
 
 @contextmanager
-def opened(path: Path, profile: str) -> Iterator[Recollect]:
-    with recollect.open(path, embedder=PlacedEmbedder(), profile=profile, near="off") as memory:
+def opened(path: Path, profile: str) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=PlacedEmbedder(), profile=profile, near="off") as memory:
         yield memory
 
 
-def fill(memory: Recollect, count: int = 60) -> None:
+def fill(memory: Memorist, count: int = 60) -> None:
     """Others, so that a word that few have is worth something."""
     memory.add_many(
         {"content": f"@0.0 filler number {number}", "created_at": days_before(400)} for number in range(count)

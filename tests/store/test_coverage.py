@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.store.coverage import Asked, Atom, coverage
+from memorist.store.coverage import Asked, Atom, coverage
 
 FILLER = "nothing of that kind stands here at all and so it goes on and on "
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
+import memorist
+from memorist import StoreError
+from memorist.store.migrations import bundled
+from memorist.store.sqlite import SqliteStore
 from processes import contents, everything
-from recollect import StoreError
-from recollect.store.migrations import bundled
-from recollect.store.sqlite import SqliteStore
 
 SQLITE = bundled("sqlite")  # the migrations of this version
 
@@ -22,7 +22,7 @@ def migrated(path: Path, migrations: Mapping[str, str]) -> SqliteStore:
 
 
 def test_an_older_database_is_migrated_after_a_copy_of_it_was_kept(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("from before")
 
     migrated(path, {"900-one": "create table one(x)", "901-two": "update memories set content = 'changed'"}).close()
@@ -31,19 +31,19 @@ def test_an_older_database_is_migrated_after_a_copy_of_it_was_kept(path: Path) -
     assert contents(path, "select name from _migrations order by name") == [*SQLITE, "900-one", "901-two"]
     kept = Path(f"{path}.before-900-one")
     assert contents(kept, "select content from memories") == ["from before"]
-    with recollect.open(kept, embedder="none") as memory:
+    with memorist.open(kept, embedder="none") as memory:
         assert everything(memory) == {"from before"}
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, kept.name]
 
 
 def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
-    recollect.open(path, embedder="none").close()
+    memorist.open(path, embedder="none").close()
     migrated(path, {"999-future": "create table future(x)"}).close()
     before = path.read_bytes()
 
     for read_only in (False, True):
-        with pytest.raises(StoreError, match=r"newer version of Recollect \(it has 999-future.*upgrade Recollect"):
-            recollect.open(path, embedder="none", read_only=read_only)
+        with pytest.raises(StoreError, match=r"newer version of Memorist \(it has 999-future.*upgrade Memorist"):
+            memorist.open(path, embedder="none", read_only=read_only)
 
     assert path.read_bytes() == before
 
@@ -56,14 +56,14 @@ def test_a_database_whose_migration_was_another_one_is_refused(path: Path) -> No
 
 
 def test_a_database_that_needs_no_migration_is_not_copied(path: Path) -> None:
-    recollect.open(path, embedder="none").close()
-    recollect.open(path, embedder="none").close()
+    memorist.open(path, embedder="none").close()
+    memorist.open(path, embedder="none").close()
 
     assert not list(path.parent.glob("*.before-*"))
 
 
 def test_an_older_database_opened_read_only_asks_to_be_opened_for_writing_once(path: Path) -> None:
-    recollect.open(path, embedder="none").close()
+    memorist.open(path, embedder="none").close()
 
     with pytest.raises(StoreError, match="older schema; open it once for writing"):
         SqliteStore(str(path), read_only=True, migrations=SQLITE | {"900-extra": "create table extra(x)"})
@@ -72,14 +72,14 @@ def test_an_older_database_opened_read_only_asks_to_be_opened_for_writing_once(p
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(path: Path) -> None:
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         memory.add("from before")
 
     with pytest.raises(StoreError, match="no such table"):
         migrated(path, {"900-bad": "create table half(x); insert into missing values (1)"})
 
     assert "half" not in contents(path, "select name from sqlite_master")
-    with recollect.open(path, embedder="none") as memory:
+    with memorist.open(path, embedder="none") as memory:
         assert everything(memory) == {"from before"}
 
 
@@ -118,7 +118,7 @@ class TestFromTheFirstVersion:
         return path
 
     def test_it_is_sound_and_found_by_every_word(self, old: Path) -> None:
-        with recollect.open(old, embedder="none") as memory:
+        with memorist.open(old, embedder="none") as memory:
             assert memory.check().ok
             assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
 
@@ -128,17 +128,17 @@ class TestFromTheFirstVersion:
             database.execute(f"insert into {index}({index}) values ('delete-all')")
         database.close()
 
-        with recollect.open(old, embedder="none") as memory:
+        with memorist.open(old, embedder="none") as memory:
             assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
             assert memory.check().ok
         before = old.read_bytes()
-        with recollect.open(old, embedder="none") as memory:
+        with memorist.open(old, embedder="none") as memory:
             assert len(memory.search("port")) == 2
 
         assert old.read_bytes() == before
 
     def test_what_was_not_dated_back_is_superseded_from_now_on(self, old: Path) -> None:
-        with recollect.open(old, embedder="none") as memory:
+        with memorist.open(old, embedder="none") as memory:
             before = datetime.now(UTC)
             memory.supersede("first-one", "second-one")
 
@@ -146,12 +146,12 @@ class TestFromTheFirstVersion:
             assert len(memory.search("port", as_of=before)) == 2
 
     def test_the_salience_of_then_is_known(self, old: Path) -> None:
-        with recollect.open(old, embedder="none") as memory:
+        with memorist.open(old, embedder="none") as memory:
             assert memory.get("first-one", as_of=2_500).salience == 0.2
             assert memory.get("first-one").salience == 0.5
 
     def test_what_a_process_of_that_version_still_adds_has_its_time(self, old: Path) -> None:
-        with recollect.open(old, embedder="none") as memory:
+        with memorist.open(old, embedder="none") as memory:
             database = apsw.Connection(str(old))
             database.execute(
                 """

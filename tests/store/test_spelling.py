@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.store.spelling import Lexicon, distances, reach
+from memorist.store.spelling import Lexicon, distances, reach
 
 LETTERS = st.text("abcé1", min_size=1, max_size=9)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.store import vectors
-from recollect.store.vectors import VectorScan, encode, pack, unpack
+from memorist.store import vectors
+from memorist.store.vectors import VectorScan, encode, pack, unpack
 
 RNG = np.random.default_rng(7)
 

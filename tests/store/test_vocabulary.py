@@ -9,17 +9,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
-from recollect import Recollect
-from recollect.records import Term
-from recollect.store import sqlite_suggest
-from recollect.store.sqlite_suggest import Vocabulary
+import memorist
+from memorist import Memorist
+from memorist.records import Term
+from memorist.store import sqlite_suggest
+from memorist.store.sqlite_suggest import Vocabulary
 
 Similar = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def connection(path: Path, memory: Recollect) -> Iterator[apsw.Connection]:
+def connection(path: Path, memory: Memorist) -> Iterator[apsw.Connection]:
     opened = apsw.Connection(str(path))
     yield opened
     opened.close()
@@ -43,15 +43,15 @@ def stands(connection: apsw.Connection) -> Callable[..., bool]:
 
 
 @pytest.fixture
-def neighbour(path: Path, memory: Recollect) -> Iterator[Recollect]:
+def neighbour(path: Path, memory: Memorist) -> Iterator[Memorist]:
     """Another namespace in the same file."""
-    with recollect.open(path, embedder="none", namespace="neighbour") as opened:
+    with memorist.open(path, embedder="none", namespace="neighbour") as opened:
         yield opened
 
 
 class TestWhatIsKnown:
     def test_a_word_is_known_by_its_stem_and_by_its_beginning(
-        self, memory: Recollect, stands: Callable[..., bool]
+        self, memory: Memorist, stands: Callable[..., bool]
     ) -> None:
         memory.add("We are deploying PostgreSQL")
 
@@ -61,7 +61,7 @@ class TestWhatIsKnown:
         assert not stands("mysql")
         assert not stands("mysql", prefix=True)
 
-    def test_an_identifier_or_phrase_is_known_as_a_whole(self, memory: Recollect, stands: Callable[..., bool]) -> None:
+    def test_an_identifier_or_phrase_is_known_as_a_whole(self, memory: Memorist, stands: Callable[..., bool]) -> None:
         memory.add("the user_id of the first order")
 
         assert stands("user_id")
@@ -69,19 +69,19 @@ class TestWhatIsKnown:
         assert not stands("order_id")
         assert not stands("id first")
 
-    def test_titles_tags_and_sources_count(self, memory: Recollect, stands: Callable[..., bool]) -> None:
+    def test_titles_tags_and_sources_count(self, memory: Memorist, stands: Callable[..., bool]) -> None:
         memory.add("x", title="Kangaroo", tags=["wallaby"], source="wombat.md")
 
         assert all(stands(word) for word in ("kangaroo", "wallaby", "wombat"))
 
-    def test_a_word_of_another_namespace_is_unknown(self, neighbour: Recollect, stands: Callable[..., bool]) -> None:
+    def test_a_word_of_another_namespace_is_unknown(self, neighbour: Memorist, stands: Callable[..., bool]) -> None:
         neighbour.add("the zebra is striped")
 
         assert not stands("zebra")
         assert not stands("zeb", prefix=True)
 
     def test_a_word_is_known_until_its_last_memory_is_forgotten(
-        self, memory: Recollect, stands: Callable[..., bool]
+        self, memory: Memorist, stands: Callable[..., bool]
     ) -> None:
         first, second = memory.add("a striped zebra"), memory.add("a plain zebra")
 
@@ -93,7 +93,7 @@ class TestWhatIsKnown:
         assert stands("zebra")
 
     @pytest.mark.parametrize("text", ['"', "a OR", "-", "title:", "NEAR(", "*", "🦓"])
-    def test_no_text_is_a_syntax_error(self, memory: Recollect, stands: Callable[..., bool], text: str) -> None:
+    def test_no_text_is_a_syntax_error(self, memory: Memorist, stands: Callable[..., bool], text: str) -> None:
         memory.add("something")
 
         assert not stands(text)
@@ -105,12 +105,12 @@ class TestWhatIsSimilar:
         "typed",
         ["chekcout", "chckout", "checckout", "chexkout", "xheckout", "heckout", "echeckout", "hceckout", "CHEKOUT"],
     )
-    def test_a_letter_wrong_missing_too_many_or_swapped(self, memory: Recollect, similar: Similar, typed: str) -> None:
+    def test_a_letter_wrong_missing_too_many_or_swapped(self, memory: Memorist, similar: Similar, typed: str) -> None:
         memory.add("the Checkout is slow")
 
         assert similar(typed) == ["checkout"]
 
-    def test_eight_letters_may_have_two_slips_and_seven_only_one(self, memory: Recollect, similar: Similar) -> None:
+    def test_eight_letters_may_have_two_slips_and_seven_only_one(self, memory: Memorist, similar: Similar) -> None:
         memory.add("deployment timeout")
 
         assert similar("deplyomnet") == ["deployment"]
@@ -118,7 +118,7 @@ class TestWhatIsSimilar:
         assert similar("tmeuot") == []
 
     def test_fewer_slips_come_before_more_memories_before_the_alphabet(
-        self, memory: Recollect, similar: Similar
+        self, memory: Memorist, similar: Similar
     ) -> None:
         memory.add("a stone")
         memory.add_many(f"the store number {number}" for number in range(3))
@@ -130,7 +130,7 @@ class TestWhatIsSimilar:
         assert similar("sdarkness") == ["darkness", "starkness"]
         assert similar("staarkness") == ["starkness"]
 
-    def test_another_number_is_no_misspelling(self, memory: Recollect, similar: Similar) -> None:
+    def test_another_number_is_no_misspelling(self, memory: Memorist, similar: Similar) -> None:
         memory.add("py312 and log4j, 2024, decided in adr016")
 
         assert similar("py311") == []
@@ -138,20 +138,20 @@ class TestWhatIsSimilar:
         assert similar("2025") == []
         assert similar("lg4j") == ["log4j"]
 
-    def test_accents_do_not_matter(self, memory: Recollect, similar: Similar) -> None:
+    def test_accents_do_not_matter(self, memory: Memorist, similar: Similar) -> None:
         memory.add("Das Büro in München, le déploiement à Genève")
 
         assert similar("Münhcen") == ["munchen"]
         assert similar("deploiemnet") == ["deploiement"]
         assert similar("Гнева") == []
 
-    def test_other_alphabets_have_slips_too(self, memory: Recollect, similar: Similar) -> None:
+    def test_other_alphabets_have_slips_too(self, memory: Memorist, similar: Similar) -> None:
         memory.add("Развёртывание завершено")
 
         assert similar("завершено"[::-1]) == []
         assert similar("завершнео") == ["завершено"]
 
-    def test_scripts_without_spaces_are_left_alone(self, memory: Recollect, similar: Similar) -> None:
+    def test_scripts_without_spaces_are_left_alone(self, memory: Memorist, similar: Similar) -> None:
         memory.add("東京都庁舎 データベース dataベ")
 
         assert similar("東京都庁舍") == []
@@ -159,7 +159,7 @@ class TestWhatIsSimilar:
         assert similar("datab") == []
 
     @pytest.mark.parametrize("word", ["", "x", "*", "checkout" * 1000])
-    def test_what_is_no_word_is_like_none(self, memory: Recollect, similar: Similar, word: str) -> None:
+    def test_what_is_no_word_is_like_none(self, memory: Memorist, similar: Similar, word: str) -> None:
         memory.add("checkout x y")
 
         assert similar(word) == []
@@ -170,7 +170,7 @@ class TestWhatIsSimilar:
 
 class TestWalls:
     def test_a_word_of_another_namespace_is_never_offered(
-        self, memory: Recollect, neighbour: Recollect, similar: Similar
+        self, memory: Memorist, neighbour: Memorist, similar: Similar
     ) -> None:
         neighbour.add("the secret checkout")
         assert similar("chekout") == []
@@ -182,7 +182,7 @@ class TestWalls:
         assert similar("chekout") == ["checkout"]
 
     def test_nor_does_one_nearer_hide_a_word_of_ours(
-        self, memory: Recollect, neighbour: Recollect, similar: Similar
+        self, memory: Memorist, neighbour: Memorist, similar: Similar
     ) -> None:
         neighbour.add("the deployment")
         memory.add("all deployments")
@@ -190,7 +190,7 @@ class TestWalls:
         assert similar("deploymnt") == ["deployments"]
 
     def test_memories_of_other_namespaces_do_not_count(
-        self, memory: Recollect, neighbour: Recollect, similar: Similar
+        self, memory: Memorist, neighbour: Memorist, similar: Similar
     ) -> None:
         neighbour.add_many(f"a stone of weight {number}" for number in range(9))
         memory.add("a stone")
@@ -198,7 +198,7 @@ class TestWalls:
 
         assert similar("stoje") == ["store", "stone"]
 
-    def test_a_word_of_forgotten_memories_is_not_offered(self, memory: Recollect, similar: Similar) -> None:
+    def test_a_word_of_forgotten_memories_is_not_offered(self, memory: Memorist, similar: Similar) -> None:
         zebra = memory.add("the zebra")
         assert similar("zebar") == ["zebra"]
 
@@ -211,7 +211,7 @@ class TestWalls:
 
 
 class TestKeepingUp:
-    def test_a_word_that_was_just_written_is_offered(self, memory: Recollect, similar: Similar) -> None:
+    def test_a_word_that_was_just_written_is_offered(self, memory: Memorist, similar: Similar) -> None:
         note = memory.add("about lions")
         assert similar("zebar") == []
 
@@ -221,7 +221,7 @@ class TestKeepingUp:
         assert similar("girafe") == ["giraffe"]
 
     def test_where_the_list_is_long_words_of_new_memories_are_added_to_it(
-        self, memory: Recollect, neighbour: Recollect, similar: Similar, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, neighbour: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sqlite_suggest, "QUICK", 0.0)
         monkeypatch.setattr(sqlite_suggest, "PATIENCE", 1e9)
@@ -238,7 +238,7 @@ class TestKeepingUp:
         assert similar("gazele") == []
 
     def test_so_many_new_ones_are_not_added_but_read(
-        self, memory: Recollect, similar: Similar, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, number in {"QUICK": 0.0, "PATIENCE": 1e9, "MOST_NEW": 5}.items():
             monkeypatch.setattr(sqlite_suggest, name, number)
@@ -252,7 +252,7 @@ class TestKeepingUp:
         assert similar("zebar") == ["zebra"]
 
     def test_a_long_list_is_read_again_after_a_while_though_nothing_more_was_written(
-        self, memory: Recollect, similar: Similar, monkeypatch: pytest.MonkeyPatch
+        self, memory: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sqlite_suggest, "QUICK", 0.0)
         monkeypatch.setattr(sqlite_suggest, "PATIENCE", 0)
@@ -264,7 +264,7 @@ class TestKeepingUp:
 
 
 class TestConnections:
-    def test_a_database_that_is_only_read_will_do(self, path: Path, memory: Recollect) -> None:
+    def test_a_database_that_is_only_read_will_do(self, path: Path, memory: Memorist) -> None:
         memory.add("the zebra")
         memory.close()
         vocabulary = Vocabulary("default")
@@ -276,7 +276,7 @@ class TestConnections:
             assert Vocabulary("default").similar(connection, "zebar") == ["zebra"]
             connection.close()
 
-    def test_the_file_does_not_change(self, path: Path, tmp_path: Path, memory: Recollect) -> None:
+    def test_the_file_does_not_change(self, path: Path, tmp_path: Path, memory: Memorist) -> None:
         memory.add("the zebra")
         memory.close()
         shutil.copy(path, tmp_path / "before.db")
@@ -289,7 +289,7 @@ class TestConnections:
         assert tables == 0
         assert path.read_bytes() == (tmp_path / "before.db").read_bytes()
 
-    def test_a_connection_can_still_do_all_it_could(self, memory: Recollect, connection: apsw.Connection) -> None:
+    def test_a_connection_can_still_do_all_it_could(self, memory: Memorist, connection: apsw.Connection) -> None:
         memory.add("the zebra")
         vocabulary = Vocabulary("default")
         assert vocabulary.similar(connection, "zebar") == ["zebra"]
@@ -300,7 +300,7 @@ class TestConnections:
         assert vocabulary.similar(connection, "zebar") == ["zebra"]
         assert memory.check().ok
 
-    def test_many_threads_ask_at_once(self, path: Path, memory: Recollect) -> None:
+    def test_many_threads_ask_at_once(self, path: Path, memory: Memorist) -> None:
         memory.add_many(f"zebra giraffe antelope {number}" for number in range(200))
         vocabulary = Vocabulary("default")
         answers: list[list[str]] = []

@@ -1,0 +1,1 @@
+"""Weights of a reranker; `memorist.embed.further` knows what to do with them."""

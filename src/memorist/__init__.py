@@ -1,0 +1,110 @@
+"""Memorist: the memory an AI agent can trust. One SQLite file, found by word and by meaning, offline."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexReport
+    from memorist.engine import Memorist, restore_backup
+    from memorist.engine import open_memory as open
+    from memorist.errors import (
+        AlreadyThere,
+        Ambiguous,
+        ChatError,
+        ConfigError,
+        EmbedderError,
+        EmbedderUnavailable,
+        InvalidInput,
+        MemoristError,
+        MissingExtra,
+        NotFound,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+    )
+    from memorist.life import Feedback, Lens, Recall, Recalled, Related, Relation, Session, SessionContext, Timeline
+    from memorist.records import (
+        Fact,
+        Hit,
+        Memories,
+        Memory,
+        Near,
+        Origin,
+        Page,
+        Report,
+        Results,
+        Stats,
+        Successor,
+        Version,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyThere",
+    "Ambiguous",
+    "ChatError",
+    "ConfigError",
+    "Document",
+    "DocumentHit",
+    "DocumentLink",
+    "EmbedderError",
+    "EmbedderUnavailable",
+    "Fact",
+    "Feedback",
+    "File",
+    "Hit",
+    "ImportReport",
+    "IndexReport",
+    "InvalidInput",
+    "Lens",
+    "Memories",
+    "Memorist",
+    "MemoristError",
+    "Memory",
+    "MissingExtra",
+    "Near",
+    "NotFound",
+    "Origin",
+    "Page",
+    "Recall",
+    "Recalled",
+    "Related",
+    "Relation",
+    "Report",
+    "Results",
+    "Session",
+    "SessionContext",
+    "Stats",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "Successor",
+    "Timeline",
+    "Version",
+    "open",
+    "restore_backup",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first asked for: `memorist --help` must not wait for numpy."""
+    if name not in __all__:
+        raise AttributeError(f"module 'memorist' has no attribute {name!r}")
+    if name == "open":
+        return import_module("memorist.engine").open_memory
+    for module in (
+        "memorist.errors",
+        "memorist.records",
+        "memorist.documents",
+        "memorist.life",
+        "memorist.engine",
+    ):
+        found = getattr(import_module(module), name, None)
+        if found is not None:
+            return found
+    raise AttributeError(name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

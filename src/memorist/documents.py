@@ -1,0 +1,165 @@
+"""
+Files: those that were indexed, the places in them, those that are kept in memory alone, and what became of a run or an
+import. Frozen records.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memorist.records import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLink:
+    """A link as it stands in a file, and the path of the indexed file that it leads to."""
+
+    line: int
+    target: str
+    text: str
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file as it was when it was indexed. Where it leads to, and from where, is told of one that is asked for."""
+
+    id: str
+    path: str
+    root: str
+    project: str | None
+    title: str | None
+    sector: str
+    tags: tuple[str, ...]
+    front_matter: Mapping[str, Any]
+    size: int
+    indexed_at: datetime
+    chunks: int
+    links: tuple[DocumentLink, ...] = ()
+    linked_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is kept in memory alone. `id` is that of the memory that holds it."""
+
+    path: str
+    text: str
+    id: str
+    project: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What tells whether a file has changed since it was indexed."""
+
+    key: int
+    path: str
+    root: str
+    size: int
+    modified_at: int
+    hash: bytes
+    project: str | None
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDraft:
+    """A chunk on its way in. `heading` is what stands above it: given to model and index, and no part of the text."""
+
+    text: str
+    heading: str | None
+    start_line: int
+    end_line: int
+    breadcrumb: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileDraft:
+    """A file on its way in, cut into chunks."""
+
+    path: str
+    root: str
+    project: str | None
+    title: str | None
+    sector: str
+    tags: tuple[str, ...]
+    front_matter: Mapping[str, Any]
+    size: int
+    modified_at: int
+    hash: bytes
+    redacted: bool
+    chunks: tuple[ChunkDraft, ...]
+    links: tuple[tuple[int, str, str], ...] = ()  # line, target, text
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk stands."""
+
+    document: str
+    path: str
+    title: str | None
+    breadcrumb: tuple[str, ...]
+    start_line: int
+    end_line: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk as it is kept."""
+
+    text: str
+    start_line: int
+    end_line: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentHit(Hit):
+    """A place in a file that answers. `memory` is the chunk, with the file's path as its source."""
+
+    path: str = ""
+    title: str | None = None
+    breadcrumb: tuple[str, ...] = ()
+    start_line: int = 0
+    end_line: int = 0
+    document: str = ""  # the id of the file
+    ordinal: int = 0  # which chunk of it
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What became of the files of one run."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    renamed: int = 0
+    removed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # path, reason
+    redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often
+    redacted_at: tuple[tuple[str, str, int], ...] = ()  # kind, path, line: the first thousand
+
+    @property
+    def quiet(self) -> bool:
+        """Whether everything was as it had been."""
+        return not (self.added or self.changed or self.renamed or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of what a file or folder held. `known` was there already; `skipped` could not be taken."""
+
+    format: str
+    added: int = 0
+    known: int = 0
+    sessions: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()  # place, reason
+    redacted: Mapping[str, int] = field(default_factory=dict)  # kind, how often

@@ -1,0 +1,169 @@
+"""Memories packed into a block for a language model, within a budget of tokens."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memorist.documents import DocumentHit
+from memorist.ingest.chunk import Count
+from memorist.ingest.parts import fitted
+from memorist.life import Session
+from memorist.present.frame import CAUTION, element, on_one_line
+from memorist.present.snippet import ELLIPSIS, preview, without_marks
+from memorist.records import Hit, Memory
+
+NAME = "relevant-context"
+CORE_SHARE = 0.5  # of the budget, at most, for what is always loaded: the question comes second, not last
+LEAST_CUT = 40  # tokens; of less of a memory, nobody could tell what it says
+LINE = 160  # characters of a memory, or of a session, that is told on one line
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands around a hit: a file's place with more of the file, or the turns before and after a turn."""
+
+    widened: DocumentHit | None = None
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
+
+
+class Block:
+    """A block that takes what fits, and leaves what does not."""
+
+    def __init__(self, budget: int, count: Count) -> None:
+        self._count = count
+        self._parts: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._known: set[str] = set()  # ids that stand in it, alone or beside another
+        self._budget = budget
+        self.left = budget - count(_block([]))
+
+    def __str__(self) -> str:
+        return _block(self._parts.values()) if self._parts else ""
+
+    def cost(self, text: str) -> int:
+        return self._count(text) + 1  # the end of its line
+
+    def put(self, key: str, text: str, ids: Iterable[str] = (), *, at_most: int | None = None) -> bool:
+        """A part at the end of the block, or in the place of the one with this key; False where it does not fit."""
+        there = self._parts.get(key)
+        cost = self.cost(text) - (self.cost(there) if there else 0)
+        if cost > (self.left if at_most is None else min(self.left, at_most)):
+            return False
+        self.left -= cost
+        self._parts[key] = text
+        self._known |= {key, *ids}
+        return True
+
+    def put_core(self, memories: Iterable[Memory]) -> None:
+        """What is always loaded, whole or not at all."""
+        room = int(self._budget * CORE_SHARE)
+        for memory in memories:
+            text = element("core-memory", self._labels(memory), memory.content)
+            if self.put(memory.id, text, at_most=room):
+                room -= self.cost(text)
+
+    def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], Around]) -> None:
+        """The best of each source first, whole ones before cut ones, and what stands around them where it fits."""
+        found = [hit for hit in best_of_each_first(hits) if hit.memory.id not in self._known]
+        whole = [hit for hit in found if self.put(hit.memory.id, self._whole(hit))]
+        for hit in found:
+            if hit not in whole and (cut := self._cut(hit)):
+                self.put(hit.memory.id, cut)
+        for hit in whole:
+            self._widen(hit, around(hit))
+
+    def put_lines(self, name: str, lines: Iterable[str]) -> None:
+        """As many lines as fit, in an element of their own."""
+        taken: list[str] = []
+        for line in lines:
+            if self.cost(element(name, {}, "\n".join([*taken, line]))) > self.left:
+                continue
+            taken.append(line)
+        if taken:
+            self.put(name, element(name, {}, "\n".join(taken)))
+
+    def _cut(self, hit: Hit) -> str | None:
+        """A hit by its passage, as much of it as fits."""
+        passage = without_marks(hit.snippet)
+        room = self.left - self.cost(self._framed(hit, ELLIPSIS, cut=True))
+        if room < LEAST_CUT:
+            return None
+        shown = fitted(passage, room, self._count)
+        text = self._framed(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
+        return text if self.cost(text) <= self.left else None
+
+    def _widen(self, hit: Hit, around: Around) -> None:
+        if around.widened:
+            self.put(hit.memory.id, self._whole(around.widened))
+            return
+        before = [memory for memory in around.before if memory.id not in self._known]
+        after = [memory for memory in around.after if memory.id not in self._known]
+        for earlier, later in ((before, after), (before, []), ([], after)):
+            beside = [element("memory", self._labels(memory), memory.content) for memory in (*earlier, *later)]
+            text = "\n".join([*beside[: len(earlier)], self._whole(hit), *beside[len(earlier) :]])
+            if beside and self.put(hit.memory.id, text, [memory.id for memory in (*earlier, *later)]):
+                return
+
+    def _whole(self, hit: Hit) -> str:
+        return self._framed(hit, hit.memory.content)
+
+    def _framed(self, hit: Hit, text: str, *, cut: bool = False) -> str:
+        labels = _place(hit) if isinstance(hit, DocumentHit) else self._labels(hit.memory)
+        return element("memory", {**labels, "part": "cut"} if cut else labels, text)
+
+    def _labels(self, memory: Memory) -> Mapping[str, str | None]:
+        return {
+            "id": self._name(memory),
+            "date": f"{memory.created_at:%Y-%m-%d}",
+            "kind": memory.kind,
+            "project": memory.project,
+            "title": memory.title,
+            "source": memory.source,
+        }
+
+    def _name(self, memory: Memory) -> str:
+        """The short form of an id, unless another memory of the block has it: ids can be chosen, also to mislead."""
+        first = self._names.setdefault(memory.short_id, memory.id)
+        return memory.short_id if first == memory.id else memory.id
+
+
+def best_of_each_first(hits: Sequence[Hit]) -> list[Hit]:
+    """The best hit of each source in their order, then the second of each, and so on."""
+    places: dict[str, int] = {}
+    rounds = []
+    for hit in hits:
+        source = _source(hit)
+        rounds.append((places.setdefault(source, 0), hit))
+        places[source] += 1
+    return [hit for _, hit in sorted(rounds, key=lambda entry: entry[0])]
+
+
+def index_line(memory: Memory) -> str:
+    """A memory on one line: when, which, of what kind, and how it begins."""
+    about = f"{memory.created_at:%Y-%m-%d} {memory.short_id}" + (f" ({memory.kind})" if memory.kind else "")
+    return on_one_line(f"{about}: {preview(memory.summary or memory.title or memory.content, LINE)}")
+
+
+def session_line(session: Session) -> str:
+    return on_one_line(f"{session.started_at:%Y-%m-%d}: {preview(session.summary or '', LINE)}")
+
+
+def _source(hit: Hit) -> str:
+    if isinstance(hit, DocumentHit):
+        return f"document {hit.document}"
+    origin = hit.memory.session
+    return f"session {origin.id}" if origin else f"source {hit.memory.source or hit.memory.id}"
+
+
+def _place(hit: DocumentHit) -> Mapping[str, str | None]:
+    titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
+    return {
+        "date": f"{hit.memory.created_at:%Y-%m-%d}",
+        "kind": "document",
+        "title": " › ".join(titles),
+        "source": f"{hit.path}:{hit.start_line}-{hit.end_line}",
+    }
+
+
+def _block(parts: Iterable[str]) -> str:
+    return "\n".join([f"<{NAME}>", CAUTION, *parts, f"</{NAME}>"])

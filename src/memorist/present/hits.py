@@ -1,0 +1,134 @@
+"""From ranked rows to hits: thresholds, the passage that shows why, and how relevant it really is."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memorist.present.snippet import Needles, Passage, passage, preview
+from memorist.profiles import MatchWords, Profile
+from memorist.rank.fuse import Ranked
+from memorist.rank.signals import certain, confidence, relevance
+from memorist.records import Hit, Memory, Query
+from memorist.retrieve.candidates import Candidates
+
+PREVIEW = 100  # characters of a cut
+SNIPPET = 300  # characters of a memory that is listed by its beginning
+
+
+@dataclass(frozen=True, slots=True)
+class PageOfHits:
+    """What is shown, the keys of it, and how much each threshold held back."""
+
+    hits: tuple[Hit, ...]
+    keys: tuple[int, ...]
+    hidden: Mapping[str, int]
+
+
+def page(
+    ranked: Sequence[Ranked],
+    gathered: Candidates,
+    query: Query,
+    profile: Profile,
+    model: str | None,
+    now: datetime,
+    *,
+    detail: str,
+    include_facts: bool,
+) -> PageOfHits:
+    """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
+    needles = Needles.of(query)
+    hidden: Counter[str] = Counter()
+    hits: list[Hit] = []
+    keys: list[int] = []
+    for entry in ranked:
+        if len(hits) == profile.limit:
+            break
+        candidate = entry.candidate
+        relevant = relevance(model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0)
+        failed = _below(entry, relevant, profile)
+        if failed is None:
+            memory = gathered.rows[candidate.key].memory()
+            if memory.facts:
+                memory = replace(memory, facts=certain(memory.facts, profile.fact_decay, now))
+            hit = _hit(entry, relevant, memory, needles, profile, gathered.rows[candidate.key].passage)
+            hits.append(_from_afar(hit, detail, include_facts))
+            keys.append(candidate.key)
+        else:
+            hidden[failed] += 1
+    return PageOfHits(tuple(hits), tuple(keys), dict(hidden))
+
+
+def _from_afar(hit: Hit, detail: str, include_facts: bool) -> Hit:
+    facts = hit.memory.facts if include_facts else ()
+    highlights = hit.highlights if detail == "full" else ()  # they are places in the content
+    return replace(hit, memory=seen(hit.memory, detail, include_facts), facts=facts, highlights=highlights)
+
+
+def seen(memory: Memory, detail: str, include_facts: bool = True) -> Memory:
+    """
+    A memory from as far away as was asked for: `full`, its beginning (`snippet`), or an entry of an index.
+
+    Less than full always has a summary: its own, or its first words.
+    """
+    if not include_facts:
+        memory = replace(memory, facts=())
+    if detail == "full":
+        return memory
+    summary = memory.summary or preview(memory.content, PREVIEW)
+    content = preview(memory.content, SNIPPET) if detail == "snippet" else ""
+    return replace(memory, content=content, summary=summary, metadata={})
+
+
+def _below(entry: Ranked, relevant: float, profile: Profile) -> str | None:
+    """The threshold this candidate does not reach, if any. (`min_similarity` and `min_salience` act in the legs.)"""
+    reached = (
+        ("min_score", entry.score),
+        ("min_confidence", entry.candidate.confidence),
+        ("min_relevance", relevant),
+    )
+    for threshold, value in reached:
+        least = getattr(profile, threshold)
+        if least is not None and value < least:
+            return threshold
+    return None
+
+
+def _hit(
+    entry: Ranked,
+    relevant: float,
+    memory: Memory,
+    needles: Needles,
+    profile: Profile,
+    nearest: tuple[int, int] | None,
+) -> Hit:
+    candidate = entry.candidate
+    shown = passage(memory.content, needles, profile.snippet_words, nearest)
+    by_keyword = candidate.keyword_rank is not None
+    # A neighbour at a right angle or beyond is no find where words already found it.
+    by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)
+    return Hit(
+        memory=memory,
+        score=entry.score,
+        relevance=relevant,
+        match=_match(by_keyword, by_vector, profile.match_words),
+        snippet=_snippet(memory, shown, profile),
+        highlights=shown.highlights if by_keyword else (),
+        keyword_score=candidate.bm25,
+        similarity=candidate.similarity,
+        confidence=confidence(memory.facts),
+        trace=entry.trace,
+        raw=entry.raw,
+    )
+
+
+def _snippet(memory: Memory, shown: Passage, profile: Profile) -> str:
+    if profile.snippet == "full":
+        return memory.content
+    return preview(memory.content, PREVIEW) if profile.snippet == "cut" else shown.text
+
+
+def _match(by_keyword: bool, by_vector: bool, words: MatchWords | None) -> tuple[str, ...]:
+    if words is None:
+        return tuple(leg for leg, found in (("keyword", by_keyword), ("vector", by_vector)) if found)
+    return (words.both if by_keyword and by_vector else words.keyword if by_keyword else words.vector,)

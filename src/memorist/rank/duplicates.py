@@ -1,0 +1,149 @@
+"""
+Texts that say nearly the same, by the words they share.
+
+All pairs of 100,000 texts are five billion. But two texts that share most of their words share one of their rarest, so
+only texts with a rare word in common are compared: the prefix filter of set-similarity joins (Chaudhuri, Ganti and
+Kaushik, ICDE 2006; Bayardo, Ma and Srikant, WWW 2007). What it leaves out cannot be a pair, so the answer is exact.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from itertools import islice
+
+from memorist.errors import InvalidInput
+
+SIGNATURE_BITS = 128  # enough to tell most texts apart without comparing their words
+LARGE = 32  # texts in a group from which on skipping all of it at once pays
+SLACK = 1e-9  # to a computer, 0.07 * 100 is a little more than 7
+
+
+def resemblance(a: frozenset[str], b: frozenset[str]) -> float:
+    """The share of two texts' words that stand in both (Jaccard). Texts without words have nothing in common."""
+    shared = len(a & b)
+    return shared / (len(a) + len(b) - shared) if shared else 0.0
+
+
+def groups(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) -> list[tuple[int, ...]]:
+    """
+    The keys of texts that resemble each other at least so much, be it by way of others between them.
+
+    Groups are ordered by their first keys, and so are the keys within each.
+    """
+    if not 0 < threshold <= 1:
+        raise InvalidInput(f"a threshold of resemblance lies above 0 and is at most 1, not {threshold}")
+    keys: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+    for key, text in texts:
+        if text:
+            keys[text].append(key)
+    distinct = sorted(keys, key=len)
+    counts = Counter(word for text in distinct for word in text)
+    rarity = {word: place for place, word in enumerate(sorted(counts, key=lambda word: (counts[word], word)))}
+    join = _Join(threshold)
+    for text in distinct:
+        join.add(text, sorted(rarity[word] for word in text))
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for place, text in enumerate(distinct):
+        found[join.root(place)] += keys[text]
+    return sorted(tuple(sorted(group)) for group in found.values() if len(group) > 1)
+
+
+class _Posting:
+    """The texts that have a rare word, by their places: those of large groups by the group's root, and the rest."""
+
+    __slots__ = ("large", "rest")
+
+    def __init__(self) -> None:
+        self.large: dict[int, list[int]] = {}
+        self.rest: list[int] = []
+
+
+class _Join:
+    """
+    Texts added one by one, the shortest first, and the groups they grow into.
+
+    A text that has come to a group is not compared with the others in it, so that ten thousand texts that are all alike
+    do not cost fifty million comparisons.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+        self._texts: list[frozenset[str]] = []
+        self._lengths: list[int] = []
+        self._signatures: list[int] = []
+        self._parents: list[int] = []
+        self._sizes: list[int] = []  # of the group of a root
+        self._postings: defaultdict[int, _Posting] = defaultdict(_Posting)
+
+    def root(self, place: int) -> int:
+        """The place that stands for the group of this one."""
+        parents = self._parents
+        while parents[place] != place:
+            parents[place] = parents[parents[place]]
+            place = parents[place]
+        return place
+
+    def add(self, text: frozenset[str], rare_first: list[int]) -> None:
+        """Take in one more text, with its words numbered by their rarity."""
+        place, size, share = len(self._texts), len(text), self._threshold
+        self._texts.append(text)
+        self._lengths.append(size)
+        self._parents.append(place)
+        self._sizes.append(1)
+        self._signatures.append(_signature(rare_first))
+        least = math.ceil(share * size - SLACK)  # words that a text which resembles it has in common with it
+        shortest = bisect_left(self._lengths, least)
+        for before, word in enumerate(rare_first[: size - least + 1]):
+            if word in self._postings:
+                # Where this is the first word in common, a longer text would have too few others.
+                longest = int((size - before) * (1 + share) / share - size + SLACK)
+                self._compare(place, self._postings[word], shortest, bisect_right(self._lengths, longest))
+        root = self.root(place)
+        # Texts to come are no shorter, so they have to share the more of this one.
+        least = math.ceil(2 * share / (1 + share) * size - SLACK)
+        for word in rare_first[: size - least + 1]:
+            posting = self._postings[word]
+            places = posting.large.setdefault(root, []) if self._sizes[root] >= LARGE else posting.rest
+            places.append(place)
+
+    def _compare(self, place: int, posting: _Posting, start: int, end: int) -> None:
+        """Join a text with those of a posting that it resembles; at places out of bounds none can be."""
+        signatures, signature, share = self._signatures, self._signatures[place], self._threshold
+        # So many words stand in one of the two only. Each makes for one bit that differs, or none.
+        most = int(2 * self._lengths[place] * (1 - share) / (1 + share) + SLACK)
+        rest = posting.rest
+        fitting = islice(rest, bisect_left(rest, start), bisect_left(rest, end))
+        for other in [other for other in fitting if (signature ^ signatures[other]).bit_count() <= most]:
+            if self.root(other) != self.root(place) and self._resembles(place, other):
+                self._unite(place, other)
+        self._bring_together(posting)
+        for root, members in posting.large.items():
+            if self.root(root) == self.root(place):
+                continue
+            for other in islice(members, bisect_left(members, start), bisect_left(members, end)):
+                if (signature ^ signatures[other]).bit_count() <= most and self._resembles(place, other):
+                    self._unite(place, other)
+                    break
+
+    def _resembles(self, place: int, other: int) -> bool:
+        return resemblance(self._texts[place], self._texts[other]) >= self._threshold
+
+    def _unite(self, place: int, other: int) -> None:
+        small, large = sorted((self.root(place), self.root(other)), key=self._sizes.__getitem__)
+        self._parents[small] = large
+        self._sizes[large] += self._sizes[small]
+
+    def _bring_together(self, posting: _Posting) -> None:
+        """Make one of the groups in a posting that have become one since."""
+        for root in [root for root in posting.large if self._parents[root] != root]:
+            members = posting.large.pop(root) + posting.large.get(self.root(root), [])
+            posting.large[self.root(root)] = sorted(members)
+
+
+def _signature(words: list[int]) -> int:
+    """A set of words as bits, for a first comparison."""
+    bits = 0
+    for word in words:
+        bits |= 1 << word % SIGNATURE_BITS
+    return bits

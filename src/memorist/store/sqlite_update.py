@@ -1,0 +1,71 @@
+"""A memory changed: what it said before goes into its history, and whatever follows its text follows by triggers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+
+from memorist.errors import InvalidInput
+from memorist.inputs import UPDATABLE
+from memorist.records import Memory
+from memorist.store.base import Unembedded
+from memorist.store.sqlite_filter import to_micros
+from memorist.store.sqlite_insert import as_json, content_hash, hash_by_id
+from memorist.store.sqlite_pool import value
+from memorist.store.sqlite_rows import columns, memory_of
+from memorist.store.sqlite_strength import keep_strength
+from memorist.store.words import segments
+
+_UPDATE = f"""
+    update memories
+    set {", ".join(f"{field} = :{field}" for field in UPDATABLE)},
+        content_hash = :content_hash, segments = :segments, updated_at = :now,
+        reinforced_at = iif(:same_salience, reinforced_at, :now)
+    where rid = :rid
+"""
+
+
+def update(
+    connection: apsw.Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
+) -> tuple[Memory, Unembedded | None]:
+    """The memory as it is then, and its text if it needs a new vector. `memory` is what it is before."""
+    new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
+    if all(new[field] == getattr(memory, field) for field in UPDATABLE):
+        return memory, None
+    _keep_history(connection, rid, memory, now)
+    if new["salience"] != memory.salience:
+        keep_strength(connection, [rid], now)
+    facts = [fact.text for fact in memory.facts]
+    text = new["content"]
+    hash = value(connection, "select content_hash from memories where rid = ?", (rid,))
+    known_by_text = hash == content_hash(memory.content)
+    try:
+        connection.execute(
+            _UPDATE,
+            new
+            | {
+                "rid": rid,
+                "now": now,
+                "same_salience": new["salience"] == memory.salience,
+                "content_hash": content_hash(text) if known_by_text else hash_by_id(memory.id, text),
+                "tags": as_json(new["tags"]),
+                "metadata": as_json(new["metadata"]),
+                "segments": segments(new["title"], text, *new["tags"], *facts),
+            },
+        )
+    except apsw.ConstraintError as exc:
+        raise InvalidInput("another memory of that project says exactly this already; nothing was changed") from exc
+    same_text = (text, new["title"]) == (memory.content, memory.title)
+    changed = memory_of(value(connection, f"select {columns()} from memories m where m.rid = ?", (rid,)))
+    return changed, None if same_text else Unembedded(rid, new["title"], text)
+
+
+def _keep_history(connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
+    snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
+    connection.execute(
+        """
+        insert into memory_history(rid, version, replaced_at, snapshot)
+        select :rid, coalesce(max(version), 0) + 1, :now, :snapshot from memory_history where rid = :rid
+        """,
+        {"rid": rid, "now": now, "snapshot": as_json(snapshot)},
+    )

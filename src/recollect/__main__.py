@@ -1,5 +1,0 @@
-"""`python -m recollect` is the command line."""
-
-from recollect.cli.app import main
-
-main()
