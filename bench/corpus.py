@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import memorist
 from memorist.embed.local import LocalEmbedder
-from memorist.embed.tokens import count_tokens
+from memorist.embed.wordpiece import count_tokens
 
 Vectors = NDArray[np.float32]
 Pairs = NDArray[np.int64]

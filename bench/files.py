@@ -24,7 +24,7 @@ from typing import Any
 
 import memorist
 from memorist.embed import resolve
-from memorist.embed.encoder import Encoder
+from memorist.embed.local import Encoder
 
 QUESTIONS = {
     "how do I roll a deployment back to an earlier revision": ("workloads/controllers/deployment.md", "rollout_undo"),

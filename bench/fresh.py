@@ -55,7 +55,7 @@ def scan(count: int, file: str) -> dict[str, Any]:
     import numpy as np
 
     from corpus import derived
-    from memorist.store.vectors import VectorScan, encode
+    from memorist.store.vector_scan import VectorScan, encode
 
     with np.load(file) as kept:
         heads, tails, questions = kept["heads"], kept["tails"], kept["questions"][:10]

@@ -87,7 +87,7 @@ def _inside(database: str, question: str, again: str) -> dict[str, float]:
     def mark() -> None:
         marks.append(time.perf_counter())
 
-    import memorist.cli.hooks
+    import memorist.cli.agents
     import memorist.hooks.run
 
     mark()

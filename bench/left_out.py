@@ -16,8 +16,8 @@ from statistics import fmean
 from memorist.embed.local import LocalEmbedder
 from memorist.evaluate.dataset import Dataset, load
 from memorist.evaluate.indexing import Indexed, indexed
-from memorist.evaluate.running import run
-from memorist.evaluate.ways import Search, parsed
+from memorist.evaluate.runner import run
+from memorist.evaluate.systems import Search, parsed
 from memorist.profiles import PROFILES
 
 TRIED: Mapping[str, tuple[float, ...]] = {

@@ -12,11 +12,10 @@ import memorist
 from corpus import PROJECTS, Corpus, Vectors, derived, filters
 from figures import Figure, Spread, interleave
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.parts import parts_of
-from memorist.ingest.vectorize import BATCH
+from memorist.ingest.vectorizer import BATCH, parts_of
 from memorist.records import FACETS
 from memorist.store.base import Unembedded
-from memorist.store.vectors import VectorScan, encode
+from memorist.store.vector_scan import VectorScan, encode
 
 CANDIDATES = 50  # what a search of ten hits asks of a leg
 RECALL_AT = 20

@@ -13,11 +13,11 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from living import now, rows, texts
-from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, inputs, restore_backup
-from memorist.life import Reinforcement
-from memorist.store import sqlite_backup
+from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, restore_backup, validation
+from memorist.records import Reinforcement
 from memorist.store.migrations import bundled
-from memorist.store.sqlite import SqliteStore
+from memorist.store.sqlite import backup
+from memorist.store.sqlite.store import SqliteStore
 from processes import everything, expect, line, running, tell
 from test_export import exported, full_life
 
@@ -71,7 +71,7 @@ WRITER = """
 def test_a_backup_while_others_write_is_sound_and_of_one_moment(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_backup, "PAGES_AT_ONCE", 5)  # so that there is time to write between two of them
+    monkeypatch.setattr(backup, "PAGES_AT_ONCE", 5)  # so that there is time to write between two of them
     with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"before {number} {'and well ' * 50}" for number in range(1000))
         with ExitStack() as stack:
@@ -216,7 +216,7 @@ def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path
 def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:
     old = dict(list(bundled("sqlite").items())[:2])
     store = SqliteStore(str(tmp_path / "old.db"), migrations=old)
-    store.add([inputs.draft({"content": "red fox"}, now())], Reinforcement())
+    store.add([validation.draft({"content": "red fox"}, now())], Reinforcement())
     store.close()
     with memorist.open(path, embedder="none") as memory:
         memory.add("blue whale")

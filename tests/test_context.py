@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import memorist
 from memorist import InvalidInput, Memorist
-from memorist.embed.tokens import count_tokens
+from memorist.embed.wordpiece import count_tokens
 from memorist.present.context import CAUTION
 
 OPENING = "<relevant-context>"

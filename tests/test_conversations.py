@@ -17,7 +17,7 @@ from conftest import HashingEmbedder
 from living import ids, rows, texts
 from memorist import InvalidInput, Memorist
 from memorist.documents import ImportReport
-from memorist.ingest.vectorize import BATCH
+from memorist.ingest.vectorizer import BATCH
 from processes import ending, expect, line, running
 from test_forgetting import check_nothing_is_left
 

@@ -12,9 +12,9 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
-from memorist.ingest.vectorize import BATCH
+from memorist.ingest.vectorizer import BATCH
 from memorist.store.migrations import bundled
-from memorist.store.sqlite import SqliteStore
+from memorist.store.sqlite.store import SqliteStore
 from processes import contents, everything, expect, line, running
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")

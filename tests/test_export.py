@@ -15,7 +15,7 @@ import memorist
 from conftest import HashingEmbedder
 from living import ids, now, rows
 from memorist import InvalidInput, Memorist, MemoristError
-from memorist.inputs import clean
+from memorist.validation import clean
 
 
 def exported(memory: Memorist, **options: Any) -> bytes:

@@ -26,10 +26,10 @@ from memorist import Memorist, NotFound, StoreBusy
 from memorist.embed.base import embed_documents
 from memorist.ingest import recorder
 from memorist.store.migrations import bundled
-from memorist.store.sqlite import SqliteStore
-from memorist.store.sqlite_vectors import BLOCK_BITS
-from memorist.store.vectors import encode
-from memorist.store.words import stems
+from memorist.store.sqlite.store import SqliteStore
+from memorist.store.sqlite.vectors import BLOCK_BITS
+from memorist.store.vector_scan import encode
+from memorist.text.tokenizer import stems
 from processes import expect, running, tell
 
 SQLITE = bundled("sqlite")  # the migrations of this version

@@ -13,9 +13,9 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import Ambiguous, InvalidInput, Memorist, NotFound
-from memorist.life import Recall, Recalled, Reinforcement
 from memorist.profiles import PROFILES, SECTOR_DECAY
-from memorist.retrieve import options
+from memorist.records import Recall, Recalled, Reinforcement
+from memorist.search import options
 from statements import watched
 
 

@@ -16,10 +16,10 @@ from conftest import FailingEmbedder, HashingEmbedder
 from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.parts import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
+from memorist.ingest.vectorizer import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
 from memorist.store.base import Unembedded
 from memorist.store.migrations import bundled
-from memorist.store.sqlite import SqliteStore
+from memorist.store.sqlite.store import SqliteStore
 
 BURIED = (
     "When a release breaks production, go back to the last version that worked. Start the rollback job in the pipeline "

@@ -14,7 +14,7 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, NotFound, StoreBusy
-from memorist.store import sqlite_vectors
+from memorist.store.sqlite import vectors
 from processes import FORK_OPTIONS, LONGEST, ending, everything, expect, forks, line, running, tell
 
 WRITERS = 8
@@ -318,7 +318,7 @@ def test_a_purge_by_another_process_does_not_disturb_a_warm_searcher(warm: Memor
 def test_a_searcher_that_lags_behind_the_whole_log_still_finds_everything(
     warm: Memorist, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_vectors, "LOG_KEPT", 3)
+    monkeypatch.setattr(vectors, "LOG_KEPT", 3)
     with memorist.open(path, embedder=HashingEmbedder()) as beside:
         beside.forget(warm.search("fox")[0].memory.id)
         for number in range(10):

@@ -13,8 +13,8 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
-from memorist.embed.tokens import count_tokens
-from memorist.present.frame import CAUTION
+from memorist.embed.wordpiece import count_tokens
+from memorist.present.framing import CAUTION
 
 ABOUT = "the harbour crane"  # what every one of them is about, so that it is found
 BUDGETS = (64, 128, 300, 1000, 4000)

@@ -22,9 +22,9 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, MemoristError, NotFound
 from memorist.documents import DocumentHit
-from memorist.inputs import FILTERS
 from memorist.records import FACETS
-from memorist.store.sqlite_documents import beside
+from memorist.store.sqlite.documents import beside
+from memorist.validation import FILTERS
 
 WRITTEN = BytesIO()  # what an export wrote last
 MINE, THEIRS = "mine", "beyond"

@@ -22,19 +22,27 @@ if TYPE_CHECKING:
         StoreCorrupt,
         StoreError,
     )
-    from memorist.life import Feedback, Lens, Recall, Recalled, Related, Relation, Session, SessionContext, Timeline
     from memorist.records import (
         Fact,
+        Feedback,
         Hit,
+        Lens,
         Memories,
         Memory,
         Near,
         Origin,
         Page,
+        Recall,
+        Recalled,
+        Related,
+        Relation,
         Report,
         Results,
+        Session,
+        SessionContext,
         Stats,
         Successor,
+        Timeline,
         Version,
     )
 
@@ -97,7 +105,7 @@ def __getattr__(name: str) -> Any:
         "memorist.errors",
         "memorist.records",
         "memorist.documents",
-        "memorist.life",
+        "memorist.records",
         "memorist.engine",
     ):
         found = getattr(import_module(module), name, None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.errors import ConfigError, InvalidInput
 from memorist.profiles import PROFILES
 from memorist.records import NEAR
@@ -22,7 +22,7 @@ from memorist.records import NEAR
 PROJECT_FILE = "memorist.toml"
 USER_FILE = "config.toml"
 # A project's file comes with the project, so it may not decide where the user's memories are sent.
-PROJECT_EMBEDDERS = inputs.LOCAL_EMBEDDERS
+PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
 # Nor may it choose whom they are told, let a model write them, or say what is no secret.
 USERS_OWN = ("chat", "chat_add", "redact_allow", "trusted")
 # Nor, where nobody typed the command, where they are kept or what reads them: opening a folder is no consent.
@@ -261,22 +261,22 @@ def _listed(text: str) -> Any:
 
 
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
-    "namespace": lambda value: inputs.required_name(value, "namespace"),
-    "project": lambda value: inputs.required_name(value, "project"),
-    "database": lambda value: inputs.required_name(value, "database"),
-    "embedder": inputs.embedder_name,
-    "profile": lambda value: inputs.choice(value, PROFILES, "profile"),
-    "threads": lambda value: inputs.number(value, "threads", 1, 256),
-    "busy_timeout": lambda value: inputs.number(value, "busy_timeout", 0, 86_400),
-    "synchronous": lambda value: inputs.choice(value, SYNCHRONOUS, "synchronous"),
-    "near": lambda value: inputs.choice(value, NEAR, "near"),
-    "redact_allow": lambda value: inputs.allowances(value, "redact_allow"),
-    "models": lambda value: inputs.required_name(value, "models"),
-    "trusted": lambda value: inputs.folders(value, "trusted"),
-    "chat": inputs.chat_model,
-    "chat_timeout": lambda value: inputs.number(value, "chat_timeout", 0.1, 86_400),
-    "answer_tokens": lambda value: inputs.number(value, "answer_tokens", 1000, 100_000),
-    "http_token": lambda value: inputs.token(value, "http_token"),
+    "namespace": lambda value: validation.required_name(value, "namespace"),
+    "project": lambda value: validation.required_name(value, "project"),
+    "database": lambda value: validation.required_name(value, "database"),
+    "embedder": validation.embedder_name,
+    "profile": lambda value: validation.choice(value, PROFILES, "profile"),
+    "threads": lambda value: validation.number(value, "threads", 1, 256),
+    "busy_timeout": lambda value: validation.number(value, "busy_timeout", 0, 86_400),
+    "synchronous": lambda value: validation.choice(value, SYNCHRONOUS, "synchronous"),
+    "near": lambda value: validation.choice(value, NEAR, "near"),
+    "redact_allow": lambda value: validation.allowances(value, "redact_allow"),
+    "models": lambda value: validation.required_name(value, "models"),
+    "trusted": lambda value: validation.folders(value, "trusted"),
+    "chat": validation.chat_model,
+    "chat_timeout": lambda value: validation.number(value, "chat_timeout", 0.1, 86_400),
+    "answer_tokens": lambda value: validation.number(value, "answer_tokens", 1000, 100_000),
+    "http_token": lambda value: validation.token(value, "http_token"),
 }
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import memorist
 from memorist import Memorist
 from memorist.adapters.anthropic_memory import AsyncMemoristMemoryTool, MemoristMemoryTool
-from memorist.inputs import MAX_CONTENT
+from memorist.validation import MAX_CONTENT
 from messages_api import ScriptedModel
 from processes import ENVIRONMENT, ending, expect, running, tell
 

@@ -13,8 +13,7 @@ from conftest import HashingEmbedder
 from living import rows
 from memorist import ChatError, InvalidInput, Memorist, NotFound
 from memorist.chat import resolve
-from memorist.chat.conversation import MOST_CALLS, MOST_ROUNDS, Conversation
-from memorist.chat.notebook import Notebook, conversation_of, latest, said_in
+from memorist.chat.conversation import MOST_CALLS, MOST_ROUNDS, Conversation, Notebook, conversation_of, latest, said_in
 from memorist.chat.tools import Tools
 from memorist.embed.base import Vectors
 from model_server import MODELS, SECOND, Breaks, ModelServer, Refuses, Says, calls, model_server, says
@@ -388,7 +387,7 @@ class TestGoingOn:
     def test_of_a_very_long_one_the_end_is_told_beginning_with_the_user(
         self, memory: Memorist, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("memorist.chat.notebook.MOST_TURNS", 3)
+        monkeypatch.setattr("memorist.chat.conversation.MOST_TURNS", 3)
         for number in range(4):
             memory.add_turn("user" if number % 2 == 0 else "assistant", str(number), conversation="c")
 

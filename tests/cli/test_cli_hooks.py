@@ -15,8 +15,8 @@ import pytest
 from command_line import CommandLine, Done
 
 import memorist
-from memorist.hooks.log import MAX_SIZE
-from memorist.hooks.unsaved import Notes, Unsaved
+from memorist.hooks.pending import Notes, Unsaved
+from memorist.hooks.run import MAX_SIZE
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 PATIENCE = 60.0  # seconds until something that happens by itself must have happened

@@ -11,7 +11,7 @@ import pytest
 from command_line import CommandLine, Done
 
 from memorist import ConfigError
-from memorist.install import change
+from memorist.install import config_edits
 from memorist.install.clients import CLIENTS, PROJECT, USER, Places
 
 IN_BOTH = [name for name, client in CLIENTS.items() if PROJECT in client.servers]
@@ -333,11 +333,11 @@ class TestFiles:
         if before:
             written(file, before)
         places = Places(machine.cli.home, machine.cli.work, os.environ)
-        changes = change.installing(CLIENTS["cursor"], USER, places, ["memorist"])
+        changes = config_edits.installing(CLIENTS["cursor"], USER, places, ["memorist"])
         written(file, '{"precious": 1}')
 
         with pytest.raises(ConfigError, match="in the meantime"):
-            change.write(changes)
+            config_edits.write(changes)
 
         assert file.read_text("utf-8") == '{"precious": 1}'
 

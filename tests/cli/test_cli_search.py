@@ -11,9 +11,9 @@ from command_line import CommandLine
 import memorist
 from memorist import Memorist
 from memorist.cli.search import REASONS
-from memorist.inputs import FILTERS
 from memorist.profiles import PROFILES
 from memorist.records import FACETS
+from memorist.validation import FILTERS
 
 ANSWER = {
     "query", "mode", "profile", "took_ms", "degraded", "suggestion", "hidden", "results", "facets", "lens", "detail",

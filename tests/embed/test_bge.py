@@ -9,11 +9,11 @@ import pytest
 
 import memorist
 from conftest import MODELS
-from memorist.embed.bge import BgeSmall
-from memorist.embed.further import FURTHER
+from memorist.embed.local import BgeSmall
+from memorist.embed.optional_models import FURTHER
 from memorist.errors import EmbedderUnavailable
 from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, ORIGIN
-from memorist.rank.signals import CALIBRATED
+from memorist.search.signals import CALIBRATED
 
 FOLDER = MODELS / "bge-small" / "src" / "memorist_bge_small"
 NOTES = [

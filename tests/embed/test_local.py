@@ -12,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memorist.embed import encoder, local
+from memorist.embed import local
 from memorist.embed.base import Embedder, embed_documents, embed_question
-from memorist.embed.bge import BgeSmall
-from memorist.embed.encoder import Encoder
-from memorist.embed.local import LocalEmbedder
+from memorist.embed.local import BgeSmall, Encoder, LocalEmbedder
 from memorist.errors import EmbedderError, EmbedderUnavailable
 
 TEXTS = [
@@ -147,7 +145,7 @@ def test_a_kept_question_cannot_be_changed_by_a_caller(embedder: Encoder) -> Non
 
 
 def test_only_recent_questions_are_kept(embedder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "_CACHED_QUERIES", 2)
+    monkeypatch.setattr(local, "_CACHED_QUERIES", 2)
     embedder._queries.clear()
 
     for text in ("one", "two", "one", "three", "long " * 10_000):

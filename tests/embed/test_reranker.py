@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import MODELS
-from memorist.embed.further import FURTHER
+from memorist.embed.optional_models import FURTHER
 from memorist.embed.reranker import Reranker
 from memorist.errors import EmbedderUnavailable
 

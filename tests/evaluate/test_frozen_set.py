@@ -13,10 +13,10 @@ import pytest
 
 from memorist.embed.local import LocalEmbedder
 from memorist.evaluate.dataset import load
+from memorist.evaluate.evaluation import evaluate_dataset
 from memorist.evaluate.indexing import indexed
-from memorist.evaluate.measuring import measured
 from memorist.evaluate.report import data
-from memorist.evaluate.ways import choices
+from memorist.evaluate.systems import choices
 
 REMEMBERED = Path(__file__).parents[1] / "data" / "remembered"
 FLOOR = 0.86  # of nDCG@10, over all questions
@@ -29,7 +29,7 @@ def ways(minilm: LocalEmbedder, tmp_path_factory: pytest.TempPathFactory) -> dic
     dataset = load(REMEMBERED)
     made = indexed(dataset, minilm, tmp_path_factory.mktemp("cache"))
     with closing(made.memory) as memory:
-        one = measured(dataset, choices(["hybrid"], ["balanced"], {}), memory, made, relevance=True)
+        one = evaluate_dataset(dataset, choices(["hybrid"], ["balanced"], {}), memory, made, relevance=True)
     run = data([one], version="0", embedder=minilm.model_id, seed=0)
     return {way["name"]: way for way in run["sets"][0]["ways"]}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorist.evaluate.metrics import MEASURES, hit, measured, ndcg, recall, reciprocal_rank
+from memorist.evaluate.metrics import MEASURES, hit, measure_ranking, ndcg, recall, reciprocal_rank
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "data" / "measures.json").read_text("utf-8"))
 
@@ -19,10 +19,10 @@ judgements = st.dictionaries(ids, st.integers(-1, 4), max_size=10)
 
 class TestByHand:
     def test_the_only_answer_in_the_first_place_is_perfect(self) -> None:
-        assert measured(["a", "b"], {"a": 1}) == dict.fromkeys(MEASURES, 1.0)
+        assert measure_ranking(["a", "b"], {"a": 1}) == dict.fromkeys(MEASURES, 1.0)
 
     def test_in_the_third_place_it_is_worth_half(self) -> None:
-        figures = measured(["x", "y", "a"], {"a": 1})
+        figures = measure_ranking(["x", "y", "a"], {"a": 1})
 
         assert figures["ndcg@10"] == pytest.approx(0.5)  # 1 / log2(4)
         assert figures["mrr@10"] == pytest.approx(1 / 3)
@@ -47,27 +47,27 @@ class TestByHand:
     def test_what_comes_after_the_last_place_does_not_count(self) -> None:
         ranking = [*"abcdefghij", "answer"]
 
-        assert measured(ranking, {"answer": 1}) == dict.fromkeys(MEASURES, 0.0)
+        assert measure_ranking(ranking, {"answer": 1}) == dict.fromkeys(MEASURES, 0.0)
         assert hit([*"abcde", "answer"], {"answer": 1}, 5) == 0.0
 
     def test_what_was_judged_to_be_irrelevant_counts_as_little_as_what_was_not_judged(self) -> None:
-        assert measured(["bad", "none"], {"bad": 0, "none": -1, "a": 1}) == dict.fromkeys(MEASURES, 0.0)
+        assert measure_ranking(["bad", "none"], {"bad": 0, "none": -1, "a": 1}) == dict.fromkeys(MEASURES, 0.0)
         assert reciprocal_rank(["bad", "a"], {"bad": 0, "a": 1}, 10) == 0.5
 
     def test_nothing_found_and_nothing_judged_are_zero(self) -> None:
-        assert measured([], {"a": 1}) == measured(["a"], {}) == dict.fromkeys(MEASURES, 0.0)
+        assert measure_ranking([], {"a": 1}) == measure_ranking(["a"], {}) == dict.fromkeys(MEASURES, 0.0)
 
 
 @pytest.mark.parametrize("case", REFERENCE["cases"])
 def test_the_figures_are_those_of_ir_measures_and_pytrec_eval(case: dict[str, object]) -> None:
     ranking, judged = case["ranking"], case["judged"]
 
-    assert list(measured(ranking, judged).values()) == pytest.approx(case["figures"])  # type: ignore[arg-type]
+    assert list(measure_ranking(ranking, judged).values()) == pytest.approx(case["figures"])  # type: ignore[arg-type]
 
 
 @given(rankings, judgements)
 def test_every_measure_is_between_nothing_and_all(ranking: list[str], judged: dict[str, int]) -> None:
-    assert all(0.0 <= figure <= 1.0 + 1e-9 for figure in measured(ranking, judged).values())
+    assert all(0.0 <= figure <= 1.0 + 1e-9 for figure in measure_ranking(ranking, judged).values())
 
 
 @given(rankings, judgements, st.data())
@@ -82,7 +82,7 @@ def test_a_relevant_one_that_moves_up_never_lowers_a_measure(
     moved = ranking[:]
     moved[place - 1], moved[place] = moved[place], moved[place - 1]
 
-    before, after = measured(ranking, judged), measured(moved, judged)
+    before, after = measure_ranking(ranking, judged), measure_ranking(moved, judged)
 
     assert all(after[name] >= before[name] - 1e-9 for name in MEASURES)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memorist import InvalidInput, Memorist
-from memorist.evaluate.own import from_golden, from_recalls
+from memorist.evaluate.dataset import from_golden, from_recalls
 
 
 def golden(folder: Path, *lines: dict[str, Any] | str) -> Path:

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from memorist.embed.local import LocalEmbedder
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.ingest.chunk import OVERLAP, WIDEST, Chunk, Count
-from memorist.ingest.encoding import decode
 from memorist.ingest.markdown import Link, Parsed
 from memorist.ingest.markup import read_html, read_rst
-from memorist.ingest.readers import KINDS, Unreadable, load, parse, read, unwanted
+from memorist.ingest.readers import KINDS, Unreadable, decode, load, parse, read, unwanted
 from memorist.ingest.source import read_python, read_source
 
 

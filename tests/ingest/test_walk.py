@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from memorist.errors import InvalidInput
-from memorist.ingest.ignore import Rules, lines_of
-from memorist.ingest.walk import Found, Skipped, walk
+from memorist.ingest.walk import Found, Rules, Skipped, lines_of, walk
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist import __version__
-from memorist.install import entries
+from memorist.install import config_edits
 from memorist.install.clients import CLIENTS
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ def test_its_hooks_are_those_of_the_command() -> None:
     assert CLIENT.hooks
     assert (
         read(PLUGIN / "hooks" / "hooks.json")["hooks"]
-        == (entries.with_hooks({}, CLIENT.hooks, ["memorist"])[entries.HOOKS])
+        == (config_edits.with_hooks({}, CLIENT.hooks, ["memorist"])[config_edits.HOOKS])
     )
 
 

@@ -15,8 +15,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 import memorist
 from memorist import Memorist
-from memorist.mcp_server.opening import Opening
-from memorist.mcp_server.server import Serving, build
+from memorist.mcp_server.server import Opening, Serving, build
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 

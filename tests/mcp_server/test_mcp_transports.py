@@ -21,8 +21,7 @@ from mcp_processes import HELLO, LONGEST, command, environment, started
 import memorist
 from memorist import MemoristError
 from memorist.mcp_server.http import Address, serve
-from memorist.mcp_server.opening import Opening
-from memorist.mcp_server.server import Serving
+from memorist.mcp_server.server import Opening, Serving
 
 TOKEN = "a-token-that-is-long-enough"
 

@@ -11,7 +11,7 @@ import pytest
 import memorist
 from memorist import StoreError
 from memorist.store.migrations import bundled
-from memorist.store.sqlite import SqliteStore
+from memorist.store.sqlite.store import SqliteStore
 from processes import contents, everything
 
 SQLITE = bundled("sqlite")  # the migrations of this version

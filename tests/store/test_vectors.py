@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memorist.store import vectors
-from memorist.store.vectors import VectorScan, encode, pack, unpack
+from memorist.store import vector_scan
+from memorist.store.vector_scan import VectorScan, encode, pack, unpack
 
 RNG = np.random.default_rng(7)
 
@@ -92,7 +92,7 @@ def test_the_best_of_many_are_found_among_thousands_of_ties() -> None:
     exact = np.lexsort((keys, -scores))
 
     for k in (1, 7, 50, 300, 4999, 5000):
-        found, best = vectors._best(keys, scores, k)
+        found, best = vector_scan._best(keys, scores, k)
 
         assert found.tolist() == keys[exact[:k]].tolist()
         assert best.tolist() == scores[exact[:k]].tolist()
@@ -265,9 +265,9 @@ def test_shapes_that_do_not_fit_are_refused_and_change_nothing() -> None:
 @pytest.mark.parametrize("dimensions", [1, 3, 65, 384, 8192])
 def test_numpy_alone_gives_the_same_numbers(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("simsimd")
-    fast = vectors._kernel()
+    fast = vector_scan._kernel()
     monkeypatch.setitem(sys.modules, "simsimd", None)
-    plain = vectors._kernel()
+    plain = vector_scan._kernel()
     codes = RNG.integers(-127, 128, (2500, dimensions), dtype=np.int8)
     codes[:500] = RNG.integers(100, 128, (500, dimensions))  # sums that float32 cannot add up exactly
 

@@ -12,8 +12,8 @@ import pytest
 import memorist
 from memorist import Memorist
 from memorist.records import Term
-from memorist.store import sqlite_suggest
-from memorist.store.sqlite_suggest import Vocabulary
+from memorist.store.sqlite import vocabulary
+from memorist.store.sqlite.vocabulary import Vocabulary
 
 Similar = Callable[[str], list[str]]
 
@@ -223,8 +223,8 @@ class TestKeepingUp:
     def test_where_the_list_is_long_words_of_new_memories_are_added_to_it(
         self, memory: Memorist, neighbour: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sqlite_suggest, "QUICK", 0.0)
-        monkeypatch.setattr(sqlite_suggest, "PATIENCE", 1e9)
+        monkeypatch.setattr(vocabulary, "QUICK", 0.0)
+        monkeypatch.setattr(vocabulary, "PATIENCE", 1e9)
         memory.add("about lions")
         assert similar("lioms") == ["lions"]
 
@@ -241,7 +241,7 @@ class TestKeepingUp:
         self, memory: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, number in {"QUICK": 0.0, "PATIENCE": 1e9, "MOST_NEW": 5}.items():
-            monkeypatch.setattr(sqlite_suggest, name, number)
+            monkeypatch.setattr(vocabulary, name, number)
         note = memory.add("about lions")
         assert similar("lioms") == ["lions"]
 
@@ -254,8 +254,8 @@ class TestKeepingUp:
     def test_a_long_list_is_read_again_after_a_while_though_nothing_more_was_written(
         self, memory: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sqlite_suggest, "QUICK", 0.0)
-        monkeypatch.setattr(sqlite_suggest, "PATIENCE", 0)
+        monkeypatch.setattr(vocabulary, "QUICK", 0.0)
+        monkeypatch.setattr(vocabulary, "PATIENCE", 0)
         note = memory.add("about lions")
         assert similar("lioms") == ["lions"]
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from memorist.inputs import chat_model
+from memorist.validation import chat_model
 
 if TYPE_CHECKING:
     from memorist.chat.base import Provider
@@ -19,9 +19,7 @@ def resolve(
     sleep: Callable[[float], None] = time.sleep,
 ) -> "Provider":
     """The provider that a setting names, with its address and key from the environment."""
-    from memorist.chat.anthropic import Anthropic
-    from memorist.chat.ollama import Ollama
-    from memorist.chat.openai import OpenAI
+    from memorist.chat.providers import Anthropic, Ollama, OpenAI
 
     kinds: Mapping[str, Callable[..., Provider]] = {"anthropic": Anthropic, "openai": OpenAI, "ollama": Ollama}
     provider, name = chat_model(model)

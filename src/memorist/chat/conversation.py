@@ -1,4 +1,5 @@
-"""
+"""A conversation written down while it goes on, so that whatever happens, at most the exchange under way is lost.
+
 A conversation with a model that has this memory.
 
 What memories know about its first message goes into the system prompt, and stays there; whatever else the model wants
@@ -6,15 +7,99 @@ to know it searches for. What was said is kept as it was said: calls of tools an
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import dropwhile
 
-from memorist import inputs
+from memorist import validation
 from memorist.chat.base import Message, Provider, Reply, Result, Usage, Write
-from memorist.chat.notebook import Notebook
 from memorist.chat.tools import Tools
-from memorist.errors import ChatError, MemoristError
+from memorist.engine import Memorist
+from memorist.engine.conversing import CHAT
+from memorist.errors import ChatError, InvalidInput, MemoristError, NotFound
+from memorist.records import TURN, Session, new_id
+
+MOST_SESSIONS = 1000  # that are looked through for the latest conversation
+MOST_TURNS = 200  # of an earlier conversation that the model is told
+_PREFIX = f"{CHAT}:"
+
+
+class Notebook:
+    """Takes turns down. What could not be written is kept, and written with what comes next."""
+
+    def __init__(
+        self,
+        memory: Memorist | None,
+        conversation: str | None = None,
+        *,
+        project: str | None,
+        redact: bool,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Without a memory, nothing is written down; with a conversation, it goes on there."""
+        self._memory, self._project, self._redact, self._warn = memory, project, redact, warn
+        self._conversation = conversation or new_id()
+        self._waiting: list[tuple[str, str, str]] = []  # id, role, text
+        self._written = 0
+        self._warned: str | None = None
+
+    @property
+    def session(self) -> str:
+        """The id of the session that it is, or will be."""
+        return f"{_PREFIX}{self._conversation}"
+
+    @property
+    def saved(self) -> bool:
+        """Whether there is anything of it, and nothing is missing."""
+        return self._written > 0 and not self._waiting
+
+    def write(self, turns: Iterable[tuple[str, str]]) -> None:
+        """Write turns down, each a role and a text, and what had to wait before them."""
+        if self._memory is None:
+            return
+        self._waiting += [(new_id(), role, text) for role, text in turns]
+        while self._waiting and self._taken_down(self._memory, *self._waiting[0]):
+            self._waiting.pop(0)
+
+    def _taken_down(self, memory: Memorist, id: str, role: str, text: str) -> bool:
+        """Whether nothing more can be done about a turn: it is written, or nobody could write it."""
+        try:
+            memory.add_turn(
+                role, text, conversation=self._conversation, project=self._project, id=id, redact=self._redact
+            )
+            self._written += 1
+        except InvalidInput as exc:
+            self._warn(f"a turn of this conversation cannot be saved: {exc}")
+        except MemoristError as exc:
+            if str(exc) != self._warned:
+                self._warn(f"this conversation is not being saved: {exc}")
+            self._warned = str(exc)
+            return False
+        return True
+
+
+def conversation_of(session: Session) -> str:
+    """What a conversation is called by; its session has to be one of ours."""
+    if not session.id.startswith(_PREFIX):
+        raise InvalidInput(f"session {session.id} is no conversation of `memorist chat`, which are named {_PREFIX}...")
+    return session.id.removeprefix(_PREFIX)
+
+
+def latest(memory: Memorist, project: str | None) -> Session:
+    """The conversation that was begun last."""
+    for session in memory.sessions(project=project, limit=MOST_SESSIONS):
+        if session.id.startswith(_PREFIX):
+            return session
+    raise NotFound("there is no conversation to go on with yet; `memorist chat` begins one")
+
+
+def said_in(memory: Memorist, session: Session) -> list[Message]:
+    """What was said, in order; of a very long conversation, the end."""
+    turns = memory.list(session=session.id, kind=TURN, limit=MOST_TURNS)
+    said = (Message(str(turn.metadata.get("role")), turn.content) for turn in reversed(turns))
+    return list(dropwhile(lambda message: message.role != "user", said))  # as every provider wants it
+
 
 MOST_ROUNDS = 8  # of calls, before the model has to answer
 MOST_CALLS = 8  # at once
@@ -59,7 +144,7 @@ class Conversation:
 
     def ask(self, text: str, write: Write) -> Answer:
         """Say something, and give the answer, whose text is also handed to `write` as it arrives."""
-        message = inputs.content(text, "the message")
+        message = validation.content(text, "the message")
         self._recall(message)
         self.hear([Message("user", message)])
         self._waiting.append(message)

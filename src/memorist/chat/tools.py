@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.chat.base import Call, Tool
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
-from memorist.present.frame import as_data, on_one_line
+from memorist.present.framing import as_data, on_one_line
 from memorist.present.render import timestamp
-from memorist.present.snippet import ELLIPSIS, preview, without_marks
 from memorist.records import Hit
+from memorist.text.snippet import ELLIPSIS, preview, without_marks
 
 LIMIT, MOST = 5, 20  # memories that a search gives, if the model does not say, and at most
 OWN = 100  # more that are looked at, as turns of this conversation may be among them
@@ -102,7 +102,7 @@ class Tools:
         query, limit = arguments.get("query"), arguments.get("limit")
         if not isinstance(query, str) or not query.strip():
             raise InvalidInput("query is needed: say what to search for")
-        wanted = LIMIT if limit is None else inputs.whole_number(limit, "limit", 1, MOST)
+        wanted = LIMIT if limit is None else validation.whole_number(limit, "limit", 1, MOST)
         results = self._memory.search(
             query,
             limit=wanted + OWN,

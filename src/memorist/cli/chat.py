@@ -11,15 +11,14 @@ import click
 
 from memorist.chat import resolve
 from memorist.chat.base import Provider
-from memorist.chat.conversation import Answer, Conversation
-from memorist.chat.notebook import Notebook, conversation_of, latest, said_in
+from memorist.chat.conversation import Answer, Conversation, Notebook, conversation_of, latest, said_in
 from memorist.chat.tools import Tools
 from memorist.cli.app import Session
 from memorist.cli.options import json_option, print_json, switch, text_from
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
-from memorist.life import Session as LivedSession
 from memorist.present.render import counted, printable
+from memorist.records import Session as LivedSession
 
 PROMPT = "> "
 COMMANDS = {

@@ -100,9 +100,9 @@ def eval_command(
         memorist eval --from-recalls
     """
     from memorist.evaluate import compare as comparing
-    from memorist.evaluate.page import page
+    from memorist.evaluate.html_report import page
     from memorist.evaluate.report import figures, table
-    from memorist.evaluate.runs import save as keep
+    from memorist.evaluate.report import save as keep
 
     wanted, place = _Wanted(**options), cache or _cache()
     if compare:
@@ -164,8 +164,8 @@ def _compared(
     from dataclasses import replace
 
     from memorist.evaluate.compare import compared, way_of
-    from memorist.evaluate.runs import is_saved, read
-    from memorist.evaluate.ways import parsed, settings
+    from memorist.evaluate.report import is_saved, read
+    from memorist.evaluate.systems import parsed, settings
 
     saved = {side: read(side, cache) for side in sides if is_saved(side, cache)}
     fresh = [side for side in dict.fromkeys(sides) if side not in saved]
@@ -185,7 +185,7 @@ def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
     from memorist.embed.reranker import Reranker
     from memorist.engine.core import close_model
     from memorist.evaluate.report import data
-    from memorist.evaluate.ways import choices, settings
+    from memorist.evaluate.systems import choices, settings
 
     options = session.loaded.settings
     profiles = wanted.profiles or (options.profile,)
@@ -202,21 +202,21 @@ def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
 
 def _of_sets(wanted: _Wanted, chosen: Sequence[Any], model: Any, reranker: Any, cache: Path) -> Iterator[Any]:
     from memorist.evaluate.dataset import load
+    from memorist.evaluate.evaluation import evaluate_dataset
     from memorist.evaluate.indexing import indexed
-    from memorist.evaluate.measuring import measured
 
     for folder in wanted.datasets:
         dataset = load(folder, wanted.part).narrowed(wanted.scopes, wanted.limit, wanted.seed)
         with Bar(f"{dataset.name}: indexing", len(dataset.documents)) as bar:
             made = indexed(dataset, model, cache, reranker=reranker, rebuild=wanted.rebuild, progress=bar)
         with closing(made.memory) as memory:
-            yield measured(dataset, chosen, memory, made, relevance=wanted.relevance, watched=_watched)
+            yield evaluate_dataset(dataset, chosen, memory, made, relevance=wanted.relevance, watched=_watched)
 
 
 def _of_own(session: Session, wanted: _Wanted, chosen: Sequence[Any], model: Any) -> Iterator[Any]:
     """Questions to the user's own memories, which are only read."""
-    from memorist.evaluate.measuring import measured
-    from memorist.evaluate.own import from_golden, from_recalls
+    from memorist.evaluate.dataset import from_golden, from_recalls
+    from memorist.evaluate.evaluation import evaluate_dataset
 
     if not (wanted.golden or wanted.from_recalls):
         return
@@ -233,7 +233,7 @@ def _of_own(session: Session, wanted: _Wanted, chosen: Sequence[Any], model: Any
             if not dataset.questions:
                 raise MemoristError(_NOTHING_GOOD if dataset.name == "recalls" else f"{wanted.golden} has no question")
             narrowed = dataset.narrowed(wanted.scopes, wanted.limit, wanted.seed)
-            yield measured(narrowed, chosen, memory, relevance=wanted.relevance, watched=_watched)
+            yield evaluate_dataset(narrowed, chosen, memory, relevance=wanted.relevance, watched=_watched)
 
 
 _NOTHING_GOOD = (

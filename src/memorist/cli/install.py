@@ -1,4 +1,4 @@
-"""How the clients of agents come to know of Memorist."""
+"""Install Memorist into the config of an agent's client."""
 
 import os
 import sys
@@ -12,11 +12,11 @@ import click
 from memorist.cli.app import Session
 from memorist.cli.options import json_option, print_json
 from memorist.errors import ConfigError
-from memorist.inputs import choice
-from memorist.install import change
-from memorist.install.change import Change
+from memorist.install import config_edits
 from memorist.install.clients import CLIENTS, PROJECT, SCOPES, USER, Client, Places
+from memorist.install.config_edits import Change
 from memorist.present.render import printable
+from memorist.validation import choice
 
 
 @click.command("install")
@@ -53,10 +53,10 @@ def install_command(
     wanted = CLIENTS[choice(client, CLIENTS, "client")]
     choice(scope, SCOPES, "scope")
     if remove:
-        changes = change.removing(wanted, scope, places)
+        changes = config_edits.removing(wanted, scope, places)
     else:
-        changes = change.installing(wanted, scope, places, _program(session, scope), hooks=hooks)
-    copies = [] if dry_run else change.write(changes)
+        changes = config_edits.installing(wanted, scope, places, _program(session, scope), hooks=hooks)
+    copies = [] if dry_run else config_edits.write(changes)
     if as_json:
         files = [{"file": str(one.file), "diff": one.diff} for one in changes]
         print_json({"client": wanted.name, "scope": scope, "changes": files, "copies": [str(copy) for copy in copies]})
@@ -116,7 +116,7 @@ def _row(client: Client, places: Places) -> dict[str, Any]:
     installed, problem = {}, None
     for scope in client.servers:
         try:
-            installed[scope] = change.installed(client, scope, places)
+            installed[scope] = config_edits.installed(client, scope, places)
         except (ConfigError, OSError) as exc:
             problem = str(exc)
     return {

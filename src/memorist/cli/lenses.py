@@ -7,8 +7,7 @@ import click
 from memorist.cli.app import Session
 from memorist.cli.options import filters, given, json_option, print_json
 from memorist.errors import InvalidInput
-from memorist.present.living import lens_parts
-from memorist.present.render import printable, record_json
+from memorist.present.render import lens_parts, printable, record_json
 from memorist.profiles import PROFILES
 
 

@@ -6,9 +6,8 @@ import click
 
 from memorist.cli.app import Session
 from memorist.cli.options import given, json_option, print_json, say_redacted, style, switch
-from memorist.life import Session as LivedSession
-from memorist.present.living import session_json, session_line
-from memorist.present.render import memory_json, memory_line, timestamp, when
+from memorist.present.render import memory_json, memory_line, session_json, session_line, timestamp, when
+from memorist.records import Session as LivedSession
 
 
 @click.group("session")

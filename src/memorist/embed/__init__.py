@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memorist.errors import ConfigError, InvalidInput
-from memorist.inputs import EMBEDDER_FORMS, embedder_name
+from memorist.validation import EMBEDDER_FORMS, embedder_name
 
 if TYPE_CHECKING:  # numpy and the models are loaded by the first call that needs one, not by an import
     from memorist.embed.base import Embedder
@@ -25,7 +25,7 @@ def resolve(
     if kind == "none":
         return None
     if kind == "local" and model:
-        from memorist.embed.bge import BgeSmall
+        from memorist.embed.local import BgeSmall
 
         return BgeSmall(folder=models, threads=threads)
     if kind == "local":

@@ -25,7 +25,7 @@ import numpy as np
 from memorist.embed.base import Vectors
 from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
 from memorist.forks import renew_after_fork
-from memorist.servers import OPENAI_URL, Address, ollama_url, refusal, retry_after
+from memorist.http import OPENAI_URL, Address, ollama_url, refusal, retry_after
 
 Sleep = Callable[[float], None]
 

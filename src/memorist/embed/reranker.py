@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from memorist.embed.further import FURTHER, MODEL
-from memorist.embed.runner import Runner
-from memorist.embed.tokens import vocabulary
+from memorist.embed.onnx_session import Runner
+from memorist.embed.optional_models import FURTHER, MODEL
+from memorist.embed.wordpiece import vocabulary
 from memorist.errors import EmbedderError
 
 SOFTER = 2.0  # what the model is unsure of is told apart better than by the scale it was trained on

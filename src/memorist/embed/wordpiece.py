@@ -1,13 +1,16 @@
-"""
-The WordPiece tokenizer of uncased BERT models: text in, vocabulary ids out.
+"""The WordPiece tokenizer of uncased BERT models: text in, vocabulary ids out.
 
 It gives the ids that the reference tokenizer gives, without that tokenizer's dependencies. One difference is
 meant: a "[SEP]" written in a text is text here, never a control token.
+
+How many tokens a text is to a language model.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 
 MAX_TOKENS = 256
 _MAX_WORD = 100  # longer words are unknown, as in BERT itself
@@ -148,3 +151,21 @@ def _words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(_ASCII_CONTROL.sub("", text).lower())
     return text.translate(_characters).split()
+
+
+BYTES_A_TOKEN = 4  # at most: what a vocabulary does not know is spelt out, a few bytes at a time
+
+
+@cache
+def vocabulary() -> WordPiece:
+    """The tokenizer that ships with Memorist."""
+    return WordPiece.from_lines((files("memorist.embed") / "minilm" / "vocab.txt").read_bytes().decode("utf-8"))
+
+
+def count_tokens(text: str) -> int:
+    """
+    The tokens of a text, rather too many than too few: no model's vocabulary is another's.
+
+    WordPiece calls a long run of letters, or a row of emoji, one unknown word, and sees no space at all.
+    """
+    return max(vocabulary().count_tokens(text), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))

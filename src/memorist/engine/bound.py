@@ -4,12 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from memorist import inputs
+from memorist import validation
 from memorist.engine.core import Moment, given_id
 from memorist.engine.opening import Memorist
 from memorist.errors import Ambiguous, InvalidInput, NotFound
-from memorist.life import Timeline
-from memorist.records import Hit, Memories, Memory, Origin, Page, Results, Successor
+from memorist.records import Hit, Memories, Memory, Origin, Page, Results, Successor, Timeline
 
 T = TypeVar("T")
 
@@ -25,7 +24,7 @@ class Bound:
 
     def __init__(self, memory: Memorist, project: str) -> None:
         self._memory = memory
-        self.project = inputs.required_name(project, "project")
+        self.project = validation.required_name(project, "project")
 
     def search(self, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._looking(options))

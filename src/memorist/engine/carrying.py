@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import ImportReport
 from memorist.engine.conversing import Conversing
 from memorist.errors import InvalidInput
-from memorist.store.carried import Line
+from memorist.store.export_schema import Line
 
 EXPORTS = ("jsonl", "markdown")
 OWN, MARKDOWN, MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
@@ -39,21 +39,21 @@ class Carrying(Conversing):
         what can be made again from the texts. "markdown" makes a folder with a file for each live memory, to be read.
         `path` may be a file that is open for bytes, too. A file of that name is replaced only if it is an export.
         """
-        wanted = inputs.choice(format, EXPORTS, "format")
-        if inputs.flag(vectors, "vectors") and wanted == "markdown":
+        wanted = validation.choice(format, EXPORTS, "format")
+        if validation.flag(vectors, "vectors") and wanted == "markdown":
             raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
         self._recorder.settle()
         if wanted == "markdown":
-            return self._export_folder(inputs.path(path), progress)
-        from memorist.ingest import exported
+            return self._export_folder(validation.path(path), progress)
+        from memorist.importers import exports
 
         if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
-            return exported.write(self._store.dump(vectors=vectors), path, progress)
-        with _replacing(inputs.path(path)) as file:
-            return exported.write(self._store.dump(vectors=vectors), file, progress)
+            return exports.write(self._store.dump(vectors=vectors), path, progress)
+        with _replacing(validation.path(path)) as file:
+            return exports.write(self._store.dump(vectors=vectors), file, progress)
 
     def _export_folder(self, folder: Path, progress: Progress | None) -> int:
-        from memorist.ingest.markdown_folder import write_folder
+        from memorist.importers.markdown_folder import write_folder
 
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InvalidInput(f"{folder} is there and not an empty folder; name a new one")
@@ -84,17 +84,17 @@ class Carrying(Conversing):
         `redact` is False or it is our own export; `allow` names what is none. `tools` is for conversations. `path` may
         be a file that is open for bytes, too, and the file may be packed with gzip.
         """
-        from memorist.ingest.unpacked import unpacked
+        from memorist.importers.foreign import unpacked
 
-        belongs_to, allowed = inputs.name(project, "project"), inputs.allowances(allow, "allow")
-        inputs.flag(tools, "tools")
+        belongs_to, allowed = validation.name(project, "project"), validation.allowances(allow, "allow")
+        validation.flag(tools, "tools")
         with unpacked(path) as source:
             try:
                 found = _format(source.file, format)
                 if found == OWN and belongs_to is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
                 if found in (OWN, MARKDOWN, MEM0):
-                    clean = (*self._redaction.allow, *allowed) if inputs.flag(redact, "redact") else None
+                    clean = (*self._redaction.allow, *allowed) if validation.flag(redact, "redact") else None
                     report = self._import(source.file, found, belongs_to, clean, progress)
                 else:
                     report = self.import_conversations(
@@ -109,20 +109,20 @@ class Carrying(Conversing):
         self, file: Path, found: str, project: str | None, allowed: tuple[str, ...] | None, progress: Progress | None
     ) -> ImportReport:
         """What is written in records of its own: our export, notes, memories of mem0."""
-        from memorist.ingest.foreign import Redactor
+        from memorist.importers.foreign import Redactor
 
         redactor = Redactor(allowed)
         if found == OWN:
-            from memorist.ingest import exported
+            from memorist.importers import exports
 
-            exported.check(file)
-            return self._take(exported.read(file), found, (), redactor.found, progress)
+            exports.check(file)
+            return self._take(exports.read(file), found, (), redactor.found, progress)
         if found == MARKDOWN:
-            from memorist.ingest.markdown_folder import Notes
+            from memorist.importers.markdown_folder import Notes
 
             notes = Notes(file, project, redactor)
             return self._take(notes.lines(), found, notes.skipped, redactor.found, progress)
-        from memorist.ingest.mem0 import read_mem0
+        from memorist.importers.mem0 import read_mem0
 
         lines = list(read_mem0(file, project, redactor))  # all of them, before the first is taken
         return self._take(lines, found, (), redactor.found, progress)
@@ -162,9 +162,9 @@ class Carrying(Conversing):
 
         The copy is checked before it gets its name. A file of that name is left alone unless `overwrite` is True.
         """
-        inputs.flag(overwrite, "overwrite")
+        validation.flag(overwrite, "overwrite")
         self._recorder.settle()
-        self._store.backup(str(inputs.path(path)), overwrite=overwrite)
+        self._store.backup(str(validation.path(path)), overwrite=overwrite)
 
 
 def restore_backup(
@@ -174,9 +174,9 @@ def restore_backup(
     Make a database what a backup holds; what was there is kept beside it, as `memory.db.before-restore`. If that is
     there from another restore, it is `memory.db.before-restore-2`, and so on. Gives where it is kept, if anything was.
     """
-    from memorist.store.sqlite_backup import put_back
+    from memorist.store.sqlite.backup import put_back
 
-    return put_back(str(inputs.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+    return put_back(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
 
 
 def _beyond(done: int, progress: Progress | None) -> Progress | None:
@@ -186,12 +186,12 @@ def _beyond(done: int, progress: Progress | None) -> Progress | None:
 
 def _format(file: Path, wanted: object) -> str:
     """Which way of reading a file, or folder, is for; the formats of conversations are told apart further on."""
-    from memorist.ingest import exported, transcripts
-    from memorist.ingest.markdown_folder import SUFFIXES
-    from memorist.ingest.mem0 import is_mem0
+    from memorist.importers import exports, transcripts
+    from memorist.importers.markdown_folder import SUFFIXES
+    from memorist.importers.mem0 import is_mem0
 
     formats = (OWN, MARKDOWN, MEM0, *transcripts.FORMATS)
-    format = None if wanted is None else inputs.choice(wanted, formats, "format")
+    format = None if wanted is None else validation.choice(wanted, formats, "format")
     if not file.exists():
         raise InvalidInput(f"cannot read {file}: there is no such file or folder")
     if format is not None:
@@ -203,7 +203,7 @@ def _format(file: Path, wanted: object) -> str:
         return MARKDOWN if notes else CONVERSATION
     if file.name.lower().endswith(SUFFIXES):
         return MARKDOWN
-    if exported.is_export(file):
+    if exports.is_export(file):
         return OWN
     return MEM0 if is_mem0(file) else CONVERSATION
 
@@ -227,7 +227,7 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
 @contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     """A file that takes its name when it is whole. What has the name is replaced only if it is an export as well."""
-    from memorist.ingest.exported import is_export
+    from memorist.importers.exports import is_export
 
     try:
         if target.is_dir():

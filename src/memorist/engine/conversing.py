@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import ImportReport
 from memorist.engine.core import Core
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
-from memorist.life import Told
 from memorist.present.render import LINE
-from memorist.present.snippet import preview
-from memorist.records import Memory, new_id
+from memorist.records import Memory, Told, new_id
+from memorist.text.snippet import preview
 
 CHAT = "chat"  # the format of conversations that are remembered while they go on
 
@@ -39,13 +38,16 @@ class Conversing(Core):
         The calls and results of tools are left out unless `tools`. Secrets are replaced by a mark before anything is
         stored, unless `redact` is False; `allow` names what is none. `progress` is told how many turns are done.
         """
-        from memorist.ingest.conversations import Tally, Way, batches
+        from memorist.importers.conversations import Tally, Way, batches
 
         way = Way(
-            format, inputs.name(project, "project"), inputs.flag(tools, "tools"), self._of_conversations(redact, allow)
+            format,
+            validation.name(project, "project"),
+            validation.flag(tools, "tools"),
+            self._of_conversations(redact, allow),
         )
         tally = Tally()
-        for batch in batches(inputs.path(path), way, tally):
+        for batch in batches(validation.path(path), way, tally):
             taken = self._store.take(batch)
             self._give_vectors(taken.pending)
             tally.count(batch, taken)
@@ -70,13 +72,13 @@ class Conversing(Core):
 
         Secrets are replaced by a mark before anything is stored, unless `redact` is False; `allow` names what is none.
         """
-        from memorist.ingest.transcripts import Conversation, Problem, Turn
-        from memorist.ingest.turns import drafts, session_of
+        from memorist.importers.conversations import drafts, session_of
+        from memorist.importers.transcripts import Conversation, Problem, Turn
 
         redaction, now = self._of_conversations(redact, allow), datetime.now(UTC)
-        own_id, role = new_id() if id is None else inputs.memory_id(id), inputs.required_name(role, "role")
-        turns = (Turn(own_id, role, inputs.content(text, "text"), now),)
-        name, project = inputs.session_id(conversation), inputs.name(project, "project")
+        own_id, role = new_id() if id is None else validation.memory_id(id), validation.required_name(role, "role")
+        turns = (Turn(own_id, role, validation.content(text, "text"), now),)
+        name, project = validation.session_id(conversation), validation.name(project, "project")
         said = Conversation(name, CHAT, None, project, now, now, turns)
         (draft,) = drafts(said, project=project, source=CHAT, otherwise=now, redaction=redaction)
         if isinstance(draft, Problem):
@@ -87,4 +89,6 @@ class Conversing(Core):
 
     def _of_conversations(self, redact: object, allow: object) -> Redaction:
         """What is done about secrets in what was said: they are taken out unless told otherwise."""
-        return Redaction(inputs.flag(redact, "redact"), (*self._redaction.allow, *inputs.allowances(allow, "allow")))
+        return Redaction(
+            validation.flag(redact, "redact"), (*self._redaction.allow, *validation.allowances(allow, "allow"))
+        )

@@ -8,19 +8,18 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from memorist import inputs
+from memorist import validation
 from memorist.embed.base import Embedder
 from memorist.embed.reranker import Rereads
 from memorist.errors import Ambiguous, InvalidInput, NotFound
 from memorist.ingest.recorder import Recorder
 from memorist.ingest.redaction import Redaction
-from memorist.ingest.vectorize import Vectorizer
-from memorist.life import Decay, Lens
+from memorist.ingest.vectorizer import Vectorizer
 from memorist.present.hits import seen
-from memorist.rank.signals import certain
-from memorist.records import Filter, Memory
-from memorist.retrieve import options
-from memorist.retrieve.legs import Legs
+from memorist.records import Decay, Filter, Lens, Memory
+from memorist.search import options
+from memorist.search.legs import Legs
+from memorist.search.signals import certain
 from memorist.store.base import Store, Unembedded
 
 Moment = datetime | str | float
@@ -83,7 +82,7 @@ class Core:
 
     def _filter(self, given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
         """Filters as a caller gives them; a session may be named by a part of its id, but has to exist."""
-        filter = inputs.search_filter(given, include_superseded=include_superseded)
+        filter = validation.search_filter(given, include_superseded=include_superseded)
         if filter.recalled is not None:
             self._recorder.settle()
         if filter.session is None:
@@ -101,7 +100,7 @@ class Core:
         return Decay(self._profile.sector_decay, self._profile.fact_decay)
 
     def _lens(self, name: object) -> Lens:
-        wanted, known = inputs.required_name(name, "lens"), self._store.lenses.all()
+        wanted, known = validation.required_name(name, "lens"), self._store.lenses.all()
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")
@@ -140,7 +139,7 @@ class Core:
 def given_id(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"an id must be text, not {value!r}")
-    return inputs.clean(value)
+    return validation.clean(value)
 
 
 def close_model(model: Embedder | Rereads | None) -> None:

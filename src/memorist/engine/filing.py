@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import Document, DocumentHit, DocumentLink, IndexReport
 from memorist.engine.core import Moment
 from memorist.engine.reading import Reading
-from memorist.ingest.parts import counter
-from memorist.present.places import widened
+from memorist.ingest.vectorizer import counter
+from memorist.present.hits import widened
 from memorist.records import Hit, Results
-from memorist.retrieve.links import Shelf
+from memorist.search.documents import Shelf
 
 
 class Filing(Reading):
@@ -41,26 +41,26 @@ class Filing(Reading):
         from memorist.ingest.sync import Sync
         from memorist.ingest.walk import walk
 
-        chosen, allowed = inputs.paths(paths, "index"), inputs.allowances(allow, "allow")
+        chosen, allowed = validation.paths(paths, "index"), validation.allowances(allow, "allow")
         sync = Sync(
             self._store.documents,
             self._file_vectorizer,
             counter(self._vectorizer.embedder),
-            project=inputs.name(project, "project"),
-            allow=(*self._redaction.allow, *allowed) if inputs.flag(redact, "redact") else None,
+            project=validation.name(project, "project"),
+            allow=(*self._redaction.allow, *allowed) if validation.flag(redact, "redact") else None,
         )
-        wanted, unwanted = inputs.patterns(include, "include"), inputs.patterns(exclude, "exclude")
+        wanted, unwanted = validation.patterns(include, "include"), validation.patterns(exclude, "exclude")
         return sync.run(walk(chosen, include=wanted, exclude=unwanted), progress)
 
     def documents(self, *, project: str | None = None, limit: int = 1000) -> list[Document]:
         """The files that are indexed, by path."""
-        inputs.whole_number(limit, "limit", 1, 1_000_000_000)
-        return self._store.documents.page(inputs.name(project, "project"), limit)
+        validation.whole_number(limit, "limit", 1, 1_000_000_000)
+        return self._store.documents.page(validation.name(project, "project"), limit)
 
     def document(self, path: str | Path) -> Document:
         """One indexed file, with the files that its links lead to and those whose links lead to it."""
         documents = self._store.documents
-        document, known = documents.get(os.path.realpath(inputs.path(path))), documents.known()
+        document, known = documents.get(os.path.realpath(validation.path(path))), documents.known()
         shelf = Shelf.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in documents.links():
@@ -73,7 +73,7 @@ class Filing(Reading):
 
     def unindex(self, path: str | Path) -> int:
         """Take a file, or all files of a folder, out of the index; gives how many."""
-        place = inputs.path(path)
+        place = validation.path(path)
         wholes = {place.absolute(), Path(os.path.realpath(place))}  # of a link, where it leads
         known = self._store.documents.known()
         keys = [each.key for name, each in known.items() if wholes & {Path(name), *Path(name).parents}]
@@ -103,13 +103,13 @@ class Filing(Reading):
         `neighbours` adds so many chunks before and after a place to its text; where two places then meet, they are one.
         """
         started = time.perf_counter()
-        inputs.whole_number(neighbours, "neighbours", 0, 100)
+        validation.whole_number(neighbours, "neighbours", 0, 100)
         filters = dict(project=project, sector=sector, tags=tags, since=since, until=until)
         asked = self._asked(
             query, filters, {**replaced, "limit": limit, "record": "off"}, mode=mode, profile=profile, lens=None,
             record_session=None, include_superseded=True,
         )  # fmt: skip
-        asked = replace(asked, memories=False, documents=True, grouped=inputs.flag(grouped, "grouped"))
+        asked = replace(asked, memories=False, documents=True, grouped=validation.flag(grouped, "grouped"))
         results = self._answer(asked, started, "full", False, (), explain)
         return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.engine.core import Core, Moment, given_id
 from memorist.errors import EmbedderError, InvalidInput, MemoristError
-from memorist.life import Related
-from memorist.rank.duplicates import groups, resemblance
-from memorist.records import Filter, Memory, Near, Row
-from memorist.retrieve.query import parse
-from memorist.store.words import segments, stems
+from memorist.records import Filter, Memory, Near, Related, Row
+from memorist.search.duplicates import groups, resemblance
+from memorist.text.query import parse
+from memorist.text.tokenizer import segments, stems
 
 ALMOST_THE_SAME = 0.8  # share of their words that two texts have in common
 CANDIDATES = 20  # nearest memories compared word by word with a new one
@@ -32,8 +31,8 @@ class Likeness(Core):
 
         Superseded memories are left out.
         """
-        count = inputs.limit(limit)
-        moment = inputs.as_of(as_of)
+        count = validation.limit(limit)
+        moment = validation.as_of(as_of)
         memory = self._one(given_id(id), moment)
         linked = self._store.links.linked(memory.id, count, moment)
         found = [replace(one, memory=self._shown(one.memory, as_of=moment)) for one in linked]
@@ -51,7 +50,7 @@ class Likeness(Core):
         **filters: Any,
     ) -> list[tuple[Memory, ...]]:
         """Groups of memories of one project that say almost the same, oldest first; takes the filters of `list`."""
-        inputs.number(threshold, "threshold", 0.1, 1)
+        validation.number(threshold, "threshold", 0.1, 1)
         ids: list[str] = []
         words: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
         for id, project, text in self._store.texts(self._filter(filters, include_superseded=False)):

@@ -5,13 +5,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.engine.core import Core, Moment, given_id
 from memorist.errors import InvalidInput, NotFound
-from memorist.life import Feedback, Lens, Recall, Relation, Session, SessionContext
-from memorist.rank.signals import certain
-from memorist.records import Fact, Memory, new_id
-from memorist.retrieve import options
+from memorist.records import Fact, Feedback, Lens, Memory, Recall, Relation, Session, SessionContext, new_id
+from memorist.search import options
+from memorist.search.signals import certain
 
 BOOSTED = ("sector", "kind", "tag", "source")
 
@@ -26,8 +25,8 @@ class Living(Core):
     ) -> Session:
         """Begin a session; its id is given to `add(session=...)` and `search(record_session=...)`."""
         return self._store.sessions.start(
-            new_id() if id is None else inputs.session_id(id),
-            inputs.name(project, "project"),
+            new_id() if id is None else validation.session_id(id),
+            validation.name(project, "project"),
             self._summary(summary),
             datetime.now(UTC),
         )
@@ -35,22 +34,22 @@ class Living(Core):
     def end_session(self, id: str, summary: str | None = None) -> Session:
         """End a session; nothing can be added to it any more."""
         self._recorder.flush()  # what was recalled in it belongs to it
-        return self._store.sessions.end(inputs.session_id(id), self._summary(summary), datetime.now(UTC))
+        return self._store.sessions.end(validation.session_id(id), self._summary(summary), datetime.now(UTC))
 
     def summarise_session(self, id: str, summary: str | None) -> Session:
         """Say what a session was about; also after it has ended."""
-        return self._store.sessions.summarise(inputs.session_id(id), self._summary(summary))
+        return self._store.sessions.summarise(validation.session_id(id), self._summary(summary))
 
     def session(self, id: str) -> Session:
         """One session, by its id or a unique part of it."""
         self._recorder.settle()
-        return self._store.sessions.require(inputs.session_id(id))
+        return self._store.sessions.require(validation.session_id(id))
 
     def sessions(self, *, project: str | None = None, active: bool | None = None, limit: int = 50) -> list[Session]:
         """Sessions, the latest first; `active` asks for those that have, or have not, ended."""
-        inputs.whole_number(limit, "limit", 1, 1_000_000)
+        validation.whole_number(limit, "limit", 1, 1_000_000)
         self._recorder.settle()
-        return self._store.sessions.page(inputs.name(project, "project"), active, limit)
+        return self._store.sessions.page(validation.name(project, "project"), active, limit)
 
     def session_context(self, memory_id: str) -> SessionContext | None:
         """The session that used a memory last, and how; None where no session did."""
@@ -65,8 +64,8 @@ class Living(Core):
 
         "Then" is now or, where the new memory was dated back, the time it tells of; `at` says otherwise.
         """
-        moment = inputs.moment_or_none(at, "at")
-        who = inputs.name(said_by, "said_by")
+        moment = validation.moment_or_none(at, "at")
+        who = validation.name(said_by, "said_by")
         return self._shown(self._store.links.supersede(given_id(old), given_id(new), moment, who, datetime.now(UTC)))
 
     def unsupersede(self, old: str) -> Memory:
@@ -82,15 +81,15 @@ class Living(Core):
         return self._store.links.relate(
             given_id(a),
             given_id(b),
-            inputs.relation_kind(kind),
-            inputs.number(confidence, "confidence", 0, 1),
-            inputs.name(said_by, "said_by"),
+            validation.relation_kind(kind),
+            validation.number(confidence, "confidence", 0, 1),
+            validation.name(said_by, "said_by"),
             datetime.now(UTC),
         )
 
     def unrelate(self, a: str, b: str, kind: str) -> None:
         """Take back what `relate` said, from now on."""
-        self._store.links.unrelate(given_id(a), given_id(b), inputs.relation_kind(kind), datetime.now(UTC))
+        self._store.links.unrelate(given_id(a), given_id(b), validation.relation_kind(kind), datetime.now(UTC))
 
     # Facts and strength
 
@@ -107,7 +106,7 @@ class Living(Core):
         object: str | None = None,
     ) -> Fact:
         """Note one thing that a memory says, and how sure it is. The memory is found by the words of its facts, too."""
-        draft = inputs.fact(
+        draft = validation.fact(
             dict(
                 text=text, kind=kind, confidence=confidence, decay_rate=decay_rate, subject=subject,
                 predicate=predicate, object=object,
@@ -122,17 +121,17 @@ class Living(Core):
 
     def reinforce_fact(self, id: str, amount: float = 0.1) -> Fact:
         """Confirm a fact: what is left of its confidence rises by a share of what is missing to 1."""
-        share = inputs.number(amount, "amount", 0, 1)
+        share = validation.number(amount, "amount", 0, 1)
         rates = self._profile.fact_decay
         return self._certain(self._store.strength.reinforce_fact(given_id(id), share, datetime.now(UTC), rates))
 
     def reinforce(self, id: str, amount: float = 0.1, *, session: str | None = None) -> Memory:
         """Confirm a memory: salience and the confidence of its facts rise by a share of what is missing to 1."""
-        return self._strengthen(id, inputs.number(amount, "amount", 0, 1), session)
+        return self._strengthen(id, validation.number(amount, "amount", 0, 1), session)
 
     def deemphasize(self, id: str, amount: float = 0.2) -> Memory:
         """Let a memory count for less: salience falls by a share of itself."""
-        return self._strengthen(id, -inputs.number(amount, "amount", 0, 1), None)
+        return self._strengthen(id, -validation.number(amount, "amount", 0, 1), None)
 
     def pin(self, id: str) -> Memory:
         """Make a memory one of the few that always belong in context."""
@@ -153,18 +152,18 @@ class Living(Core):
     ) -> list[Recall]:
         """What was asked with `record` on, and what came back, the latest first."""
         self._recorder.settle()
-        inputs.whole_number(limit, "limit", 1, 1_000_000)
+        validation.whole_number(limit, "limit", 1, 1_000_000)
         return self._store.recalls.page(
             None if memory is None else given_id(memory),
-            None if session is None else self._store.sessions.whole_id(inputs.session_id(session)),
-            inputs.moment_or_none(since, "since"),
+            None if session is None else self._store.sessions.whole_id(validation.session_id(session)),
+            validation.moment_or_none(since, "since"),
             limit,
         )
 
     def clear_recalls(self, *, before: Moment | None = None) -> int:
         """Drop the record of what was recalled, of before a time or all of it; what it reinforced stays so."""
         self._recorder.flush()
-        return self._store.recalls.clear(inputs.moment_or_none(before, "before"))
+        return self._store.recalls.clear(validation.moment_or_none(before, "before"))
 
     # Feedback
 
@@ -174,15 +173,15 @@ class Living(Core):
         it. It changes no ranking; `memorist eval --from-recalls` measures by it.
         """
         self._recorder.settle()
-        fits = inputs.flag(good, "good")
-        question = self._last_question(given_id(id)) if query is None else inputs.query_text(query)
+        fits = validation.flag(good, "good")
+        question = self._last_question(given_id(id)) if query is None else validation.query_text(query)
         if not question.strip():
             raise InvalidInput("the query is empty; say which question the memory answers, or does not")
         return self._store.feedback.put(given_id(id), self._redaction.shown(question), fits, datetime.now(UTC))
 
     def feedbacks(self, *, memory: str | None = None, limit: int = 1000) -> list[Feedback]:
         """What was said of answers, the latest first."""
-        inputs.whole_number(limit, "limit", 1, 1_000_000)
+        validation.whole_number(limit, "limit", 1, 1_000_000)
         return self._store.feedback.page(None if memory is None else given_id(memory), limit)
 
     # Lenses
@@ -209,9 +208,9 @@ class Living(Core):
         `boosts` are factors by field and value, as {"tag": {"decision": 1.5}}; fields are sector, kind, tag and source.
         """
         plain = {field: _plain(value) for field, value in filters.items() if value is not None}
-        inputs.search_filter(plain)
+        validation.search_filter(plain)
         lens = Lens(
-            inputs.required_name(name, "name"),
+            validation.required_name(name, "name"),
             plain,
             _boosts(boosts or {}),
             None if recency is None else dict(recency),
@@ -219,11 +218,11 @@ class Living(Core):
         )
         options.settle(self._profile, {"recency": lens.recency})
         definition = {field: value for field, value in asdict(lens).items() if field != "name"}
-        self._store.lenses.put(lens.name, inputs.metadata(definition))
+        self._store.lenses.put(lens.name, validation.metadata(definition))
         return lens
 
     def remove_lens(self, name: str) -> None:
-        if not self._store.lenses.remove(inputs.required_name(name, "name")):
+        if not self._store.lenses.remove(validation.required_name(name, "name")):
             self._lens(name)  # says which there are
 
     def _last_question(self, id: str) -> str:
@@ -234,10 +233,10 @@ class Living(Core):
         raise NotFound(f"no recorded search found memory {id}; say which question it answers, with a query")
 
     def _summary(self, summary: object) -> str | None:
-        return self._redaction.shown_or_none(inputs.text_or_none(summary, "summary"))
+        return self._redaction.shown_or_none(validation.text_or_none(summary, "summary"))
 
     def _strengthen(self, id: str, share: float, session: str | None) -> Memory:
-        place = None if session is None else inputs.session_id(session)
+        place = None if session is None else validation.session_id(session)
         now = datetime.now(UTC)
         return self._shown(self._store.strength.change(given_id(id), share, now, self._decay, place))
 
@@ -255,11 +254,11 @@ def _plain(value: Any) -> Any:
 def _boosts(given: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     checked: dict[str, dict[str, float]] = {}
     for field, factors in given.items():
-        name = "tag" if field == "tags" else inputs.choice(field, BOOSTED, "boosts:")
+        name = "tag" if field == "tags" else validation.choice(field, BOOSTED, "boosts:")
         if not isinstance(factors, Mapping):
             raise InvalidInput(f"boosts.{name} must be a mapping of values to factors, not {type(factors).__name__}")
         checked[name] = {
-            inputs.required_name(value, name): inputs.number(factor, f"boosts.{name}.{value}", 0, 100)
+            validation.required_name(value, name): validation.number(factor, f"boosts.{name}.{value}", 0, 100)
             for value, factor in factors.items()
         }
     return checked

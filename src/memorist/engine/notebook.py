@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import File
 from memorist.engine.core import Core
 from memorist.errors import InvalidInput
@@ -23,7 +23,7 @@ class Notebook(Core):
         there is of them. AlreadyThere where the path is taken.
         """
         fields = dict(kind=FILE, source=self._place(path), project=project, **_content(text, {}))
-        kept = self._store.notebook.create(self._redaction.draft(inputs.draft(fields, datetime.now(UTC))))
+        kept = self._store.notebook.create(self._redaction.draft(validation.draft(fields, datetime.now(UTC))))
         self._give_vectors([kept.pending] if kept.pending else [])
         return _file(kept.memory)
 
@@ -34,34 +34,34 @@ class Notebook(Core):
         """
 
         def changes(memory: Memory) -> dict[str, Any]:
-            new = inputs.changes(_content(change(_text(memory)), memory.metadata))
+            new = validation.changes(_content(change(_text(memory)), memory.metadata))
             return self._redaction.changes(new, memory.metadata)
 
         memory, pending = self._store.notebook.edit(
-            self._place(path), inputs.name(project, "project"), changes, datetime.now(UTC)
+            self._place(path), validation.name(project, "project"), changes, datetime.now(UTC)
         )
         self._give_vectors([pending] if pending else [])
         return _file(memory)
 
     def files(self, path: str = "/", *, project: str | None = None) -> list[File]:
         """The file of this path, or every file in this folder and the folders in it, by path; empty where is none."""
-        found = self._store.notebook.files(self._place(path, folder=True), inputs.name(project, "project"))
+        found = self._store.notebook.files(self._place(path, folder=True), validation.name(project, "project"))
         return list({memory.source: _file(memory) for memory in reversed(found)}.values())[::-1]
 
     def move_files(self, path: str, to: str, *, project: str | None = None) -> int:
         """Give a file, or all files of a folder at once, another path; gives how many."""
         return self._store.notebook.move(
-            self._place(path), self._place(to), inputs.name(project, "project"), datetime.now(UTC)
+            self._place(path), self._place(to), validation.name(project, "project"), datetime.now(UTC)
         )
 
     def forget_files(self, path: str, *, project: str | None = None) -> int:
         """Forget a file, or all files of a folder at once, as `forget` does; gives how many."""
         self._recorder.flush()  # what is written later would come back
         place = self._place(path, folder=True)
-        return self._store.notebook.forget(place, inputs.name(project, "project"), datetime.now(UTC))
+        return self._store.notebook.forget(place, validation.name(project, "project"), datetime.now(UTC))
 
     def _place(self, path: object, *, folder: bool = False) -> str:
-        place = inputs.file_path(path, folder=folder)
+        place = validation.file_path(path, folder=folder)
         if self._redaction.shown(place) != place:
             raise InvalidInput("the path holds what looks like a secret; choose another name")
         return place
@@ -72,7 +72,7 @@ def _content(text: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
     others = {key: value for key, value in metadata.items() if key != BLANK}
     if isinstance(text, str) and not text.strip():
         return {"content": EMPTY, "metadata": {**others, BLANK: text}}
-    return {"content": inputs.content(text, "a file"), "metadata": others}
+    return {"content": validation.content(text, "a file"), "metadata": others}
 
 
 def _text(memory: Memory) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from memorist import inputs
+from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, nothing_at
 from memorist.embed import resolve
 from memorist.embed.base import Embedder
@@ -19,8 +19,8 @@ from memorist.engine.writing import Writing
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.records import NEAR
-from memorist.retrieve import options
-from memorist.store.sqlite import SqliteStore
+from memorist.search import options
+from memorist.store.sqlite.store import SqliteStore
 
 
 class Memorist(Writing, Watching, Recalling, Living, Carrying, Notebook):
@@ -61,13 +61,13 @@ def open_memory(
     `scores(question, passages, seconds)`.
     """
     options.profile(profile)
-    inputs.choice(synchronous, SYNCHRONOUS, "synchronous")
-    inputs.choice(near, NEAR, "near")
-    redaction = Redaction(inputs.flag(redact, "redact"), inputs.allowances(redact_allow, "redact_allow"))
-    inputs.number(busy_timeout, "busy_timeout", 0, 86_400)
+    validation.choice(synchronous, SYNCHRONOUS, "synchronous")
+    validation.choice(near, NEAR, "near")
+    redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
+    validation.number(busy_timeout, "busy_timeout", 0, 86_400)
     if threads is not None:
-        inputs.whole_number(threads, "threads", 1, 256)
-    folder = None if models is None else inputs.path(models)
+        validation.whole_number(threads, "threads", 1, 256)
+    folder = None if models is None else validation.path(models)
     named = partial(resolve, threads=threads, models=folder)
     model = named(embedder)
     path = _path(target)
@@ -75,7 +75,7 @@ def open_memory(
         path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
     store = SqliteStore(
         path,
-        namespace=inputs.namespace(namespace),
+        namespace=validation.namespace(namespace),
         read_only=read_only,
         busy_timeout=busy_timeout,
         synchronous=synchronous,

@@ -8,28 +8,41 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, overload
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import DocumentHit
 from memorist.engine.core import Core, Moment, given_id
-from memorist.engine.reranking import reread
 from memorist.errors import InvalidInput
-from memorist.life import Lens, Recall, Recalled, Reinforcement, Timeline
-from memorist.present.hits import PageOfHits, page
-from memorist.present.places import placed
+from memorist.present.hits import PageOfHits, page, placed
 from memorist.profiles import Profile
-from memorist.rank.documents import best_places
-from memorist.rank.expand import expanded
-from memorist.rank.fuse import Ranked, rank
-from memorist.rank.neighbours import lent
-from memorist.rank.when import timely
-from memorist.records import EVERYTHING, FACETS, Filter, Memories, Memory, Page, Query, Results, new_id
-from memorist.retrieve import options
-from memorist.retrieve.candidates import Candidates, gather
-from memorist.retrieve.legs import Found, candidates_wanted, merged
-from memorist.retrieve.query import parse
-from memorist.retrieve.suggest import suggestion
+from memorist.records import (
+    EVERYTHING,
+    FACETS,
+    Filter,
+    Lens,
+    Memories,
+    Memory,
+    Page,
+    Query,
+    Recall,
+    Recalled,
+    Reinforcement,
+    Results,
+    Timeline,
+    new_id,
+)
+from memorist.search import options
+from memorist.search.candidates import Candidates, gather
+from memorist.search.documents import best_places
+from memorist.search.expansion import expanded
+from memorist.search.fusion import Ranked, rank
+from memorist.search.legs import Found, candidates_wanted, merged
+from memorist.search.rerank import reread
+from memorist.search.session_context import lent
+from memorist.search.suggest import suggestion
+from memorist.search.temporal import timely
 from memorist.store.base import Store
-from memorist.times import Period, mentioned
+from memorist.text.dates import Period, mentioned
+from memorist.text.query import parse
 
 MOST_CANDIDATES = 10_000  # ranked for one page, however much its thresholds take away
 FOUND_LITTLE = 3  # hits by words; with fewer, a word may have been meant otherwise
@@ -118,11 +131,13 @@ class Reading(Core):
             query, filters, {**replaced, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
             record_session=record_session, include_superseded=include_superseded, now=now,
         )  # fmt: skip
-        detail, counted = inputs.detail(detail), inputs.facets(facets)
-        asked = replace(asked, documents=inputs.flag(include_documents, "include_documents"))
+        detail, counted = validation.detail(detail), validation.facets(facets)
+        asked = replace(asked, documents=validation.flag(include_documents, "include_documents"))
         written = self._redaction.shown(asked.query)
         _log.debug("search %r begins, mode %s", written[:LOGGED], asked.mode)
-        results = self._answer(asked, started, detail, inputs.flag(include_facts, "include_facts"), counted, explain)
+        results = self._answer(
+            asked, started, detail, validation.flag(include_facts, "include_facts"), counted, explain
+        )
         _log.info("search %r: %d hits in %.1f ms", written[:LOGGED], len(results), results.took_ms)
         if asked.record != "off":
             self._recorder.put(_recall(replace(asked, query=written), results), self._reinforcement(asked))
@@ -153,10 +168,10 @@ class Reading(Core):
         filter = self._filter(filters, include_superseded=include_superseded)
         session = None
         if record_session is not None:
-            session = self._store.sessions.whole_id(inputs.session_id(record_session), open=True)
+            session = self._store.sessions.whole_id(validation.session_id(record_session), open=True)
         record = "log" if session and replaced.get("record") is None and settled.record == "off" else settled.record
-        text = inputs.query_text(query)
-        at = inputs.moment_or_none(now, "now") or filter.as_of or datetime.now(UTC)
+        text = validation.query_text(query)
+        at = validation.moment_or_none(now, "now") or filter.as_of or datetime.now(UTC)
         return _Asked(
             query=text,
             question=replace(parse(text, settled.grammar), stemmed=settled.stemmed),
@@ -289,7 +304,7 @@ class Reading(Core):
 
     def suggest(self, query: str) -> str | None:
         """The query as it was perhaps meant, from the words that are there; None where all its words are fine."""
-        return self._suggest(parse(inputs.query_text(query), self._profile.grammar), self._store)
+        return self._suggest(parse(validation.query_text(query), self._profile.grammar), self._store)
 
     def facets(
         self,
@@ -300,9 +315,9 @@ class Reading(Core):
         **filters: Any,
     ) -> Mapping[str, Mapping[str, int]]:
         """How many memories have each value of a field: of all, or of those that hold words of a query."""
-        question = None if query is None else parse(inputs.query_text(query), self._profile.grammar)
+        question = None if query is None else parse(validation.query_text(query), self._profile.grammar)
         filter = self._filter(filters, include_superseded=include_superseded)
-        return self._store.facets(question, filter, (), inputs.facets(fields))
+        return self._store.facets(question, filter, (), validation.facets(fields))
 
     @overload
     def get(self, ids: str, *, as_of: Moment | None = None) -> Memory: ...
@@ -310,7 +325,7 @@ class Reading(Core):
     def get(self, ids: builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memories: ...
     def get(self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: Moment | None = None) -> Memory | Memories:
         """One memory by its id, or several in the order asked, naming those not found; `as_of` a time, as they were."""
-        moment = inputs.as_of(as_of)
+        moment = validation.as_of(as_of)
         self._recorder.settle()
         if isinstance(ids, str):
             return self._one(given_id(ids), moment)
@@ -337,8 +352,8 @@ class Reading(Core):
 
         A listing is history: superseded memories are in it, marked by `valid_until` and `superseded_by`.
         """
-        inputs.whole_number(limit, "limit", 1, 1_000_000_000)
-        wanted, filter = inputs.detail(detail), self._filter(filters, include_superseded=include_superseded)
+        validation.whole_number(limit, "limit", 1, 1_000_000_000)
+        wanted, filter = validation.detail(detail), self._filter(filters, include_superseded=include_superseded)
         self._recorder.settle()
         found = self._store.page(filter, limit=limit, cursor=cursor, deleted=deleted)
         return Page(tuple(self._shown(memory, wanted, filter.as_of) for memory in found), found.cursor)
@@ -363,15 +378,15 @@ class Reading(Core):
         `end` is included, to its last moment: `end="2026-03"` takes in all of March. Around a memory, the nearest on
         both sides come from its own project, unless another is asked for.
         """
-        inputs.whole_number(limit, "limit", 1, 1_000_000)
+        validation.whole_number(limit, "limit", 1, 1_000_000)
         for count, what in ((before, "before"), (after, "after")):
-            inputs.whole_number(count, what, 0, 10_000)
-        wanted = inputs.detail(detail)
+            validation.whole_number(count, what, 0, 10_000)
+        wanted = validation.detail(detail)
         filter = self._filter({"project": project, "as_of": as_of})
         if start is not None:
-            filter = replace(filter, since=inputs.moment(start, "start"))
+            filter = replace(filter, since=validation.moment(start, "start"))
         if end is not None:
-            filter = replace(filter, until=inputs.end(end, "end"))
+            filter = replace(filter, until=validation.end(end, "end"))
         self._recorder.settle()
         if anchor is not None and query is not None:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")

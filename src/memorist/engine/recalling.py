@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import DocumentHit
-from memorist.embed.tokens import count_tokens
+from memorist.embed.wordpiece import count_tokens
 from memorist.engine.filing import Filing
 from memorist.present.context import Around, Block, index_line, session_line
-from memorist.present.places import widened
+from memorist.present.hits import widened
 from memorist.records import TURN, Filter, Hit, Memory, Results
 
 # Relevance; less than `RELEVANT`, as a memory too many costs some tokens, and one too few the answer.
@@ -46,19 +46,19 @@ class Recalling(Filing):
         `session` under way is left out: it is known there.
         """
         block = self._block(budget, core, project, include_global)
-        limit = inputs.limit(limit)
-        own = None if session is None else inputs.session_id(session)
+        limit = validation.limit(limit)
+        own = None if session is None else validation.session_id(session)
         search = partial(
             self.search,
-            limit=min(limit * 3, inputs.MAX_LIMIT),  # some of it may be known already
-            project=inputs.name(project, "project"),
-            include_global=inputs.flag(include_global, "include_global"),
-            include_documents=inputs.flag(documents, "documents"),
-            min_relevance=inputs.number(min_relevance, "min_relevance", 0, 1),
+            limit=min(limit * 3, validation.MAX_LIMIT),  # some of it may be known already
+            project=validation.name(project, "project"),
+            include_global=validation.flag(include_global, "include_global"),
+            include_documents=validation.flag(documents, "documents"),
+            min_relevance=validation.number(min_relevance, "min_relevance", 0, 1),
             snippet_words=min(max(SHORTEST_PASSAGE, budget // limit // 2), LONGEST_PASSAGE),
             record="off",
         )
-        found = _best(map(search, _questions(inputs.query_text(message))))
+        found = _best(map(search, _questions(validation.query_text(message))))
         new = (hit for hit in found if own is None or not hit.session or hit.session.id != own)
         block.put_hits(list(islice(new, limit)), self._around)
         return str(block)
@@ -78,18 +78,20 @@ class Recalling(Filing):
         Pinned memories come first (`core`), then the `recent` ones and the latest conversations, a line each.
         """
         block = self._block(budget, core, project, include_global)
-        count = inputs.whole_number(recent, "recent", 0, 1000)
+        count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._filter({"project": project, "include_global": include_global}, include_superseded=False)
         block.put_lines("recent-memories", map(index_line, islice(self._lately(filter), count)))
-        sessions = self._store.sessions.page(inputs.name(project, "project"), None, MOST_SESSIONS)
+        sessions = self._store.sessions.page(validation.name(project, "project"), None, MOST_SESSIONS)
         told = islice((session for session in sessions if session.summary), RECENT_SESSIONS)
         block.put_lines("recent-conversations", map(session_line, told))
         return str(block)
 
     def _block(self, budget: object, core: object, project: object, include_global: object) -> Block:
-        block = Block(inputs.whole_number(budget, "budget", LEAST_BUDGET, MOST_BUDGET), count_tokens)
-        if inputs.flag(core, "core"):
-            block.put_core(self._core(inputs.name(project, "project"), inputs.flag(include_global, "include_global")))
+        block = Block(validation.whole_number(budget, "budget", LEAST_BUDGET, MOST_BUDGET), count_tokens)
+        if validation.flag(core, "core"):
+            block.put_core(
+                self._core(validation.name(project, "project"), validation.flag(include_global, "include_global"))
+            )
         return block
 
     def _core(self, project: str | None, include_global: bool) -> list[Memory]:

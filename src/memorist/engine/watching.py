@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memorist import inputs
+from memorist import validation
 from memorist.documents import IndexReport
 from memorist.engine.filing import Filing
 from memorist.errors import InvalidInput, StoreBusy
@@ -51,7 +51,7 @@ class Watching(Filing):
         from memorist.ingest.changes import Changes
         from memorist.ingest.walk import walk
 
-        chosen = inputs.paths(paths, "watch")
+        chosen = validation.paths(paths, "watch")
         walk(chosen, include=include, exclude=exclude)  # raises where there is nothing
         ended = stop or threading.Event()
         changes = Changes(chosen, self._own_files(), ended)

@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.embed.base import Embedder
 from memorist.engine.core import Moment, close_model, given_id
 from memorist.engine.likeness import Likeness
 from memorist.errors import Ambiguous, EmbedderError, InvalidInput, MemoristError, NotFound
-from memorist.ingest.vectorize import BATCH, Vectorizer
-from memorist.life import Reinforcement
-from memorist.records import NEAR, Draft, Memory, Report, Stats, Version
+from memorist.ingest.vectorizer import BATCH, Vectorizer
+from memorist.records import NEAR, Draft, Memory, Reinforcement, Report, Stats, Version
 from memorist.store.base import Kept
 
 REINFORCEMENT = 0.1
@@ -55,8 +54,8 @@ class Writing(Likeness):
             salience=salience, source=source, title=title, summary=summary, metadata=metadata, facts=facts,
             created_at=created_at, id=id,
         )  # fmt: skip
-        way = self._near if near is None else inputs.choice(near, NEAR, "near")
-        draft = self._redaction.draft(inputs.draft(fields, datetime.now(UTC)))
+        way = self._near if near is None else validation.choice(near, NEAR, "near")
+        draft = self._redaction.draft(validation.draft(fields, datetime.now(UTC)))
         (kept,) = self._store.add([draft], self._said_again)
         self._give_vectors([kept.pending] if kept.pending else [])
         memory = self._shown(kept.memory)
@@ -113,8 +112,8 @@ class Writing(Likeness):
 
     def update(self, id: str, /, *, session: str | None = None, **changes: Any) -> Memory:
         """Change fields of a memory; what it said before is kept in its history. None empties a field."""
-        place = None if session is None else inputs.session_id(session)
-        new = inputs.changes(changes)
+        place = None if session is None else validation.session_id(session)
+        new = validation.changes(changes)
         if self._redaction.on:
             new = self._redaction.changes(new, self._store.require(given_id(id)).metadata)
         memory, pending = self._store.update(given_id(id), new, datetime.now(UTC), place)
@@ -141,7 +140,7 @@ class Writing(Likeness):
         kept before a migration are removed too.
         """
         self._recorder.flush()
-        return self._store.purge(inputs.moment_or_none(before, "before"))
+        return self._store.purge(validation.moment_or_none(before, "before"))
 
     def history(self, id: str) -> list[Version]:
         """What a memory said before its updates, latest first."""
@@ -196,6 +195,8 @@ def _refusal(number: int, exc: MemoristError) -> MemoristError:
 
 def _draft(item: object, number: int) -> Draft:
     try:
-        return inputs.draft({"content": item} if isinstance(item, str) else inputs.mapping(item), datetime.now(UTC))
+        return validation.draft(
+            {"content": item} if isinstance(item, str) else validation.mapping(item), datetime.now(UTC)
+        )
     except InvalidInput as exc:
         raise _refusal(number, exc) from exc

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from memorist.errors import InvalidInput, NotFound
-from memorist.evaluate.chance import difference
 from memorist.evaluate.metrics import MAIN, MEASURES
 from memorist.evaluate.report import notes
+from memorist.evaluate.statistics import difference
 from memorist.present.render import counted
 
 _AS_GOOD = 1e-9

@@ -15,7 +15,7 @@ from memorist.embed.base import Embedder, Vectors
 from memorist.embed.reranker import Reranker
 from memorist.engine import Memorist, open_memory
 from memorist.evaluate.dataset import Dataset, Document, fingerprint, moments
-from memorist.evaluate.pairs import KeptScores
+from memorist.evaluate.rerank_cache import KeptScores
 
 FORM = 1  # of how documents become memories, below; another one is another database
 _DATABASE, _IDS, _PAIRS = "memory.db", "ids.json", "pairs.txt"

@@ -41,7 +41,7 @@ def relevant(judged: Judged) -> set[str]:
     return {id for id, grade in judged.items() if grade > 0}
 
 
-def measured(ranking: Sequence[str], judged: Judged) -> dict[str, float]:
+def measure_ranking(ranking: Sequence[str], judged: Judged) -> dict[str, float]:
     """All measures of one ranking."""
     figures = (
         ndcg(ranking, judged, 10),

@@ -1,15 +1,21 @@
-"""What was measured, as data and as a table."""
+"""What was measured, as data and as a table.
 
+Runs that were kept, by name.
+"""
+
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from memorist.evaluate.certainty import Certainty
-from memorist.evaluate.chance import estimates
+from memorist.errors import InvalidInput, NotFound
+from memorist.evaluate.calibration import Certainty
 from memorist.evaluate.dataset import Dataset
 from memorist.evaluate.metrics import MEASURES, relevant
-from memorist.evaluate.running import Answer, Outcome
+from memorist.evaluate.runner import Answer, Outcome
+from memorist.evaluate.statistics import estimates
 from memorist.present.render import counted
 
 FORMAT = 1  # of the data, as it is saved
@@ -202,3 +208,38 @@ def _figures(measures: Mapping[str, Mapping[str, float]]) -> str:
     main, *others = (measures[name] for name in MEASURES)
     interval = f"{main['mean']:.4f} [{main['low']:.3f} {main['high']:.3f}]"
     return interval + "".join(f"{one['mean']:>8.4f}" for one in others)
+
+
+def save(run: dict[str, Any], name: str, cache: Path) -> Path:
+    file = _file(name, cache)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(file.name + ".part")
+    part.write_text(json.dumps(run, ensure_ascii=False), "utf-8")
+    part.replace(file)
+    return file
+
+
+def is_saved(name: str, cache: Path) -> bool:
+    return _file(name, cache).is_file()
+
+
+def read(name: str, cache: Path) -> dict[str, Any]:
+    file = _file(name, cache)
+    if not file.is_file():
+        raise NotFound(f"there is no run {name!r}; `memorist eval ... --save {name}` keeps one")
+    try:
+        run = json.loads(file.read_text("utf-8"))
+    except ValueError as exc:
+        raise InvalidInput(f"{file} is not JSON ({exc})") from exc
+    if not isinstance(run, dict) or run.get("memorist_eval") != FORMAT:
+        raise InvalidInput(f"{file} is no run that this version of `memorist eval` saved")
+    return run
+
+
+def _file(name: str, cache: Path) -> Path:
+    """A file where the name is one; otherwise it is kept in the cache."""
+    if name.endswith(".json"):
+        return Path(name)
+    if not name or Path(name).name != name:
+        raise InvalidInput(f"{name!r} is no name for a run; a file's ends with .json")
+    return cache / "runs" / f"{name}.json"

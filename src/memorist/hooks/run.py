@@ -1,4 +1,5 @@
-"""
+"""What went wrong in a hook, in a file of limited size: an agent has no place to show it, and must not be stopped.
+
 A hook from its event to its answer: one call of the engine, within a time limit.
 
 Whatever goes wrong is written to a log, and the agent goes on as if nothing had been asked: with no memory it is worse
@@ -7,17 +8,47 @@ off than with one, but better off than stopped.
 
 import os
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
 from memorist.config import Loaded, names_a_file, nothing_at
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, MemoristError
 from memorist.hooks import events
 from memorist.hooks.events import ASK, BEGIN, SAVE, Event
-from memorist.hooks.log import Log
-from memorist.hooks.unsaved import Note, Notes, Unsaved
+from memorist.hooks.pending import Note, Notes, Unsaved
+
+MAX_SIZE = 256 * 1024  # bytes; then it becomes the old log, in the place of the one before
+
+
+class Log:
+    """A log that never raises."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def error(self, event: str, error: BaseException) -> None:
+        """One line for what is foreseen; for anything else, where it came from, too."""
+        self.write(event, f"{type(error).__name__}: {error}")
+        if not isinstance(error, MemoristError):
+            self._append("".join(traceback.format_exception(error)))
+
+    def write(self, event: str, message: str) -> None:
+        line = " ".join(message.split())
+        self._append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {event} (process {os.getpid()}) {line}\n")
+
+    def _append(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self._file.exists() and self._file.stat().st_size > MAX_SIZE:
+                self._file.replace(self._file.with_name(self._file.name + ".old"))
+            with self._file.open("a", encoding="utf-8", errors="backslashreplace") as out:
+                out.write(text)
+
 
 LOG = "hooks.log"
 LATER = "later"  # not a client's event: what hooks left undone, done in a process of its own
@@ -189,7 +220,7 @@ class _Limit:
 
 def _project(event: Event, place: Place) -> str | None:
     """As it is set for the folder, or else as an import of the session's transcript calls it."""
-    from memorist.ingest.transcript_formats import project_in
+    from memorist.importers.transcript_formats import project_in
 
     return place.loaded.settings.project or (project_in(str(event.folder)) if event.folder else None)
 

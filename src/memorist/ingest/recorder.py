@@ -8,7 +8,7 @@ from collections import deque
 from weakref import WeakSet
 
 from memorist.forks import renew_after_fork
-from memorist.life import Recall, Reinforcement
+from memorist.records import Recall, Reinforcement
 from memorist.store.base import Recalls
 
 # Seconds a first recall waits for others to be written with it: every write makes searches read the file anew.

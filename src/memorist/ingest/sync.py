@@ -26,14 +26,13 @@ from memorist.documents import ChunkDraft, FileDraft, IndexReport, Known
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
 from memorist.ingest.chunk import Count
 from memorist.ingest.markdown import Parsed
-from memorist.ingest.parts import ROOM, fitted
 from memorist.ingest.readers import Unreadable, load, makes_text, parse, source_text
-from memorist.ingest.vectorize import BATCH, Vectorizer
+from memorist.ingest.vectorizer import BATCH, ROOM, Vectorizer, fitted
 from memorist.ingest.walk import LARGEST, Found, Skipped, Walk, is_there
-from memorist.inputs import MAX_NAME, MAX_TAGS
 from memorist.records import SECTORS
 from memorist.redact import redact
 from memorist.store.base import Documents
+from memorist.validation import MAX_NAME, MAX_TAGS
 
 BUDGET = 200  # tokens of a chunk: with its heading it stays below what the bundled model reads
 HEADING = 300  # characters of what stands above a chunk

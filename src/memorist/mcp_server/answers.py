@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from memorist.documents import DocumentHit
-from memorist.present.frame import as_data, on_one_line
+from memorist.present.framing import as_data, on_one_line
 from memorist.present.render import timestamp
-from memorist.present.snippet import MARK, UNMARK, preview
 from memorist.records import Hit, Memory
+from memorist.text.snippet import MARK, UNMARK, preview
 
 LABEL, LINE, FACT = 120, 200, 300  # characters shown of a name, of a text on one line, and of a fact
 MOST_TAGS, MOST_FACTS, METADATA = 20, 10, 600  # metadata in characters

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from memorist import inputs
+from memorist import validation
 from memorist.engine import Memorist
 from memorist.engine.bound import Bound
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import reported
-from memorist.life import Session, Timeline
 from memorist.mcp_server.answers import (
     LINE,
     Answer,
@@ -24,10 +23,10 @@ from memorist.mcp_server.answers import (
     to_the_second,
     whole_row,
 )
-from memorist.present.frame import CAUTION, on_one_line
+from memorist.present.framing import CAUTION, on_one_line
 from memorist.present.render import timestamp
-from memorist.present.snippet import preview
-from memorist.records import Memory, Results, new_id
+from memorist.records import Memory, Results, Session, Timeline, new_id
+from memorist.text.snippet import preview
 
 STILL_LOADING = "keyword search only: the model is still loading; ask again in a moment to find by meaning, too"
 MOST_LOOKED_AT = 500  # rows of a timeline
@@ -121,7 +120,7 @@ def memory_timeline(
     if start is not None:
         line = served.memory.timeline(start=start, end=end, limit=MOST_LOOKED_AT, **options)
         return _onwards(served, line)
-    until = None if end is None else inputs.end(end, "end")
+    until = None if end is None else validation.end(end, "end")
     page = served.memory.list(until=until, limit=MOST_LOOKED_AT, detail="index", **options)
     return _latest(served, list(page))
 

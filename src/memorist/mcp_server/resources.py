@@ -9,10 +9,10 @@ from memorist.engine.bound import Bound
 from memorist.errors import NotFound
 from memorist.mcp_server.answers import LINE, encoded, label, most_that_fits, to_the_second
 from memorist.mcp_server.calls import Served
-from memorist.present.frame import CAUTION, as_data, element, on_one_line
+from memorist.present.framing import CAUTION, as_data, element, on_one_line
 from memorist.present.render import counted
-from memorist.present.snippet import preview
 from memorist.records import Memory
+from memorist.text.snippet import preview
 
 SCHEME, TIMELINE, STATS = "memory://", "timeline/", "stats"
 MOST_LINES = 500

@@ -13,8 +13,7 @@ from typing import NoReturn
 import anyio
 from mcp.server.stdio import stdio_server
 
-from memorist.mcp_server.opening import Opening
-from memorist.mcp_server.server import Serving, build, close
+from memorist.mcp_server.server import Opening, Serving, build, close
 
 LOOK_AT_PARENT = 1.0  # seconds
 

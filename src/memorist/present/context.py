@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from memorist.documents import DocumentHit
 from memorist.ingest.chunk import Count
-from memorist.ingest.parts import fitted
-from memorist.life import Session
-from memorist.present.frame import CAUTION, element, on_one_line
-from memorist.present.snippet import ELLIPSIS, preview, without_marks
-from memorist.records import Hit, Memory
+from memorist.ingest.vectorizer import fitted
+from memorist.present.framing import CAUTION, element, on_one_line
+from memorist.records import Hit, Memory, Session
+from memorist.text.snippet import ELLIPSIS, preview, without_marks
 
 NAME = "relevant-context"
 CORE_SHARE = 0.5  # of the budget, at most, for what is always loaded: the question comes second, not last

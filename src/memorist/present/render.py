@@ -1,14 +1,21 @@
-"""Records as JSON and as lines for people."""
+"""Records as JSON and as lines for people.
+
+What memories live through, as JSON and as lines for people: timelines, sessions, relations, recalls, lenses.
+What became of files, and what was found in them, as JSON and as lines for people.
+"""
 
 import dataclasses
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from memorist.documents import DocumentHit
-from memorist.present.snippet import MARK, UNMARK, preview
-from memorist.records import Fact, Hit, Memory, Results, Version
+from memorist.documents import Document, DocumentHit, IndexReport
+from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Results, Session, Timeline, Version
+from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
 
@@ -219,3 +226,160 @@ def _about(memory: Memory, style: Style) -> str:
     about = " · ".join([when(memory.created_at), *(detail for detail in details if detail)])
     marks = " ".join(filter(None, ["(pinned)" if memory.pinned else "", superseded_mark(memory)]))
     return style(printable(f"{about}  {marks}".rstrip()), dim=True)
+
+
+def timeline_json(timeline: Timeline, detail: str) -> dict[str, Any]:
+    return {
+        "anchor": timeline.anchor,
+        "entries": [memory_json(memory, detail) for memory in timeline],
+        "sessions": [session_json(session) for session in timeline.sessions],
+    }
+
+
+def entry_text(memory: Memory, style: Style, *, anchor: bool, detail: str) -> str:
+    """An entry of a timeline: when, which, what; the anchor is marked."""
+    tags = " ".join(f"#{tag}" for tag in memory.tags)
+    text = {"full": "", "snippet": memory.content}.get(detail, preview(memory.summary or "", LINE))
+    about = style(printable("  ".join(filter(None, [tags, superseded_mark(memory)]))), dim=True)
+    head = f"{style('>', bold=True) if anchor else ' '} {when(memory.created_at)}  {style(memory.short_id, fg='cyan')}"
+    line = "  ".join(filter(None, [head, printable(text), about]))
+    return f"{line}\n{printable(memory.content)}" if detail == "full" else line
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "started_at": timestamp(session.started_at),
+        "ended_at": timestamp(session.ended_at),
+        "summary": session.summary,
+        "project": session.project,
+        "memory_count": session.memories,
+    }
+
+
+def session_line(session: Session, style: Style) -> str:
+    ended = f"until {when(session.ended_at)}" if session.ended_at else "open"
+    count = counted(session.memories, "memory", "memories")
+    about = " · ".join(filter(None, [when(session.started_at), ended, session.project, count]))
+    summary = printable(preview(session.summary or "", LINE))
+    return f"{style(printable(session.id), fg='cyan')}  {style(printable(about), dim=True)}  {summary}".rstrip()
+
+
+def related_json(related: Related) -> dict[str, Any]:
+    bond = {"relation": plain(related.relation), "similarity": related.similarity}
+    return memory_json(related.memory) | bond
+
+
+def related_line(related: Related, style: Style) -> str:
+    """What belongs to a memory, and how: by what was said of the two, or by being similar."""
+    if related.relation:
+        said = related.relation
+        who = f", said by {said.said_by}" if said.said_by else ""
+        bond = f"{said.source[-8:]} {said.kind} {said.target[-8:]} ({said.confidence:.2f}{who})"
+    else:
+        bond = "similar" if related.similarity is None else f"similar ({related.similarity:.2f})"
+    return f"{memory_line(related.memory, style)}\n    {style(printable(bond), dim=True)}"
+
+
+def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> str:
+    """A question that was asked, and the memories that came back; `known` are those that are still there."""
+    asked = "(the question was erased)" if recall.query is None else preview(recall.query, LINE)
+    where = [recall.mode, recall.lens and f"lens {recall.lens}", recall.session and f"session {recall.session}"]
+    about = style(printable(" · ".join(filter(None, where))), dim=True)
+    lines = [f"{when(recall.at)}  {printable(asked)}  {about}"]
+    for found in recall.memories:
+        text = printable(preview(known[found.id].content, LINE)) if found.id in known else "(forgotten)"
+        relevance = style(f"relevance {found.relevance:.2f}", dim=True)
+        lines.append(f"{found.place:>6}. {style(found.id[-8:], fg='cyan')}  {text}  {relevance}")
+    return "\n".join(lines)
+
+
+def lens_parts(lens: Lens) -> list[str]:
+    """What a lens does, in a few words each."""
+    parts = [f"profile {lens.profile}"] if lens.profile else []
+    parts += [f"{field} {_values(value)}" for field, value in lens.filters.items()]
+    parts += [
+        f"{field}={value} counts x{factor:g}"
+        for field, factors in lens.boosts.items()
+        for value, factor in factors.items()
+    ]
+    if lens.recency:
+        parts.append("recency " + " ".join(str(value) for value in lens.recency.values()))
+    return [printable(part) for part in parts]
+
+
+def _values(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+FEW_PLACES = 5  # of secrets of one kind, unless all are asked for
+
+_COUNTS = ("added", "changed", "unchanged", "renamed", "removed")
+
+
+def near(path: str, folder: Path | None = None) -> str:
+    """A path as somebody in a folder would write it: from there on where it is inside, else whole."""
+    here = os.path.realpath(folder or Path.cwd())
+    inside = os.path.relpath(path, here) if path.startswith(here.rstrip(os.sep) + os.sep) else path
+    return printable(inside)
+
+
+def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool) -> str:
+    """Where it stands, and under it the passage that was found; or the `whole` text, line by line."""
+    lines = f"{hit.start_line}-{hit.end_line}" if hit.end_line > hit.start_line else f"{hit.start_line}"
+    # A heading that is the title already need not be said twice.
+    titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
+    numbers = style(f"(relevance {hit.relevance:.2f} · {' + '.join(hit.match)})", dim=True)
+    head = f"{place:>2}. {style(f'{near(hit.path)}:{lines}', fg='cyan')}  {printable(' › '.join(titles))}  {numbers}"
+    if whole:
+        return "\n".join([head, *(f"    {printable(line)}" for line in hit.memory.content.splitlines())])
+    snippet = printable(" ".join(hit.snippet.split()))
+    marked = re.sub(f"{MARK}(.*?){UNMARK}", lambda match: style(match[1], bold=True, fg="yellow"), snippet)
+    return f"{head}\n    {marked}"
+
+
+def document_json(document: Document) -> dict[str, Any]:
+    """A file of a list, without its links: they are followed only for one that is asked for."""
+    return {name: value for name, value in record_json(document).items() if name not in ("links", "linked_from")}
+
+
+def document_line(document: Document, style: Style) -> str:
+    """A file on one line."""
+    chunks = counted(document.chunks, "chunk")
+    about = " · ".join(filter(None, [when(document.indexed_at), chunks, document.project]))
+    title = f"  {printable(document.title)}" if document.title else ""
+    return f"{style(near(document.path), fg='cyan')}{title}  {style(printable(about), dim=True)}"
+
+
+def report_line(report: IndexReport) -> str:
+    """What became of the files, on one line; of what changed nothing is left out that happened."""
+    parts = [f"{getattr(report, name):,} {name}" for name in _COUNTS if getattr(report, name)]
+    if report.chunks:
+        parts.append(f"{counted(report.chunks, 'chunk')} ({report.embedded:,} embedded)")
+    for name, number in (("skipped", len(report.skipped)), ("redacted", sum(report.redacted.values()))):
+        parts += [f"{number:,} {name}"] if number else []
+    return ", ".join(parts) or "nothing to index"
+
+
+def report_lines(report: IndexReport, *, verbose: bool) -> Iterator[str]:
+    """What was skipped, by reason, and what was redacted, by kind and place; never what it was."""
+    if report.skipped:
+        yield "Skipped:"
+        yield from _counted(Counter(reason for _, reason in report.skipped).most_common(), lambda reason: reason)
+    if verbose:
+        yield from (f"          {near(path)}: {printable(reason)}" for path, reason in report.skipped)
+    if report.redacted:
+        yield "Redacted:"
+        kinds = sorted(report.redacted.items(), key=lambda item: (-item[1], item[0]))
+        yield from _counted(kinds, lambda kind: f"{kind} at {_places(report, kind, verbose)}")
+
+
+def _counted(counts: Iterable[tuple[str, int]], say: Callable[[str], str]) -> Iterator[str]:
+    return (f"  {count:>6,}  {printable(say(name))}" for name, count in counts)
+
+
+def _places(report: IndexReport, kind: str, verbose: bool) -> str:
+    places = [f"{near(path)}:{line}" for each, path, line in report.redacted_at if each == kind]
+    shown = places if verbose else places[:FEW_PLACES]
+    more = report.redacted[kind] - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")

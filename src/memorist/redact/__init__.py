@@ -51,14 +51,18 @@ _PLACEHOLDER = r"\[redacted:[a-z0-9-]{1,32}\]"
 
 def _secrets(text: str) -> Iterator[_Span]:
     """All secrets of a text, the surest first; they may overlap."""
-    from memorist.redact import forms, names, places  # patterns that nobody who stores nothing waits for
+    from memorist.redact import (
+        assignments,
+        locations,  # patterns that nobody who stores nothing waits for
+        patterns,
+    )
 
     # What is redacted already becomes a barrier that nothing is read across.
     text = re.sub(_PLACEHOLDER, lambda found: "\0" * len(found[0]), text)
     lowered = text.replace("\u0130", "i").lower()  # of all letters, only this one would get longer
-    yield from forms.secrets(text)
-    yield from places.secrets(text, lowered)
-    yield from names.secrets(text, lowered)
+    yield from patterns.secrets(text)
+    yield from locations.secrets(text, lowered)
+    yield from assignments.secrets(text, lowered)
 
 
 def _allowances(allow: Collection[str]) -> Callable[[str], bool]:

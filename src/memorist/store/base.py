@@ -9,23 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.documents import Chunk, Document, FileDraft, Known, Place
-from memorist.life import Decay, Feedback, Recall, Reinforcement, Related, Relation, Session, SessionContext, Told
 from memorist.records import (
+    Decay,
     Draft,
     Fact,
     FactDraft,
+    Feedback,
     Filter,
     Match,
     Memory,
     Page,
     Query,
+    Recall,
+    Reinforcement,
+    Related,
+    Relation,
     Report,
     Row,
+    Session,
+    SessionContext,
     Stats,
     Term,
+    Told,
     Version,
 )
-from memorist.store.carried import Line, Loaded
+from memorist.store.export_schema import Line, Loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memorist.store import words
+from memorist.text import tokenizer
 
 CUT_INTO_WORDS = 20_000  # characters; what a longer memory goes on with is searched as it stands
 TOGETHER = 40  # words; what stands further apart in a long text was hardly said of one thing
@@ -44,8 +44,8 @@ class Asked:
 
     @classmethod
     def of(cls, atom: Atom, worth: float, literals: Sequence[str]) -> "Asked":
-        stems = tuple(words.stems(atom.text))
-        text = words.folded(atom.text)
+        stems = tuple(tokenizer.stems(atom.text))
+        text = tokenizer.folded(atom.text)
         literal = atom.text.lower() in literals
         if not atom.prefix or not stems:
             return cls(text, stems, None, literal, worth)
@@ -69,11 +69,11 @@ def coverage(asked: Sequence[Asked], text: str) -> float:
     """
     if not asked:
         return 1.0
-    stems = words.stems(text[:CUT_INTO_WORDS])
+    stems = tokenizer.stems(text[:CUT_INTO_WORDS])
     present = set(stems)
     held = {each for each in asked if not each.literal and each.stands_in(present)}
     if len(held) < len(asked) and (len(text) > CUT_INTO_WORDS or any(each.literal for each in asked)):
-        whole = words.folded(text)
+        whole = tokenizer.folded(text)
         held |= {each for each in asked if each.text in whole}
     # The index found something in it, so it holds at least the least of them.
     least = 0.0 if any(each.literal for each in asked) else min(each.worth for each in asked)

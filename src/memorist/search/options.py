@@ -1,0 +1,154 @@
+"""The options of one search: a profile, with what the caller replaced."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from memorist import validation
+from memorist.errors import InvalidInput
+from memorist.profiles import (
+    ALL_COLUMNS,
+    FACT_DECAY,
+    PROFILES,
+    SECTOR_DECAY,
+    MatchWords,
+    Profile,
+    Recency,
+    Weights,
+)
+from memorist.records import FUSIONS, GRAMMARS, MODES, RECORDING, SECTORS
+
+MODE_ALIASES: Mapping[str, str] = {
+    "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
+}  # fmt: skip
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "grammar": GRAMMARS,
+    "fusion": FUSIONS,
+    "missing": ("zero", "penalty"),
+    "bm25_norm": ("max", "minmax", "abs10", "tanh10", "rank"),
+    "intent": ("always", "auto", "cached"),
+    "snippet": ("passage", "cut", "full"),
+    "on_no_vector": ("keyword", "error"),
+    "unknown_mode": MODES,
+    "confidence_mode": ("off", "blend", "multiply"),
+    "record": RECORDING,
+    "rerank": ("off", "auto"),
+}
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "alpha": (0, 1),
+    "alpha_long": (0, 1),
+    "expansion": (0, 10),
+    "min_similarity": (-1, 1),
+    "min_score": (0, 1),
+    "min_salience": (0, 1),
+    "min_confidence": (0, 1),
+    "min_relevance": (0, 1),
+    "superseded_factor": (0, 1),
+    "confidence_weight": (0, 1),
+    "reinforcement": (0, 1),
+    "rerank_weight": (0, 1),
+    "neighbours": (0, 1),
+    "when": (0, 1),
+}
+_COUNTS: Mapping[str, tuple[int, int]] = {
+    "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
+    "rerank_ms": (1, 600_000),
+}  # fmt: skip
+_RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_words": MatchWords}
+_PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
+    (Recency, "form"): ("none", "add", "multiply", "tiers"),
+    (Recency, "on"): ("created", "updated", "accessed"),
+}
+_NUMBERS_BY_NAME: Mapping[str, tuple[str, ...] | None] = {
+    "columns": tuple(ALL_COLUMNS), "sector_boosts": SECTORS, "sector_decay": SECTORS, "fact_decay": None,
+}  # fmt: skip
+_PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {"sector_decay": SECTOR_DECAY, "fact_decay": FACT_DECAY}
+_FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
+
+
+def profile(name: str) -> Profile:
+    return PROFILES[validation.choice(name, PROFILES, "profile")]
+
+
+def settle(base: Profile, replaced: Mapping[str, Any]) -> Profile:
+    """The profile with every given option in place of its own. None is "not given"; 0 is a value."""
+    given = {option: value for option, value in replaced.items() if value is not None}
+    for option in given:
+        if option not in _FIELDS or option == "name":
+            raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
+    if "alpha" in given:
+        given.setdefault("alpha_long", given["alpha"])  # who says how much meaning counts says it of all texts
+    return dataclasses.replace(base, **{option: _checked(option, value, base) for option, value in given.items()})
+
+
+def mode(value: object, base: Profile) -> str:
+    name = MODE_ALIASES.get(value, value) if isinstance(value, str) else value
+    if name not in MODES and base.unknown_mode and isinstance(name, str):
+        return base.unknown_mode
+    return validation.choice(name, MODES, "mode")
+
+
+def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
+    """The profile where only one leg ran: that leg has the whole score."""
+    if settled.alpha is None or (mode == "hybrid" and not degraded):
+        return settled
+    alpha = 1.0 if mode == "semantic" and not degraded else 0.0
+    return dataclasses.replace(settled, alpha=alpha, alpha_long=alpha, expansion=0.0)
+
+
+def _checked(option: str, value: Any, base: Profile) -> Any:
+    if option == "rerank" and not isinstance(value, str):
+        return validation.whole_number(value, option, 1, validation.MAX_LIMIT)
+    if option in _CHOICES:
+        return validation.choice(value, _CHOICES[option], option)
+    if option in _RANGES:
+        return validation.number(value, option, *_RANGES[option])
+    if option in _COUNTS:
+        return validation.whole_number(value, option, *_COUNTS[option])
+    if option == "limit":
+        return validation.limit(value)
+    if option in _RECORDS:
+        return _record(option, value, getattr(base, option))
+    if option in _NUMBERS_BY_NAME:
+        return _numbers(option, value, getattr(base, option))
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{option} must be True or False, not {value!r}")
+    return value
+
+
+def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
+    """A table of numbers, with those in it replaced that were given; or a preset by its name."""
+    known = _NUMBERS_BY_NAME[option]
+    if isinstance(value, str) and option in _PRESETS:
+        return dict(_PRESETS[option][validation.choice(value, _PRESETS[option], option)])
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{option} must be a mapping, not {type(value).__name__}")
+    given = {
+        validation.required_name(name, option)
+        if known is None
+        else validation.choice(name, known, option): validation.number(part, f"{option}.{name}", 0, 100)
+        for name, part in value.items()
+    }
+    return {**old, **given}
+
+
+def _record(option: str, value: Any, old: Any) -> Any:
+    """A nested record, given whole or as a mapping of the parts to replace."""
+    kind = _RECORDS[option]
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{option} must be a mapping or a {kind.__name__}, not {type(value).__name__}")
+    known = [field.name for field in dataclasses.fields(kind)]
+    for part, given in value.items():
+        validation.choice(part, known, f"{option}:")
+        if (kind, part) in _PARTS:
+            validation.choice(given, _PARTS[kind, part], f"{option}.{part}")
+        elif kind is MatchWords:
+            validation.required_name(given, f"{option}.{part}")
+        else:
+            validation.number(given, f"{option}.{part}", 0, 100)
+    if kind is MatchWords and old is None and len(value) < len(known):
+        raise InvalidInput(f"{option} needs all of: {', '.join(known)}")
+    return dataclasses.replace(old, **value) if old is not None else kind(**value)

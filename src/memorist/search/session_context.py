@@ -1,0 +1,41 @@
+"""What was said beside a good answer is likely part of it: neighbours in a session lend each other score."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memorist.search.fusion import Ranked
+
+DISTANCES = ((1, 1.0), (2, 0.5))  # how far lending reaches, and what share of a loan is left there
+SHORT = 240  # characters; a longer text speaks for itself, and borrows as much less
+
+
+def lent(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
+    """
+    What was made in sessions, in the order of its own score and a `share` of its neighbours'; the rest where it was.
+
+    A short text says little by itself ("It is make ship."), and is understood by what was said beside it. Memories of
+    sessions trade places among themselves, scores with them: nobody else moves. Neighbours are those written down one
+    after another, so their keys are, too.
+    """
+    told = {entry.candidate.key: entry for entry in ranked if entry.candidate.session is not None}
+    if share == 0.0 or len(told) < 2:
+        return list(ranked)
+
+    def worth(entry: Ranked) -> float:
+        own, total = entry.candidate, entry.score
+        need = min(1.0, SHORT / max(own.length, 1))
+        for distance, left in DISTANCES:
+            beside = (told.get(own.key + step) for step in (-distance, distance))
+            near = (other.score for other in beside if other and other.candidate.session == own.session)
+            total += share * need * left * max(near, default=0.0)
+        return total
+
+    anew = iter(sorted(told.values(), key=worth, reverse=True))  # stable: what is worth the same stays in order
+    return [_at(entry.score, next(anew)) if entry.candidate.key in told else entry for entry in ranked]
+
+
+def _at(score: float, entry: Ranked) -> Ranked:
+    if score == entry.score:
+        return entry
+    moved = entry.trace.get("neighbours", 0.0) + score - entry.score  # it may have moved before it was read again
+    return replace(entry, score=score, trace={**entry.trace, "neighbours": moved})

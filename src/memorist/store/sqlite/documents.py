@@ -1,0 +1,305 @@
+"""Files and their chunks in SQLite."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from memorist.documents import Chunk, ChunkDraft, Document, FileDraft, Known, Place
+from memorist.errors import NotFound
+from memorist.records import Draft, new_id
+from memorist.store.base import Model, Store, Unembedded
+from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.filters import from_micros, to_micros
+from memorist.store.sqlite.vectors import Vectors
+from memorist.store.sqlite.writes import as_json, hash_by_id, insert
+from memorist.text.tokenizer import segments
+
+BESIDE = "\x1fdocuments"  # no name of a namespace can hold this character
+
+
+def beside(namespace: str) -> str:
+    """The namespace of the chunks of a namespace's files."""
+    return namespace + BESIDE
+
+
+class Documents:
+    """The files of one namespace; `chunks` is the store in which their chunks are found."""
+
+    def __init__(self, pool: Pool, namespace: str, chunks: Store, vectors: Vectors) -> None:
+        self._pool, self._namespace, self._vectors = pool, namespace, vectors
+        self.chunks = chunks
+
+    def known(self) -> dict[str, Known]:
+        """Every file, by its path."""
+        sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
+        with self._pool.reading() as connection:
+            rows = fetch(connection, sql, (self._namespace,))
+        return {row[1]: Known(*row) for row in rows}
+
+    def texts(self, path: str) -> set[tuple[str | None, str]]:
+        """The chunks a file has, as heading and text: what need not be embedded again."""
+        sql = """
+            select m.title, m.content
+            from documents d
+            join chunks c on c.did = d.did
+            join memories m on m.rid = c.rid
+            where d.namespace = ? and d.path = ?
+        """
+        with self._pool.reading() as connection:
+            return set(fetch(connection, sql, (self._namespace, path)))
+
+    def put(
+        self,
+        files: Sequence[FileDraft],
+        vectors: Mapping[tuple[str | None, str], NDArray[np.float32]],
+        model: Model | None,
+        now: datetime,
+    ) -> None:
+        """
+        Store files in place of what they were, in one transaction: chunks that have not changed stay, with their
+        vectors. `vectors` are those of new chunks, by heading and text; one without waits for it.
+        """
+        with self._pool.writing() as connection:
+            added = []
+            for file in files:
+                key = self._put_document(connection, file, to_micros(now))
+                added += self._put_chunks(connection, key, file, to_micros(now))
+            ready = [text for text in added if (text.title, text.content) in vectors]
+            if model is not None and ready:
+                made = np.stack([vectors[text.title, text.content] for text in ready])
+                self._vectors.store(connection, model, ready, made)
+
+    def _put_document(self, connection: apsw.Connection, file: FileDraft, now: int) -> int:
+        values = {
+            "id": new_id(),
+            "namespace": self._namespace,
+            "now": now,
+            "tags": as_json(file.tags),
+            "front_matter": as_json(file.front_matter),
+        }
+        values |= {
+            name: getattr(file, name)
+            for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash", "redacted")
+        }
+        key: int = value(
+            connection,
+            """
+            insert into documents(
+                id, namespace, path, root, project, title, sector, tags, front_matter, size, modified_at, hash,
+                redacted, indexed_at)
+            values (
+                :id, :namespace, :path, :root, :project, :title, :sector, :tags, :front_matter, :size, :modified_at,
+                :hash, :redacted, :now)
+            on conflict (namespace, path) do update set
+                root = excluded.root, project = excluded.project, title = excluded.title, sector = excluded.sector,
+                tags = excluded.tags, front_matter = excluded.front_matter, size = excluded.size,
+                modified_at = excluded.modified_at, hash = excluded.hash, redacted = excluded.redacted,
+                indexed_at = excluded.indexed_at
+            returning did
+            """,
+            values,
+        )
+        connection.execute("delete from document_links where did = ?", (key,))
+        connection.executemany(
+            "insert or ignore into document_links(did, line, target, text) values (?, ?, ?, ?)",
+            [(key, *link) for link in file.links],
+        )
+        return key
+
+    def _put_chunks(self, connection: apsw.Connection, key: int, file: FileDraft, now: int) -> list[Unembedded]:
+        """Bring the chunks of a file up to date; gives the new ones."""
+        old = fetch(
+            connection,
+            """
+            select c.rid, m.title, m.content
+            from chunks c join memories m on m.rid = c.rid
+            where c.did = ?
+            order by c.ordinal
+            """,
+            (key,),
+        )
+        free: dict[tuple[str | None, str], list[int]] = {}
+        for rid, title, content in old:
+            free.setdefault((title, content), []).append(rid)
+        kept = {}
+        for place, chunk in enumerate(file.chunks):
+            if same := free.get((chunk.heading, chunk.text)):
+                kept[place] = same.pop(0)
+        gone = [rid for rids in free.values() for rid in rids]
+        connection.execute("delete from memories where rid in (select value from json_each(?))", (json.dumps(gone),))
+        added = []
+        for ordinal, chunk in enumerate(file.chunks):
+            rid = kept.get(ordinal)
+            if rid is None:
+                rid = self._insert(connection, file, chunk, now)
+                added.append(Unembedded(rid, chunk.heading, chunk.text))
+            connection.execute(
+                """
+                insert into chunks(rid, did, ordinal, start_line, end_line, breadcrumb)
+                values (?, ?, ?, ?, ?, ?)
+                on conflict (rid) do update set
+                    ordinal = excluded.ordinal, start_line = excluded.start_line, end_line = excluded.end_line,
+                    breadcrumb = excluded.breadcrumb
+                """,
+                (rid, key, ordinal, chunk.start_line, chunk.end_line, as_json(chunk.breadcrumb)),
+            )
+        self._relabel(connection, key, file)
+        return added
+
+    def _relabel(self, connection: apsw.Connection, key: int, file: FileDraft) -> None:
+        """Chunks that stay are of the project, path, tags and sector that their file has now."""
+        values = {
+            "project": file.project,
+            "path": file.path,
+            "tags": as_json(file.tags),
+            "sector": file.sector,
+            "key": key,
+        }
+        other = fetch(
+            connection,
+            """
+            select m.rid, m.title, m.content
+            from chunks c join memories m on m.rid = c.rid
+            where c.did = :key
+              and (m.project is not :project or m.source is not :path or m.tags <> :tags or m.sector <> :sector)
+            """,
+            values,
+        )
+        connection.executemany(
+            """
+            update memories set project = :project, source = :path, tags = :tags, sector = :sector, segments = :segments
+            where rid = :rid
+            """,
+            [values | {"rid": rid, "segments": segments(title, text, *file.tags)} for rid, title, text in other],
+        )
+
+    def _insert(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
+        draft = Draft(
+            id=new_id(),
+            content=chunk.text,
+            project=file.project,
+            sector=file.sector,
+            tier="project",
+            kind="document",
+            tags=file.tags,
+            salience=0.5,
+            source=file.path,
+            title=chunk.heading,
+            summary=None,
+            metadata={},
+            created_at=from_micros(file.modified_at // 1000),
+            recorded_at=from_micros(now),
+        )
+        rid = insert(connection, self.chunks.namespace, draft, hash_by_id(draft.id, draft.content))
+        assert rid is not None, "its id is new"
+        return rid
+
+    def touch(self, key: int, size: int, modified_at: int) -> None:
+        """Note that a file was written again with the same content."""
+        with self._pool.writing() as connection:
+            connection.execute("update documents set size = ?, modified_at = ? where did = ?", (size, modified_at, key))
+
+    def move(self, key: int, path: str, root: str, modified_at: int) -> None:
+        """Follow a file to where it is now."""
+        with self._pool.writing() as connection:
+            connection.execute(
+                "update documents set path = ?, root = ?, modified_at = ? where did = ?", (path, root, modified_at, key)
+            )
+            connection.execute(
+                "update memories set source = ? where rid in (select rid from chunks where did = ?)", (path, key)
+            )
+
+    def remove(self, keys: Sequence[int]) -> int:
+        with self._pool.writing() as connection:
+            chosen = json.dumps(list(keys))
+            connection.execute(
+                """
+                delete from memories
+                where rid in (select rid from chunks where did in (select value from json_each(?)))
+                """,
+                (chosen,),
+            )
+            connection.execute(
+                "delete from documents where namespace = ? and did in (select value from json_each(?))",
+                (self._namespace, chosen),
+            )
+            return connection.changes()
+
+    def page(self, project: str | None, limit: int) -> list[Document]:
+        sql = f"""
+            select {_COLUMNS} from documents d
+            where d.namespace = :namespace and (:project is null or d.project = :project)
+            order by d.path limit :limit
+        """
+        values = {"namespace": self._namespace, "project": project, "limit": limit}
+        with self._pool.reading() as connection:
+            return [_document(row) for row in fetch(connection, sql, values)]
+
+    def places(self, keys: Sequence[int]) -> dict[int, Place]:
+        """Where chunks stand, by their keys."""
+        sql = """
+            select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
+            from json_each(:keys) k
+            join chunks c on c.rid = k.value
+            join documents d on d.did = c.did
+            where d.namespace = :namespace
+        """
+        with self._pool.reading() as connection:
+            rows = fetch(connection, sql, {"keys": json.dumps(list(keys)), "namespace": self._namespace})
+        return {
+            rid: Place(id, path, title, tuple(json.loads(breadcrumb)), start, end, ordinal)
+            for rid, id, path, title, breadcrumb, start, end, ordinal in rows
+        }
+
+    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]:
+        """The chunks of files, each from one to another, in order."""
+        sql = """
+            select w.key, m.content, c.start_line, c.end_line, c.ordinal
+            from json_each(:wanted) w
+            join documents d on d.namespace = :namespace and d.id = w.value ->> 0
+            join chunks c on c.did = d.did and c.ordinal between w.value ->> 1 and w.value ->> 2
+            join memories m on m.rid = c.rid
+            order by w.key, c.ordinal
+        """
+        found: list[list[Chunk]] = [[] for _ in wanted]
+        with self._pool.reading() as connection:
+            for place, *chunk in fetch(connection, sql, {"namespace": self._namespace, "wanted": json.dumps(wanted)}):
+                found[place].append(Chunk(*chunk))
+        return found
+
+    def get(self, path: str) -> Document:
+        sql = f"select {_COLUMNS} from documents d where d.namespace = ? and d.path = ?"
+        with self._pool.reading() as connection:
+            rows = fetch(connection, sql, (self._namespace, path))
+        if not rows:
+            raise NotFound(f"{path} is not indexed; `memorist index` takes it in")
+        return _document(rows[0])
+
+    def links(self) -> list[tuple[str, int, str, str]]:
+        sql = """
+            select d.path, l.line, l.target, l.text
+            from documents d join document_links l on l.did = d.did
+            where d.namespace = ?
+            order by d.path, l.line
+        """
+        with self._pool.reading() as connection:
+            return fetch(connection, sql, (self._namespace,))
+
+
+_COLUMNS = """
+    d.id, d.path, d.root, d.project, d.title, d.sector, d.tags, d.front_matter, d.size, d.indexed_at,
+    (select count(*) from chunks c where c.did = d.did)
+"""
+
+
+def _document(row: Sequence[Any]) -> Document:
+    id, path, root, project, title, sector, tags, front_matter, size, indexed_at, chunks = row
+    return Document(
+        id, path, root, project, title, sector, tuple(json.loads(tags)), json.loads(front_matter), size,
+        from_micros(indexed_at), chunks,
+    )  # fmt: skip

@@ -1,0 +1,209 @@
+"""What was recalled, when, for which question; what was said of it; and the lenses that memories are looked at with."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import apsw
+
+from memorist.records import Feedback, Recall, Recalled, Reinforcement
+from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.filters import END_OF_TIME, from_micros, to_micros
+from memorist.store.sqlite.ids import Ids
+from memorist.store.sqlite.sessions import link
+from memorist.store.sqlite.strength import strengthen
+
+
+class Recalls:
+    """The recall log of one namespace."""
+
+    def __init__(self, pool: Pool, ids: Ids) -> None:
+        self._pool, self._ids = pool, ids
+
+    def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
+        """Write down answers that were given, each with how much it reinforces what it found, in one transaction."""
+        with self._pool.writing() as connection:
+            for recall, reinforcement in recalls:
+                self._record(connection, recall, reinforcement)
+
+    def _record(self, connection: apsw.Connection, recall: Recall, reinforcement: Reinforcement) -> None:
+        stamp = to_micros(datetime.now(UTC))  # when it is written: what was reinforced in between came before
+        number, sid = value(
+            connection,
+            """
+            insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
+            values (
+                :id, :namespace, :at, :query, :mode, :profile, :lens,
+                (select sid from sessions
+                 where namespace = :namespace and id = :session and coalesce(ended_at, :at) >= :at))
+            returning recall, sid
+            """,
+            {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}
+            | {"namespace": self._ids.namespace, "at": to_micros(recall.at)},
+        )
+        connection.executemany(
+            """
+            insert into recalled(recall, place, rid, score, relevance, facts)
+            select ?1, ?2, rid, ?4, ?5, ?6 from memories where namespace = ?7 and id = ?3
+            """,
+            [
+                (number, one.place, one.id, one.score, one.relevance, json.dumps(one.facts), self._ids.namespace)
+                for one in recall.memories
+            ],
+        )
+        keys = [rid for (rid,) in fetch(connection, "select rid from recalled where recall = ?", (number,))]
+        if len(keys) < len(recall.memories):  # one was erased meanwhile, and may not come back by way of the question
+            connection.execute("update recalls set query = null where recall = ?", (number,))
+        connection.execute(
+            """
+            update memories set access_count = access_count + 1, accessed_at = max(coalesce(accessed_at, 0), :at)
+            where rid in (select value from json_each(:keys))
+            """,
+            {"at": to_micros(recall.at), "keys": json.dumps(keys)},
+        )
+        if reinforcement.share:
+            strengthen(connection, keys, reinforcement.share, stamp, reinforcement.decay.sectors)
+        if sid is not None:
+            link(connection, sid, keys, "recalled", stamp)
+
+    def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]:
+        """The latest first; only those that found one memory, or were made in one session, if so wanted."""
+        where, values = "", {"namespace": self._ids.namespace, "limit": limit}
+        with self._pool.reading() as connection:
+            if memory is not None:
+                values["rid"] = self._ids.key(connection, memory)
+                where += " and r.recall in (select recall from recalled where rid = :rid)"
+            if session is not None:
+                values["session"] = session
+                where += " and s.id = :session"
+            if since is not None:
+                values["since"] = to_micros(since)
+                where += " and r.at >= :since"
+            rows = fetch(
+                connection,
+                f"""
+                select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, (
+                    select json_group_array(json_array(m.id, h.place, h.score, h.relevance, json(h.facts)))
+                    from (select * from recalled where recall = r.recall order by place) h
+                    join memories m on m.rid = h.rid)
+                from recalls r
+                left join sessions s on s.sid = r.sid
+                where r.namespace = :namespace {where}
+                order by r.at desc, r.recall desc
+                limit :limit
+                """,
+                values,
+            )
+        return [_recall(row) for row in rows]
+
+    def clear(self, before: datetime | None) -> int:
+        """Drop what was recalled before a time."""
+        with self._pool.writing() as connection:
+            connection.execute(
+                "delete from recalls where namespace = ? and at < ?",
+                (self._ids.namespace, END_OF_TIME if before is None else to_micros(before)),
+            )
+            return connection.changes()
+
+
+class Feedbacks:
+    """What was said of answers in one namespace."""
+
+    def __init__(self, pool: Pool, ids: Ids) -> None:
+        self._pool, self._ids = pool, ids
+
+    def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
+        with self._pool.writing() as connection:
+            key, memory = self._ids.require(connection, id)
+            connection.execute(
+                """
+                insert into feedback(rid, query, good, at)
+                values (?, ?, ?, ?)
+                on conflict do update set good = excluded.good, at = excluded.at
+                """,
+                (key, query, int(good), to_micros(now)),
+            )
+        return Feedback(memory.id, query, good, now)
+
+    def page(self, memory: str | None, limit: int) -> list[Feedback]:
+        """The latest first; only what was said of one memory, if so wanted."""
+        where, values = "", {"namespace": self._ids.namespace, "limit": limit}
+        with self._pool.reading() as connection:
+            if memory is not None:
+                values["rid"] = self._ids.key(connection, memory)
+                where = " and f.rid = :rid"
+            rows = fetch(
+                connection,
+                f"""
+                select m.id, f.query, f.good, f.at
+                from feedback f
+                join memories m on m.rid = f.rid
+                where m.namespace = :namespace and m.deleted_at is null {where}
+                order by f.at desc, f.feedback desc
+                limit :limit
+                """,
+                values,
+            )
+        return [Feedback(id, query, bool(good), from_micros(at)) for id, query, good, at in rows]
+
+
+class Lenses:
+    """The lenses of one namespace, as they were defined: plain data."""
+
+    def __init__(self, pool: Pool, namespace: str) -> None:
+        self._pool, self._namespace = pool, namespace
+
+    def put(self, name: str, definition: Mapping[str, Any]) -> None:
+        with self._pool.writing() as connection:
+            connection.execute(
+                """
+                insert into lenses(namespace, name, definition)
+                values (?, ?, ?)
+                on conflict do update set definition = excluded.definition
+                """,
+                (self._namespace, name, json.dumps(definition, ensure_ascii=False)),
+            )
+
+    def remove(self, name: str) -> bool:
+        with self._pool.writing() as connection:
+            connection.execute("delete from lenses where namespace = ? and name = ?", (self._namespace, name))
+            return bool(connection.changes())
+
+    def all(self) -> dict[str, dict[str, Any]]:
+        sql = "select name, definition from lenses where namespace = ? order by name"
+        with self._pool.reading() as connection:
+            return {name: json.loads(definition) for name, definition in fetch(connection, sql, (self._namespace,))}
+
+
+def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
+    """Before memories are erased: a question may repeat what it found, so it goes with them, wherever it stands."""
+    connection.execute(
+        """
+        delete from feedback
+        where query in (
+            select r.query from json_each(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
+            union
+            select f.query from json_each(:keys) k join feedback f on f.rid = k.value)
+          and (select namespace from memories m where m.rid = feedback.rid) in (
+            select m.namespace from json_each(:keys) k join memories m on m.rid = k.value)
+        """,
+        {"keys": json.dumps(keys)},
+    )
+    connection.execute(
+        """
+        update recalls
+        set query = null
+        where recall in (select h.recall from json_each(?) k join recalled h on h.rid = k.value)
+        """,
+        (json.dumps(keys),),
+    )
+
+
+def _recall(row: Sequence[Any]) -> Recall:
+    id, query, at, mode, profile, lens, session, memories = row
+    found = tuple(
+        Recalled(id, place, score, relevance, tuple(facts))
+        for id, place, score, relevance, facts in json.loads(memories)
+    )
+    return Recall(id, query, from_micros(at), mode, profile, lens, session, found)

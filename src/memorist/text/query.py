@@ -1,0 +1,91 @@
+"""
+From the text a person or a model typed to a Query. No text is refused.
+
+Grammars:
+
+* `auto`       words, "phrases" and beginnings*; all of them first, then some of them
+* `and`, `or`  the words as they stand: all of them, or any
+* `or_prefix`  any word, each as a beginning
+* `fts5`       the index's own syntax (AND, OR, NOT, "phrase", begin*); text it cannot read is taken as plain words
+"""
+
+import re
+from collections.abc import Iterable
+
+from memorist.records import Query, Term
+from memorist.text.tokenizer import split_unspaced
+
+MAX_TERMS = 64  # more say nothing more, and the index's parser has a depth limit
+_TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
+_WORD_CHARACTER = re.compile(r"[^\W_]")
+_NEGATED = re.compile(r'\bNOT\s+("[^"]*"|\S+)|\b(?:AND|OR|NOT)\b')
+_EDGES = ".,;:!?\"'`()[]{}<>«»“”‘’…*"
+_IDENTIFIER = re.compile(r"[^\W_](?:[^\w\s]|_)+[^\W_]")
+_LEADING_DOT = re.compile(r"\.[^\W\d_]")
+_SYMBOL_TAIL = re.compile(r"[^\W_][+#]+$|^[.#@$][^\W_]")
+
+# Function words of English, and what is left of its contractions once a tokenizer cut them at the apostrophe.
+STOP_WORDS = frozenset(
+    """
+    a about above after again against all am an and any are as at be because been before being below between both but
+    by can could did do does doing down during each few for from further had has have having he her here hers herself
+    him himself his how i if in into is it its itself just me more most my myself no nor not of off on once only or
+    other our ours ourselves out over own same she should so some such than that the their theirs them themselves then
+    there these they this those through to too under until up very was we were what when where which while who whom
+    whose why will with would you your yours yourself yourselves
+    aren't can't couldn't didn't doesn't don't hadn't hasn't haven't he's here's how's i'd i'll i'm i've isn't it's
+    let's she's shouldn't that's there's they're they've wasn't we're we've weren't what's when's where's who's why's
+    won't wouldn't you're you've
+    """.split()
+)
+
+
+def parse(text: str, grammar: str) -> Query:
+    if grammar == "fts5":
+        return Query(text, terms=_split(_NEGATED.sub(" ", text), phrases=True), raw=text.strip() or None)
+    if grammar in ("and", "or"):
+        return Query(text, terms=_split(text, phrases=False), every=grammar == "and", any_of=grammar == "or")
+    if grammar == "or_prefix":
+        terms = _split(text, phrases=False)
+        # Single letters begin too many words, unless there is nothing else.
+        longer = tuple(term for term in terms if len(term.text) > 1) or terms
+        return Query(text, terms=tuple(Term(term.text, prefix=True) for term in longer), every=False)
+    return _auto(text)
+
+
+def _auto(text: str) -> Query:
+    terms = _split(text, phrases=True)
+    telling = tuple(term for term in terms if term.exact or term.prefix or term.text.lower() not in STOP_WORDS)
+    spare = tuple(term for term in terms if term not in telling)
+    return Query(text, terms=telling or spare, spare=spare if telling else ())
+
+
+def _split(text: str, *, phrases: bool) -> tuple[Term, ...]:
+    """The terms of a text, each once. Without `phrases`, quotation marks and stars are only punctuation."""
+    found: dict[Term, None] = {}
+    for quoted, star, word in _TOKEN.findall(text if phrases else text.replace('"', " ")):
+        for term in _quoted(quoted, star) if quoted else _word(word, phrases=phrases):
+            found[term] = None
+        if len(found) >= MAX_TERMS:
+            break
+    return tuple(found)[:MAX_TERMS]
+
+
+def _quoted(text: str, star: str) -> Iterable[Term]:
+    if _WORD_CHARACTER.search(text):
+        yield Term(text, prefix=bool(star), exact=True, literal=bool(_SYMBOL_TAIL.search(text)))
+
+
+def _word(token: str, *, phrases: bool) -> Iterable[Term]:
+    prefix = phrases and token.endswith("*") and not token.startswith("*")
+    bare = token.strip(_EDGES)
+    if _LEADING_DOT.match(token):  # .NET is a name, not the end of a sentence
+        bare = f".{bare}"
+    if not _WORD_CHARACTER.search(bare):
+        return
+    stretches = split_unspaced(bare)
+    for stretch, unspaced in stretches:
+        if _WORD_CHARACTER.search(stretch):
+            literal = not unspaced and bool(_SYMBOL_TAIL.search(stretch))
+            identifier = not unspaced and bool(_IDENTIFIER.search(stretch)) and stretch.lower() not in STOP_WORDS
+            yield Term(stretch, prefix and len(stretches) == 1, exact=identifier or literal, literal=literal)

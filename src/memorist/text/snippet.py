@@ -1,0 +1,168 @@
+"""The passage of a memory that shows why it was found."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from memorist.records import Query
+from memorist.text.tokenizer import Word, split_unspaced, stemmed
+
+MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
+_MARKS = re.compile(f"{MARK}|{UNMARK}")
+LOOKED_AT, MOST_LOOKS = 20_000, 10  # characters of a memory searched for the best passage at a time, and how often
+AROUND, LONGEST_WORD = 1_000, 50  # characters before and after the nearest part that are looked at, to whole words
+_SPACE = re.compile(r"\s+")
+MOST_PAIRS = 128  # of a run of unspaced script that are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A cut of the content with its matches marked, and where the matches are in the content."""
+
+    text: str
+    highlights: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Needles:
+    """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
+
+    stems: frozenset[str]
+    beginnings: tuple[str, ...]
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Query) -> "Needles":
+        stems: set[str] = set()
+        beginnings, runs = [], []
+        for term in query.terms:
+            for stretch, unspaced in split_unspaced(term.text):
+                if unspaced:
+                    runs.append(stretch)
+                elif term.prefix:
+                    beginnings.append(stretch.lower())
+                else:
+                    stems.update(word.stem for word in stemmed(stretch))
+        return cls(frozenset(stems), tuple(beginnings), tuple(runs))
+
+    def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
+        """Where they occur: start, end, and which one it was."""
+        found = [(word.start, word.end, word.stem) for word in words if word.stem in self.stems]
+        for beginning in self.beginnings:
+            found += [
+                (word.start, word.end, beginning)
+                for word in words
+                if text[word.start : word.end].lower().startswith(beginning)
+            ]
+        for run in self.runs:
+            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MOST_PAIRS))] or [run]
+            for piece in dict.fromkeys(pieces):
+                start = text.find(piece)
+                while start >= 0:
+                    found.append((start, start + len(piece), piece))
+                    start = text.find(piece, start + len(piece))
+        return sorted(set(found))
+
+
+def passage(content: str, needles: Needles, width: int, nearest: tuple[int, int] | None = None) -> Passage:
+    """
+    The stretch of about `width` words with the most different matches, whole words only.
+
+    It is looked for around the part that is `nearest` in meaning first, if there is one. Without a match, as for a
+    memory that only its meaning found, it is the beginning, of that part or of all.
+    """
+    places = range(0, max(1, min(len(content), LOOKED_AT * MOST_LOOKS)), LOOKED_AT)
+    start, end = nearest or (0, 0)
+    around = [(_after_space(content, start - AROUND), _after_space(content, end + AROUND))] if nearest else []
+    looks = (_Look.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)])
+    first = next(looks)
+    look = next((each for each in chain([first], looks) if each.found), None)
+    if look is None:
+        look = _Look.at(content, start, start + LOOKED_AT, needles) if nearest else first
+    start, end = _best_window(look.text, look.words, look.found, width)
+    highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
+    return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)
+
+
+def _after_space(content: str, place: int) -> int:
+    """Where the next word begins, if one does soon."""
+    space = _SPACE.search(content, place, place + LONGEST_WORD) if place > 0 else None
+    return space.end() if space else max(place, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A stretch of a content that is not too long to be cut into words, and what was found in it."""
+
+    base: int
+    text: str
+    words: list[Word]
+    found: list[tuple[int, int, str]]
+
+    @classmethod
+    def at(cls, content: str, base: int, end: int, needles: Needles) -> "_Look":
+        text = content[base:end]
+        words = stemmed(text)
+        return cls(base, text, words, needles.find(text, words))
+
+
+def without_marks(text: str) -> str:
+    return _MARKS.sub("", text)
+
+
+def preview(content: str, length: int) -> str:
+    """The beginning of a text on one line, cut at a word where that is possible."""
+    line = " ".join(content[: length * 4].split())
+    if len(line) <= length and len(content) <= length * 4:
+        return line
+    cut = line[:length]
+    return (cut[: cut.rindex(" ")] if " " in cut[length // 2 :] else cut).rstrip() + ELLIPSIS
+
+
+def _best_window(
+    text: str, words: Sequence[Word], found: Sequence[tuple[int, int, str]], width: int
+) -> tuple[int, int]:
+    # A word has about six characters; in unspaced script, two or three.
+    length = width * (8 if len(words) * 12 > len(text) else 4)
+    if len(text) <= length:
+        return 0, len(text)
+    best, best_worth = 0, (0, 0)
+    for index, (start, _, _) in enumerate(found):
+        inside = [which for at, end, which in found[index : index + width] if end <= start + length]
+        worth = (len(set(inside)), len(inside))
+        if worth > best_worth:
+            best, best_worth = start, worth
+    if best_worth == (0, 0):
+        return _on_word_edges(text, words, 0, length)
+    # The match stands a little in from the left, so that what leads up to it is seen.
+    return _on_word_edges(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
+
+
+def _on_word_edges(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
+    for word in words:
+        if word.start < start < word.end and word.end - word.start < 60:
+            start = word.start
+        if word.start < end < word.end and word.end - word.start < 60:
+            end = word.end
+    return start, min(end, len(text))
+
+
+def _marked(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:
+    parts, at = [ELLIPSIS if start > 0 else ""], start
+    for left, right in highlights:
+        if left >= start and right <= end:
+            parts += [content[at:left], MARK, content[left:right], UNMARK]
+            at = right
+    parts += [content[at:end], ELLIPSIS if end < len(content) else ""]
+    return "".join(parts).strip()
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)

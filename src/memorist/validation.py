@@ -1,0 +1,464 @@
+"""What callers hand in, checked and brought into one form. Whatever cannot be used is an InvalidInput."""
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from memorist.errors import InvalidInput
+from memorist.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, Draft, FactDraft, Filter, new_id
+from memorist.redact import redact
+from memorist.text.dates import Period, period
+
+MAX_CONTENT = 1_000_000
+MAX_NAME = 500
+MAX_TAGS = 100
+MAX_LIMIT = 1000
+LOCAL_EMBEDDERS = ("local", "local:bge-small", "none")  # nothing leaves the machine
+EMBEDDER_FORMS = (
+    f"{', '.join(map(repr, LOCAL_EMBEDDERS))}, 'openai:MODEL', 'ollama:MODEL', "
+    "or an object with model_id, dimensions and embed(texts)"
+)
+PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
+CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
+MAX_SESSION_ID = 128
+_SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
+# What another program may take for a step up or down: also encoded, and encoded again.
+_NO_NAME = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+MAX_FACTS = 1000
+LEAST_TOKEN = 16
+_TOKEN = re.compile("[!-~]+")
+
+
+def clean(text: str) -> str:
+    """The text with what no database can store (NUL, half a surrogate pair) replaced by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def content(value: object, what: str = "content") -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be text, not {_type(value)}")
+    text = clean(value)
+    if not text.strip():
+        raise InvalidInput(f"{what} is empty: there is nothing to remember")
+    if len(text) > MAX_CONTENT:
+        raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_CONTENT:,} fit: split it into parts")
+    return text
+
+
+def name(value: object, what: str) -> str | None:
+    """A short text such as a project, kind, source or title; None stays None."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} must be text, not {_type(value)}")
+    text = clean(value).strip()
+    if not text:
+        raise InvalidInput(f"{what} is empty: leave it out instead")
+    if len(text) > MAX_NAME:
+        raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_NAME} fit")
+    return text
+
+
+def required_name(value: object, what: str) -> str:
+    text = name(value, what)
+    if text is None:
+        raise InvalidInput(f"{what} is needed")
+    return text
+
+
+def token(value: object, what: str) -> str:
+    """A secret that stands in an HTTP header."""
+    if not isinstance(value, str) or len(value) < LEAST_TOKEN or not _TOKEN.fullmatch(value):
+        raise InvalidInput(f"{what} must be {LEAST_TOKEN} or more ASCII characters without spaces")
+    return value
+
+
+def namespace(value: object) -> str:
+    text = required_name(value, "namespace")
+    if any(character < " " for character in text):  # one of them marks the namespaces of files
+        raise InvalidInput("a namespace has no control characters")
+    return text
+
+
+def path(value: object) -> Path:
+    """One path, of a file or folder that may be there or not; ~ is the home folder."""
+    if not isinstance(value, str | os.PathLike) or not str(value).strip() or "\0" in str(value):
+        raise InvalidInput(f"a file or folder must be named by its path, not {value!r}")
+    return Path(os.path.expanduser(value))  # Path.expanduser() fails where there is no such user
+
+
+def paths(value: object, what: str) -> list[str]:
+    """One path, or several."""
+    given = [value] if isinstance(value, str | Path) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str | Path) for one in given):
+        raise InvalidInput(f"{what} takes a path or a list of paths, not {_type(value)}")
+    if not given or not all(str(one).strip() for one in given):
+        raise InvalidInput(f"{what} needs a file or a folder")
+    return [str(one) for one in given]
+
+
+def file_path(value: object, *, folder: bool = False) -> str:
+    """
+    The path of a file that is kept in memory: from the root, each name in it a plain one. It is a name and leads
+    nowhere, but others may take it for more. A `folder` may be the root itself.
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(f"a path must be text, not {_type(value)}")
+    if folder and value == "/":
+        return value
+    if not value.startswith("/") or any(part.strip() in ("", ".", "..") for part in value[1:].split("/")):
+        raise InvalidInput(f"{value!r} is no path; write it like /notes/today.md, without . or ..")
+    if _NO_NAME.search(value) or value != value.strip() or any(map(_unseen, value)):
+        raise InvalidInput(f"{value!r} is no path: it has a backslash, an encoded slash or dot, or what cannot be seen")
+    if len(value) > MAX_NAME:
+        raise InvalidInput(f"the path has {len(value):,} characters; at most {MAX_NAME} fit")
+    return value
+
+
+def _unseen(character: str) -> bool:
+    """Control characters, marks of direction, half surrogates, and selectors in which text can be hidden."""
+    return (
+        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") or "\U000e0000" <= character <= "\U000e0fff"
+    )
+
+
+def text_or_none(value: object, what: str) -> str | None:
+    """A longer text that may be missing, such as a summary."""
+    return None if value is None else content(value, what)
+
+
+def choice(value: object, allowed: Iterable[str], what: str) -> str:
+    options = tuple(allowed)
+    if value not in options:
+        raise InvalidInput(f"{what} {value!r} is unknown; it can be one of: {', '.join(options)}")
+    return str(value)
+
+
+def tag_names(value: object) -> tuple[str, ...]:
+    """Tags in the order given, each once."""
+    if value is None:
+        return ()
+    given = _several(value, "tags")
+    if len(given) > MAX_TAGS:
+        raise InvalidInput(f"{len(given)} tags; at most {MAX_TAGS} fit")
+    return tuple(dict.fromkeys(required_name(tag, "a tag") for tag in given))
+
+
+def number(value: object, what: str, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput(f"{what} must be a number, not {_type(value)}")
+    if not low <= value <= high:  # NaN is in no range
+        raise InvalidInput(f"{what} must be from {low:g} to {high:g}, not {value:g}")
+    return float(value)
+
+
+def whole_number(value: object, what: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"{what} must be a whole number, not {_type(value)}")
+    if not low <= value <= high:
+        raise InvalidInput(f"{what} must be from {low} to {high}, not {value}")
+    return value
+
+
+def limit(value: object) -> int:
+    return whole_number(value, "limit", 1, MAX_LIMIT)
+
+
+def metadata(value: object) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"metadata must be a mapping, not {_type(value)}")
+    try:
+        # A copy by way of JSON: what is stored is what comes back, and nothing changes it from outside.
+        copied: dict[str, Any] = json.loads(clean(json.dumps(dict(value), ensure_ascii=False, allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
+    return copied
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The fields of a memory."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"it must be a text or a mapping with the fields of a memory, not {_type(value)}")
+    return value
+
+
+def moment(value: object, what: str) -> datetime:
+    """A point in time, in UTC; of a day, a month or a "last week", its beginning. No zone means the local one."""
+    return _period(value, what).start
+
+
+def moment_or_none(value: object, what: str) -> datetime | None:
+    return None if value is None else moment(value, what)
+
+
+def as_of(value: object) -> datetime | None:
+    """The time that is asked about; None is now."""
+    return None if value is None else last_moment(value, "as_of")
+
+
+def last_moment(value: object, what: str) -> datetime:
+    """The same, but of a stretch of time its end: "as of yesterday" has seen all of that day."""
+    stretch = _period(value, what)
+    return stretch.end - timedelta(microseconds=1) if stretch.end > stretch.start else stretch.start
+
+
+def end(value: object, what: str) -> datetime:
+    """The first moment after a time, or after a stretch of it."""
+    last = last_moment(value, what)
+    return last if last == datetime.max.replace(tzinfo=UTC) else last + timedelta(microseconds=1)
+
+
+def _period(value: object, what: str) -> Period:
+    found = period(value)
+    if found is None:
+        raise InvalidInput(
+            f"{what} {value!r} is no time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
+            "last tuesday or 3 weeks ago"
+        )
+    return found
+
+
+def memory_id(value: object) -> str:
+    """An id a caller chose for a new memory."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise InvalidInput(
+            f"id {value!r} cannot be used; take 6 to 128 of A-Z a-z 0-9 . _ : @ - and begin with a letter or digit"
+        )
+    return value
+
+
+def session_id(value: object) -> str:
+    """An id a caller chose for a session, or asks for one by: often that of another program."""
+    if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
+        raise InvalidInput(f"session id {value!r} cannot be used; take 1 to 128 characters on one line")
+    return clean(value)
+
+
+def relation_kind(value: object) -> str:
+    kind = required_name(value, "kind")
+    if kind.lower() == SUPERSEDES:
+        raise InvalidInput(f"{kind!r} is no relation like others: `supersede` says that one memory replaces another")
+    return kind
+
+
+def fact(value: object) -> FactDraft:
+    """A fact from a text or from a mapping with its fields."""
+    fields = {"text": value} if isinstance(value, str) else value
+    if not isinstance(fields, Mapping):
+        raise InvalidInput(f"a fact must be text or a mapping, not {_type(value)}")
+    for field in fields:
+        if field not in _FACT:
+            raise InvalidInput(f"a fact has no field {field!r}; it has: {', '.join(_FACT)}")
+    checked: dict[str, Any] = {key: check(fields[key]) for key, check in _FACT.items() if fields.get(key) is not None}
+    if "text" not in checked:
+        raise InvalidInput("a fact needs a text")
+    unsaid: dict[str, Any] = dict.fromkeys(_FACT)
+    return FactDraft(id=new_id(), **unsaid | checked)
+
+
+_FACT: dict[str, Callable[[object], Any]] = {
+    "text": lambda value: content(value, "a fact"),
+    "kind": lambda value: name(value, "kind"),
+    "subject": lambda value: name(value, "subject"),
+    "predicate": lambda value: name(value, "predicate"),
+    "object": lambda value: name(value, "object"),
+    "confidence": lambda value: number(value, "confidence", 0, 1),
+    "decay_rate": lambda value: number(value, "decay_rate", 0, 1000),
+}
+
+
+def facts(value: object) -> tuple[FactDraft, ...]:
+    if value is None:
+        return ()
+    given = (value,) if isinstance(value, str | Mapping) else _several(value, "facts")
+    if len(given) > MAX_FACTS:
+        raise InvalidInput(f"{len(given)} facts; at most {MAX_FACTS} fit")
+    return tuple(fact(one) for one in given)
+
+
+_FIELDS: dict[str, Callable[[object], Any]] = {
+    "content": content,
+    "project": lambda value: name(value, "project"),
+    "sector": lambda value: choice(value, SECTORS, "sector"),
+    "tier": lambda value: choice(value, TIERS, "tier"),
+    "kind": lambda value: name(value, "kind"),
+    "tags": tag_names,
+    "salience": lambda value: number(value, "salience", 0, 1),
+    "source": lambda value: name(value, "source"),
+    "title": lambda value: name(value, "title"),
+    "summary": lambda value: text_or_none(value, "summary"),
+    "metadata": metadata,
+    "created_at": lambda value: moment(value, "created_at"),
+    "id": memory_id,
+}
+DEFAULTS: Mapping[str, Any] = {"sector": "semantic", "tier": "project", "salience": 0.5}
+UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"))
+
+
+def draft(fields: Mapping[str, Any], now: datetime) -> Draft:
+    """A new memory from the arguments of `add`; None means the default."""
+    _refuse_unknown(fields, (*_FIELDS, *_LINKED))
+    given = {key: value for key, value in fields.items() if value is not None}
+    values = {key: check(given.get(key, DEFAULTS.get(key))) for key, check in _FIELDS.items() if key in _ALWAYS}
+    for key in ("id", "created_at"):
+        if key in given:
+            values[key] = _FIELDS[key](given[key])
+    linked = {key: check(given[key]) for key, check in _LINKED.items() if key in given}
+    return Draft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values, **linked})
+
+
+_ALWAYS = frozenset(UPDATABLE)
+_LINKED: dict[str, Callable[[object], Any]] = {"session": session_id, "facts": facts}
+
+
+def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an update; here None means "empty it"."""
+    _refuse_unknown(fields, UPDATABLE)
+    if not fields:
+        raise InvalidInput(f"nothing to change; give one of: {', '.join(UPDATABLE)}")
+    return {key: _FIELDS[key](value) for key, value in fields.items()}
+
+
+def search_filter(given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
+    """The filters of a search or a listing, by name; None is "not given"."""
+    for field in given:
+        if field not in FILTERS:
+            raise InvalidInput(f"there is no filter {field!r}; there are: {', '.join(FILTERS)}")
+    checked = {field: FILTERS[field](value) for field, value in given.items() if value is not None}
+    if not checked.get("project"):
+        checked.pop("include_global", None)  # nothing is left out that it could let in
+    return Filter(**checked, superseded=flag(include_superseded, "include_superseded"))
+
+
+def flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+    def values(value: object) -> tuple[str, ...]:
+        several = tuple(check(one) for one in _several(value, what))
+        if not several:
+            raise InvalidInput(f"{what} is an empty list, which nothing can match: leave it out to search in all")
+        return several
+
+    return values
+
+
+def _month(value: object) -> str:
+    if isinstance(value, str) and _MONTH.fullmatch(value):
+        return value
+    raise InvalidInput(f"month {value!r} is no month; write it like 2026-03")
+
+
+FILTERS: Mapping[str, Callable[[object], Any]] = {
+    "project": _any_of("project", lambda value: required_name(value, "project")),
+    "sector": _any_of("sector", lambda value: choice(value, SECTORS, "sector")),
+    "tier": _any_of("tier", lambda value: choice(value, TIERS, "tier")),
+    "kind": _any_of("kind", lambda value: required_name(value, "kind")),
+    "source": _any_of("source", lambda value: required_name(value, "source")),
+    "tags": tag_names,
+    "since": lambda value: moment(value, "since"),
+    "until": lambda value: moment(value, "until"),
+    "min_salience": lambda value: number(value, "min_salience", 0, 1),
+    "session": session_id,
+    "fact_kind": _any_of("fact_kind", lambda value: required_name(value, "fact_kind")),
+    "month": _any_of("month", _month),
+    "pinned": lambda value: flag(value, "pinned"),
+    "recalled": lambda value: flag(value, "recalled"),
+    "include_global": lambda value: flag(value, "include_global"),
+    "as_of": as_of,
+}
+
+
+def facets(value: object) -> tuple[str, ...]:
+    """Fields to count by, each once; `tags` is as good as `tag`."""
+    named = ("tag" if one == "tags" else one for one in _several(value, "facets"))
+    return tuple(dict.fromkeys(choice(one, FACETS, "facet") for one in named))
+
+
+def detail(value: object) -> str:
+    return choice(value, DETAILS, "detail")
+
+
+def allowances(value: object, what: str) -> tuple[str, ...]:
+    """Texts, and patterns written as /regex/, that are no secrets."""
+    given = tuple(required_name(one, what) for one in _several(value, what))
+    if given:
+        redact("", given)  # tries the patterns
+    return given
+
+
+def patterns(value: object, what: str) -> tuple[str, ...]:
+    """Globs that choose files."""
+    return tuple(required_name(one, what) for one in _several(value, what))
+
+
+def folders(value: object, what: str) -> tuple[str, ...]:
+    """Folders, or globs of them, that mean the same wherever one is."""
+    given = patterns(value, what)
+    if relative := next((one for one in given if not os.path.isabs(os.path.expanduser(one))), None):
+        raise InvalidInput(f"{what} names whole paths, as in '/home/ada/work' or '~/work/*'; {relative!r} is none")
+    return given
+
+
+def embedder_name(value: str) -> tuple[str, str]:
+    """What a setting names as the embedder: its kind and, where there are several of it, the model."""
+    name = value.strip()
+    provider, _, model = name.partition(":")
+    if name in LOCAL_EMBEDDERS:
+        return provider, model
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"{value!r} is not an embedder: use {EMBEDDER_FORMS}")
+    if not model.strip():
+        raise InvalidInput(f"{value!r} names no model: write {provider}:MODEL, as in {PROVIDERS[provider]!r}")
+    return provider, model.strip()
+
+
+def chat_model(value: str) -> tuple[str, str]:
+    """What a setting names as the model to talk to: its provider, and its name there."""
+    provider, _, model = (part.strip() for part in value.partition(":"))
+    if provider not in CHAT_PROVIDERS or not model:
+        forms = ", ".join(f"{one}:MODEL" for one in CHAT_PROVIDERS)
+        raise InvalidInput(f"{value!r} is no model to talk to: write one of {forms}")
+    return provider, model
+
+
+def query_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"a query must be text, not {_type(value)}")
+    # One form for what looks the same: an "é" of one or of two code points.
+    return unicodedata.normalize("NFC", clean(value[:MAX_CONTENT]))
+
+
+def _several(value: object, what: str) -> tuple[object, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
+        return tuple(value)
+    raise InvalidInput(f"{what} must be text or a list of texts, not {_type(value)}")
+
+
+def _refuse_unknown(fields: Mapping[str, Any], known: Iterable[str]) -> None:
+    known = tuple(known)
+    for field in fields:
+        if field not in known:
+            raise InvalidInput(f"a memory has no field {field!r}; it has: {', '.join(known)}")
+
+
+def _type(value: object) -> str:
+    return "nothing" if value is None else f"{type(value).__name__}"

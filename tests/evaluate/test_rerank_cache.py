@@ -1,0 +1,177 @@
+"""What the reranker read: kept beside the set, and read again only where it would be something else."""
+
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sets import harbours
+
+from conftest import MODELS, HashingEmbedder
+from memorist.embed.reranker import Reranker
+from memorist.errors import EmbedderUnavailable
+from memorist.evaluate.dataset import Dataset, load
+from memorist.evaluate.evaluation import evaluate_dataset
+from memorist.evaluate.html_report import page
+from memorist.evaluate.indexing import indexed
+from memorist.evaluate.report import data, table
+from memorist.evaluate.rerank_cache import KeptScores
+from memorist.evaluate.systems import choices
+
+WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
+QUESTION, ANOTHER = "how many people live in Berlin?", "what is New York famous for?"
+PASSAGES = [
+    "New York City is famous for the Metropolitan Museum of Art.",
+    "Berlin has a population of 3,520,031 registered inhabitants.",
+    "Berlin is known for its museums.",
+]
+Data = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def reranker() -> Reranker:
+    return Reranker(threads=2)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "pairs.txt"
+
+
+class OfAnotherName(Reranker):
+    model_id = "another"
+
+
+class TestPairs:
+    def test_what_was_read_is_kept_for_the_next_run_which_reads_only_what_is_new(
+        self, reranker: Reranker, file: Path
+    ) -> None:
+        KeptScores(reranker, file).scores(QUESTION, PASSAGES[:2], math.inf)
+        next_run = KeptScores(reranker, file)
+
+        assert next_run.scores(QUESTION, PASSAGES, math.inf) == reranker.scores(QUESTION, PASSAGES, math.inf)
+        assert next_run.used == 2
+
+    def test_where_all_is_kept_no_model_is_needed(self, reranker: Reranker, file: Path, elsewhere: Path) -> None:
+        read = KeptScores(reranker, file).scores(QUESTION, PASSAGES, math.inf)
+        without = KeptScores(Reranker(folder=elsewhere), file)
+
+        assert without.scores(QUESTION, PASSAGES[::-1], math.inf) == read[::-1]
+        with pytest.raises(EmbedderUnavailable):
+            without.scores(ANOTHER, PASSAGES, math.inf)
+
+    def test_another_model_has_scores_of_its_own(self, reranker: Reranker, file: Path, elsewhere: Path) -> None:
+        KeptScores(reranker, file).scores(QUESTION, PASSAGES, math.inf)
+
+        with pytest.raises(EmbedderUnavailable):
+            KeptScores(OfAnotherName(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf)
+
+    def test_where_time_is_watched_nothing_is_kept_or_used(self, reranker: Reranker, file: Path) -> None:
+        pairs = KeptScores(reranker, file)
+        pairs.scores(QUESTION, PASSAGES, 60)
+        assert not file.exists()
+        pairs.scores(QUESTION, PASSAGES, math.inf)
+
+        assert KeptScores(reranker, file).scores(QUESTION, PASSAGES, 0) == [None, None, None]
+
+    def test_a_question_that_asks_again_at_once_is_read_again_and_only_later_not(
+        self, reranker: Reranker, file: Path
+    ) -> None:
+        pairs = KeptScores(reranker, file)
+        used = []
+        for question in (QUESTION, QUESTION, ANOTHER, QUESTION):
+            pairs.scores(question, PASSAGES, math.inf)
+            used.append(pairs.used)
+
+        assert used == [0, 0, 0, 3]
+
+    @pytest.mark.parametrize(
+        ("damage", "left"),
+        [
+            (lambda whole: b"", 0),
+            (lambda whole: b"\x00\xff" * 1000, 0),
+            (lambda whole: whole[:-1], 1),  # as a crash leaves it
+            (lambda whole: whole.replace(b" {", b" {0", 1), 2),
+        ],
+    )
+    def test_what_is_damaged_is_read_again(
+        self, damage: Any, left: int, reranker: Reranker, file: Path, elsewhere: Path
+    ) -> None:
+        first = KeptScores(reranker, file)
+        read = [*first.scores(QUESTION, PASSAGES[:1], math.inf), *first.scores(QUESTION, PASSAGES[1:], math.inf)]
+        whole = file.read_bytes()
+        file.write_bytes(damage(whole))
+        pairs = KeptScores(reranker, file)
+
+        assert pairs.scores(QUESTION, PASSAGES, math.inf) == read
+        assert pairs.used == left
+        assert KeptScores(Reranker(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf) == read
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return load(harbours(tmp_path / "harbours"))
+
+
+@pytest.fixture
+def shelf(elsewhere: Path) -> Path:
+    """The only place where the reranker is: without it, there is none."""
+    (elsewhere / "reranker").symlink_to(WEIGHTS)
+    return elsewhere
+
+
+def measure(dataset: Dataset, shelf: Path, *specs: str, rebuild: bool = False) -> Data:
+    """A run as a process of its own would make it."""
+    reranker = Reranker(folder=shelf, threads=2)
+    made = indexed(dataset, HashingEmbedder(), shelf.parent, reranker=reranker, rebuild=rebuild)
+    with closing(made.memory) as memory:
+        one = evaluate_dataset(dataset, choices(["hybrid"], specs, {}), memory, made)
+    return data([one], version="0", embedder="hashing-64", seed=0)
+
+
+def chosen(run: Data) -> Sequence[Data]:
+    (one,) = run["sets"]
+    return [way for way in one["ways"] if way["name"] in one["chosen"]]
+
+
+class TestRuns:
+    def test_a_second_run_has_the_same_figures_without_reading(self, dataset: Dataset, shelf: Path) -> None:
+        (first,) = chosen(measure(dataset, shelf, "precise:rerank=3"))
+        (shelf / "reranker").unlink()
+        (second,) = chosen(measure(dataset, shelf, "precise:rerank=3"))
+
+        assert first["degraded"] == second["degraded"] == []
+        assert first["measures"] == second["measures"]
+        assert [one["found"] for one in first["answers"]] == [one["found"] for one in second["answers"]]
+
+    def test_another_weight_or_fewer_need_no_reading_and_more_do(self, dataset: Dataset, shelf: Path) -> None:
+        measure(dataset, shelf, "precise:rerank=2")
+        (shelf / "reranker").unlink()
+        lighter, fewer, more = chosen(
+            measure(dataset, shelf, "precise:rerank=2,rerank_weight=.5", "precise:rerank=1", "precise:rerank=3")
+        )
+
+        assert lighter["degraded"] == fewer["degraded"] == []
+        assert "memorist-reranker is not installed" in more["degraded"][0]
+
+    def test_only_what_was_wholly_read_has_a_latency(self, dataset: Dataset, shelf: Path) -> None:
+        (first,) = chosen(measure(dataset, shelf, "precise:rerank=3"))
+        run = measure(dataset, shelf, "precise:rerank=3", "precise")
+        kept, watching_time = chosen(run)
+
+        assert first["latency_ms"]["p95"] >= first["latency_ms"]["p50"] > 0
+        assert kept["latency_ms"] == {"p50": None, "p95": None}
+        assert [one["ms"] for one in kept["answers"]] == [None] * 4
+        assert watching_time["latency_ms"]["p50"] > 0
+        line, note = (one for one in table(run, categories=False) if "precise:rerank=3" in one)
+        assert line.split()[-2:] == ["–", "–"]
+        assert note.endswith("not timed, as some was read before; `--rebuild` reads all of it again")
+        assert page(run).count("not timed") == 1
+
+    def test_made_anew_all_is_read_again(self, dataset: Dataset, shelf: Path) -> None:
+        measure(dataset, shelf, "precise:rerank=3")
+        (again,) = chosen(measure(dataset, shelf, "precise:rerank=3", rebuild=True))
+
+        assert again["latency_ms"]["p50"] > 0
