@@ -17,7 +17,7 @@ from memorist.embed.local import LocalEmbedder
 from memorist.evaluate.dataset import Dataset, load
 from memorist.evaluate.indexing import Indexed, indexed
 from memorist.evaluate.runner import run
-from memorist.evaluate.systems import Search, parsed
+from memorist.evaluate.systems import MemoristSystem, parsed
 from memorist.profiles import PROFILES
 
 TRIED: Mapping[str, tuple[float, ...]] = {
@@ -75,7 +75,7 @@ class _Asked:
         key = tuple(options.values())
         if key not in self._known:
             given = ",".join(f"{option}={value:g}" for option, value in options.items())
-            way = Search(parsed(f"balanced:{given}", "hybrid"), self._made.memory, self._made)
+            way = MemoristSystem(parsed(f"balanced:{given}", "hybrid"), self._made.memory, self._made)
             answers = run(way, self._dataset.questions).answers
             self._known[key] = fmean(answer.figures["ndcg@10"] for answer in answers)
         return self._known[key]

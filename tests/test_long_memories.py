@@ -17,7 +17,7 @@ from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
-from memorist.store.base import Unembedded
+from memorist.store.base import EmbeddingJob
 from memorist.store.migrations import bundled
 from memorist.store.sqlite.store import SqliteStore
 
@@ -117,7 +117,7 @@ class TestFinding:
     def test_the_model_reads_each_part_of_one_long_line_whole(self, minilm: LocalEmbedder) -> None:
         text = " ".join(f"Sentence number {number} tells of something else entirely." for number in range(400))
 
-        made = parts_of(Unembedded(1, None, text), minilm)
+        made = parts_of(EmbeddingJob(1, None, text), minilm)
 
         assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
 
@@ -177,7 +177,7 @@ class TestParts:
         assert near[with_title.id] > near[without.id] + 0.1
 
     def test_a_long_title_leaves_room_for_every_part(self, minilm: LocalEmbedder) -> None:
-        made = parts_of(Unembedded(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
+        made = parts_of(EmbeddingJob(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
 
         assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
 
@@ -587,7 +587,7 @@ TEXTS = st.builds(lambda lines, end: end.join(["start", *lines]), LINES, st.samp
 
 def assert_parts(text: str, title: str | None = None) -> None:
     model = ShortSighted()
-    made = parts_of(Unembedded(1, title, text), model)
+    made = parts_of(EmbeddingJob(1, title, text), model)
     if not made:
         assert model.count_tokens(text) <= model.max_tokens
         return
@@ -625,7 +625,7 @@ def test_so_are_those_of_one_long_line(text: str) -> None:
 @example("".join(f"我们来了{number}次。" for number in range(60)))
 def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_there_is_to_see(text: str) -> None:
     model = BySentence()
-    made = parts_of(Unembedded(1, None, text), model)
+    made = parts_of(EmbeddingJob(1, None, text), model)
     if not made:
         return
     covered = {at for part in made for at in range(part.first, part.last)}
@@ -641,7 +641,7 @@ def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_ther
 def test_parts_begin_and_end_where_lines_do(end: str) -> None:
     text = long("quokka", end)
 
-    made = parts_of(Unembedded(1, None, text), ShortSighted())
+    made = parts_of(EmbeddingJob(1, None, text), ShortSighted())
 
     for part in made:
         assert part.first == 0 or text[: part.first].endswith(end)
@@ -657,7 +657,7 @@ def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_ap
     model = ShortSighted("tiny")
     model.max_tokens = 4
 
-    made = parts_of(Unembedded(1, "a title of five words", "w " * 500), model)
+    made = parts_of(EmbeddingJob(1, "a title of five words", "w " * 500), model)
 
     assert made
     assert max(model.count_tokens(part.embedded) for part in made) <= model.max_tokens
@@ -666,7 +666,7 @@ def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_ap
 def test_front_matter_is_in_no_part() -> None:
     text = "---\ntitle: quokka\n---\n" + long("wombat")
 
-    made = parts_of(Unembedded(1, None, text), ShortSighted())
+    made = parts_of(EmbeddingJob(1, None, text), ShortSighted())
 
     assert made[0].first == text.index("line 0")
     assert made[-1].last == len(text)

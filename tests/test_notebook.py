@@ -2,7 +2,7 @@
 
 import pytest
 
-from memorist import AlreadyThere, InvalidInput, Memorist, NotFound
+from memorist import AlreadyExists, InvalidInput, Memorist, NotFound
 
 
 def test_a_file_comes_back_by_its_path(memory: Memorist) -> None:
@@ -26,7 +26,7 @@ def test_a_path_is_taken_once(memory: Memorist) -> None:
     memory.create_file("/notes/today.md", "first")
 
     for path in ("/notes/today.md", "/notes"):
-        with pytest.raises(AlreadyThere):
+        with pytest.raises(AlreadyExists):
             memory.create_file(path, "second")
     with pytest.raises(InvalidInput, match="is a file, not a folder"):
         memory.create_file("/notes/today.md/deeper/still.md", "second")

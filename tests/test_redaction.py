@@ -15,7 +15,7 @@ from conftest import HashingEmbedder
 from living import rows, texts
 from memorist import InvalidInput, Memorist
 from memorist.ingest.redaction import Redaction
-from memorist.records import Draft
+from memorist.records import MemoryDraft
 from memorist.redact import redact
 from test_forgetting import check_nothing_is_left
 
@@ -217,7 +217,7 @@ class TestReport:
 
     def test_taken_in_again_it_is_the_same(self) -> None:
         redaction = Redaction(on=True)
-        draft = Draft(
+        draft = MemoryDraft(
             "an-id", f"a {TOKEN}", None, "semantic", "project", None, (), 0.5, None, f"b {TOKEN}", None,
             {"password": "hunter2xyz"}, *[datetime(2026, 3, 2, tzinfo=UTC)] * 2,
         )  # fmt: skip

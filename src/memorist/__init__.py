@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from memorist.engine import Memorist, restore_backup
     from memorist.engine import open_memory as open
     from memorist.errors import (
-        AlreadyThere,
+        AlreadyExists,
         Ambiguous,
         ChatError,
         ConfigError,
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
         StoreError,
     )
     from memorist.records import (
+        CheckReport,
         Fact,
         Feedback,
         Hit,
         Lens,
         Memories,
         Memory,
-        Near,
-        Origin,
+        NearDuplicate,
         Page,
         Recall,
-        Recalled,
+        RecalledMemory,
         Related,
         Relation,
-        Report,
         Results,
         Session,
         SessionContext,
+        SessionRef,
         Stats,
         Successor,
         Timeline,
@@ -49,9 +49,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlreadyThere",
+    "AlreadyExists",
     "Ambiguous",
     "ChatError",
+    "CheckReport",
     "ConfigError",
     "Document",
     "DocumentHit",
@@ -71,18 +72,17 @@ __all__ = [
     "MemoristError",
     "Memory",
     "MissingExtra",
-    "Near",
+    "NearDuplicate",
     "NotFound",
-    "Origin",
     "Page",
     "Recall",
-    "Recalled",
+    "RecalledMemory",
     "Related",
     "Relation",
-    "Report",
     "Results",
     "Session",
     "SessionContext",
+    "SessionRef",
     "Stats",
     "StoreBusy",
     "StoreCorrupt",
@@ -105,7 +105,6 @@ def __getattr__(name: str) -> Any:
         "memorist.errors",
         "memorist.records",
         "memorist.documents",
-        "memorist.records",
         "memorist.engine",
     ):
         found = getattr(import_module(module), name, None)

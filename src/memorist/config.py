@@ -81,7 +81,7 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, for each that is not a default where it came from, and what of a project's file was passed over."""
 
     settings: Settings
@@ -89,7 +89,9 @@ class Loaded:
     passed_over: str | None = None
 
 
-def load(environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any], *, typed: bool = True) -> Loaded:
+def load(
+    environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any], *, typed: bool = True
+) -> LoadedSettings:
     """
     Put the settings together, each from the place that counts most.
 
@@ -118,7 +120,7 @@ def load(environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any],
     ):
         settings = replace(settings, **values)
         origins |= dict.fromkeys(values, origin)
-    return Loaded(settings, origins, passed_over)
+    return LoadedSettings(settings, origins, passed_over)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:

@@ -53,7 +53,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IndexedFile:
     """What tells whether a file has changed since it was indexed."""
 
     key: int
@@ -97,7 +97,7 @@ class FileDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkLocation:
     """Where a chunk stands."""
 
     document: str
@@ -110,7 +110,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class StoredChunk:
     """A chunk as it is kept."""
 
     text: str

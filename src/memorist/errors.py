@@ -5,7 +5,7 @@ Everything Memorist raises on purpose, as one tree.
   + NotFound               no memory answers to that id
   + Ambiguous              several memories answer to that part of an id
   + InvalidInput           an argument cannot be used; nothing was written
-    - AlreadyThere         the name is taken
+    - AlreadyExists        the name is taken
   + StoreError             the database refused an operation
     - StoreBusy            another process held the write lock for too long
     - StoreCorrupt         the file is not a sound Memorist database
@@ -35,7 +35,7 @@ class InvalidInput(MemoristError):
     """An argument cannot be used; nothing was written."""
 
 
-class AlreadyThere(InvalidInput):
+class AlreadyExists(InvalidInput):
     """What was to be made has a name that is taken; nothing was written."""
 
 

@@ -25,7 +25,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 QUOTED = 200  # characters of what a server said
 
 
-class Address:
+class Endpoint:
     """A base URL and a key for it. `shown` is what may be told of it, and `headers` go with every request."""
 
     def __init__(
@@ -123,7 +123,7 @@ _OPTIONAL = {"tools": ("does not support tools",), "stream_options": ("stream_op
 Sleep = Callable[[float], None]
 
 
-class Unwanted(ChatError):
+class UnsupportedParameter(ChatError):
     """A server refuses a `part` of a request that can be left out."""
 
     def __init__(self, message: str, part: str) -> None:
@@ -131,10 +131,10 @@ class Unwanted(ChatError):
         self.part = part
 
 
-class Wire:
+class StreamingClient:
     """One server, asked over a new connection each time: an answer that is not wanted to its end leaves none behind."""
 
-    def __init__(self, name: str, address: Address, timeout: float, hints: Mapping[str, str], sleep: Sleep) -> None:
+    def __init__(self, name: str, address: Endpoint, timeout: float, hints: Mapping[str, str], sleep: Sleep) -> None:
         """`hints` say what to do about a key (`key`), a model (`model`) or a server (`server`) that is not there."""
         self._name, self._address, self._timeout, self._hints, self._sleep = name, address, timeout, hints, sleep
         self._connection: http.client.HTTPConnection | None = None
@@ -236,7 +236,7 @@ class Wire:
             return ChatError(f"{where} has no {self._name} ({said}): {self._hints['model']}")
         for part, words in _OPTIONAL.items():
             if status in (400, 422) and any(word in text for word in words):
-                return Unwanted(f"{where} answered {status} for {self._name}: {said}", part)
+                return UnsupportedParameter(f"{where} answered {status} for {self._name}: {said}", part)
         if status in _BUSY or status >= 500:
             when = f"in {wait:.0f} s" if wait else "later"
             return ChatError(f"{where} answered {status} ({said}): try again {when}")

@@ -104,7 +104,7 @@ class Fact(_Mapped):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin(_Mapped):
+class SessionRef(_Mapped):
     """The session a memory comes from."""
 
     id: str
@@ -123,7 +123,7 @@ class Successor(_Mapped):
 
 
 @dataclass(frozen=True, slots=True)
-class Near(_Mapped):
+class NearDuplicate(_Mapped):
     """An older memory that says almost the same, and how much of the words they share (0..1)."""
 
     id: str
@@ -133,7 +133,7 @@ class Near(_Mapped):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class MemoryDraft:
     """A memory on its way in: checked, but not stored yet."""
 
     id: str
@@ -184,12 +184,12 @@ class Memory:
     pinned: bool = False
     valid_until: datetime | None = None
     superseded_by: Successor | None = None
-    session: Origin | None = None
+    session: SessionRef | None = None
     facts: tuple[Fact, ...] = ()
     related_count: int = 0
     access_count: int = 0
     accessed_at: datetime | None = None
-    near: Near | None = None
+    near: NearDuplicate | None = None
 
     @property
     def superseded(self) -> bool:
@@ -396,7 +396,7 @@ class Hit:
     raw: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def session(self) -> Origin | None:
+    def session(self) -> SessionRef | None:
         """The session it comes from."""
         return self.memory.session
 
@@ -471,7 +471,7 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """What `check` found, and what it mended."""
 
     ok: bool
@@ -496,13 +496,13 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ConversationBatch:
     """A stretch of a conversation on its way in: the session it is, and turns of it, at least one, in their order."""
 
     id: str
     project: str | None
     summary: str | None
-    turns: tuple[Draft, ...]
+    turns: tuple[MemoryDraft, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,7 +572,7 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RecalledMemory:
     """One memory in the answer to a question, with the facts it had."""
 
     id: str
@@ -593,7 +593,7 @@ class Recall:
     profile: str
     lens: str | None
     session: str | None
-    memories: tuple[Recalled, ...]
+    memories: tuple[RecalledMemory, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, Draft, FactDraft, Filter, new_id
+from memorist.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, FactDraft, Filter, MemoryDraft, new_id
 from memorist.redact import redact
 from memorist.text.dates import Period, period
 
@@ -306,7 +306,7 @@ DEFAULTS: Mapping[str, Any] = {"sector": "semantic", "tier": "project", "salienc
 UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"))
 
 
-def draft(fields: Mapping[str, Any], now: datetime) -> Draft:
+def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
     """A new memory from the arguments of `add`; None means the default."""
     _refuse_unknown(fields, (*_FIELDS, *_LINKED))
     given = {key: value for key, value in fields.items() if value is not None}
@@ -315,7 +315,7 @@ def draft(fields: Mapping[str, Any], now: datetime) -> Draft:
         if key in given:
             values[key] = _FIELDS[key](given[key])
     linked = {key: check(given[key]) for key, check in _LINKED.items() if key in given}
-    return Draft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values, **linked})
+    return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values, **linked})
 
 
 _ALWAYS = frozenset(UPDATABLE)

@@ -13,7 +13,15 @@ from conftest import HashingEmbedder
 from living import rows
 from memorist import ChatError, InvalidInput, Memorist, NotFound
 from memorist.chat import resolve
-from memorist.chat.conversation import MOST_CALLS, MOST_ROUNDS, Conversation, Notebook, conversation_of, latest, said_in
+from memorist.chat.conversation import (
+    MOST_CALLS,
+    MOST_ROUNDS,
+    Conversation,
+    ConversationRecorder,
+    conversation_of,
+    latest,
+    said_in,
+)
 from memorist.chat.tools import Tools
 from memorist.embed.base import Vectors
 from model_server import MODELS, SECOND, Breaks, ModelServer, Refuses, Says, calls, model_server, says
@@ -39,7 +47,9 @@ def begin(memory: Memorist, server: ModelServer, warnings: list[str]) -> Begin:
     """Begins a conversation with one of the models, or goes on with one."""
 
     def one(model: str = MODELS[0], name: str | None = None, **options: Any) -> Conversation:
-        notebook = Notebook(memory, name, project=None, redact=options.get("redact", True), warn=warnings.append)
+        notebook = ConversationRecorder(
+            memory, name, project=None, redact=options.get("redact", True), warn=warnings.append
+        )
         tools = Tools(memory, session=notebook.session, warn=warnings.append, add=options.get("add", False))
         context = partial(memory.context, session=notebook.session)
         provider = resolve(model, timeout=10, environ=server.environment)
@@ -337,7 +347,7 @@ class TestWhatIsWrittenDown:
 
         model = Stopped()
         with memorist.open(path, embedder=model) as memory:
-            notebook = Notebook(memory, project=None, redact=True, warn=print)
+            notebook = ConversationRecorder(memory, project=None, redact=True, warn=print)
             provider = resolve(MODELS[0], timeout=10, environ=server.environment)
             conversation = Conversation(provider, None, notebook, memory.context, print)
 
@@ -413,7 +423,7 @@ class TestGoingOn:
 
 class TestWithoutMemory:
     def test_one_can_talk_all_the_same(self, server: ModelServer) -> None:
-        notebook = Notebook(None, project=None, redact=True, warn=print)
+        notebook = ConversationRecorder(None, project=None, redact=True, warn=print)
         provider = resolve(MODELS[0], timeout=10, environ=server.environment)
         conversation = Conversation(provider, None, notebook, lambda message: "", print)
 
@@ -427,7 +437,7 @@ class TestWithoutMemory:
         memory.add("We deploy with `make ship`")
         said: list[str] = []
         with memorist.open(path, embedder="none", read_only=True) as reading:
-            notebook = Notebook(reading, project=None, redact=True, warn=said.append)
+            notebook = ConversationRecorder(reading, project=None, redact=True, warn=said.append)
             provider = resolve(MODELS[0], timeout=10, environ=server.environment)
 
             Conversation(provider, None, notebook, reading.context, said.append).ask("how do we deploy?", hush)

@@ -15,7 +15,7 @@ from command_line import CommandLine
 
 import memorist
 from memorist.cli import documents
-from memorist.cli.options import Bar
+from memorist.cli.options import ProgressBar
 from memorist.ingest import sync
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
@@ -121,7 +121,7 @@ class TestIndex:
         cli("index", "notes/picture.png", "--json").assert_failed(1, "1 × it is binary")
 
     def test_ctrl_c_keeps_what_is_done(self, cli: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        class Interrupted(Bar):
+        class Interrupted(ProgressBar):
             def __call__(self, done: int, total: int | None = None) -> None:
                 super().__call__(done, total)
                 if done:
@@ -142,7 +142,7 @@ class TestIndex:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         monkeypatch.setattr(click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
 
-        with Bar("Indexing", what="files", clock=lambda: next(times)) as bar:
+        with ProgressBar("Indexing", what="files", clock=lambda: next(times)) as bar:
             for done in (0, 1000, 1001, 2000):
                 bar(done, 8000)
 
@@ -158,7 +158,7 @@ class TestIndex:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         monkeypatch.setattr(click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
 
-        with Bar("Exporting", clock=lambda: next(times)) as bar:
+        with ProgressBar("Exporting", clock=lambda: next(times)) as bar:
             bar(0)
             bar(1000)
 

@@ -15,7 +15,7 @@ import pytest
 from command_line import CommandLine, Done
 
 import memorist
-from memorist.hooks.pending import Notes, Unsaved
+from memorist.hooks.pending import PendingWork, Unsaved
 from memorist.hooks.run import MAX_SIZE
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -70,7 +70,11 @@ class Agent:
     def undone(self, transcript: Path | None = None) -> Path:
         """A note of a conversation that nobody has saved yet."""
         where = {"database": str(self.cli.database), "namespace": "default"}
-        return Notes(self.state).add(Unsaved(str(transcript or self.transcript), str(self.folder), "api", where)).file
+        return (
+            PendingWork(self.state)
+            .add(Unsaved(str(transcript or self.transcript), str(self.folder), "api", where))
+            .file
+        )
 
     @property
     def log(self) -> str:
@@ -441,7 +445,7 @@ class TestSaving:
         agent.say("How is the retry limit set?", "It is 5, in client.py.")
         note = agent.undone()
 
-        with Notes(agent.state).alone() as alone:
+        with PendingWork(agent.state).alone() as alone:
             assert alone
             assert_passed_over(agent.cli.spawn("hook", "later"))
             assert agent.notes == [note]

@@ -12,7 +12,7 @@ from command_line import CommandLine, Done
 
 from memorist import ConfigError
 from memorist.install import config_edits
-from memorist.install.clients import CLIENTS, PROJECT, USER, Places
+from memorist.install.clients import CLIENTS, PROJECT, USER, ConfigPaths
 
 IN_BOTH = [name for name, client in CLIENTS.items() if PROJECT in client.servers]
 HOOKED = [name for name, client in CLIENTS.items() if client.hooks]
@@ -28,7 +28,7 @@ class Machine:
         return self.cli("install", *arguments)
 
     def file(self, template: str) -> Path:
-        return Places(self.cli.home, self.cli.work, os.environ).path(template)
+        return ConfigPaths(self.cli.home, self.cli.work, os.environ).path(template)
 
     def files(self, name: str, scope: str) -> list[Path]:
         client = CLIENTS[name]
@@ -332,7 +332,7 @@ class TestFiles:
         file = machine.file("{home}/.cursor/mcp.json")
         if before:
             written(file, before)
-        places = Places(machine.cli.home, machine.cli.work, os.environ)
+        places = ConfigPaths(machine.cli.home, machine.cli.work, os.environ)
         changes = config_edits.installing(CLIENTS["cursor"], USER, places, ["memorist"])
         written(file, '{"precious": 1}')
 

@@ -10,7 +10,7 @@ import pytest
 import memorist
 from conftest import MODELS
 from memorist.embed.local import BgeSmall
-from memorist.embed.optional_models import FURTHER
+from memorist.embed.optional_models import OPTIONAL_MODELS
 from memorist.errors import EmbedderUnavailable
 from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, ORIGIN
 from memorist.search.signals import CALIBRATED
@@ -24,7 +24,7 @@ NOTES = [
 
 
 def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
-    assert FURTHER["bge-small"].is_in(FOLDER)
+    assert OPTIONAL_MODELS["bge-small"].is_in(FOLDER)
 
 
 def test_a_question_is_asked_with_the_words_it_was_trained_with(bge: BgeSmall) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import MODELS
-from memorist.embed.optional_models import FURTHER
-from memorist.embed.reranker import Reranker
+from memorist.embed.optional_models import OPTIONAL_MODELS
+from memorist.embed.reranker import CrossEncoder
 from memorist.errors import EmbedderUnavailable
 
 FOLDER = MODELS / "reranker" / "src" / "memorist_reranker"
@@ -23,7 +23,7 @@ PASSAGES = [
 
 
 def test_what_answers_scores_highest_and_what_is_about_something_else_lowest() -> None:
-    other, answer, related = Reranker().scores(QUESTION, PASSAGES, 60)
+    other, answer, related = CrossEncoder().scores(QUESTION, PASSAGES, 60)
 
     assert answer is not None
     assert related is not None
@@ -33,37 +33,37 @@ def test_what_answers_scores_highest_and_what_is_about_something_else_lowest() -
 
 
 def test_a_passage_has_the_same_score_alone_and_among_others_on_any_number_of_threads() -> None:
-    alone = [Reranker(threads=1).scores(QUESTION, [passage], 60)[0] for passage in PASSAGES]
+    alone = [CrossEncoder(threads=1).scores(QUESTION, [passage], 60)[0] for passage in PASSAGES]
 
-    assert Reranker(threads=2).scores(QUESTION, PASSAGES, 60) == alone
-    assert Reranker(threads=1).scores(QUESTION, PASSAGES, 60) == alone
+    assert CrossEncoder(threads=2).scores(QUESTION, PASSAGES, 60) == alone
+    assert CrossEncoder(threads=1).scores(QUESTION, PASSAGES, 60) == alone
 
 
 def test_with_no_time_nothing_is_read() -> None:
-    assert Reranker().scores(QUESTION, PASSAGES, 0) == [None, None, None]
+    assert CrossEncoder().scores(QUESTION, PASSAGES, 0) == [None, None, None]
 
 
 @pytest.mark.parametrize("passages", [[], ["", "日本語", "🦊" * 2000, "word " * 5000]])
 def test_any_passage_can_be_read(passages: list[str]) -> None:
-    scores = Reranker().scores("what? " * 500, passages, 60)
+    scores = CrossEncoder().scores("what? " * 500, passages, 60)
 
     assert len(scores) == len(passages)
     assert all(score is not None and 0 <= score <= 1 for score in scores)
 
 
 def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
-    assert FURTHER["reranker"].is_in(FOLDER)
+    assert OPTIONAL_MODELS["reranker"].is_in(FOLDER)
 
 
 def test_where_it_is_missing_it_is_said_how_to_get_it(elsewhere: Path) -> None:
     with pytest.raises(EmbedderUnavailable, match="not installed; `pip install memorist-reranker` adds it"):
-        Reranker(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
+        CrossEncoder(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
 
 
 def test_it_is_found_in_a_folder_of_models(elsewhere: Path) -> None:
     os.symlink(FOLDER, elsewhere / "reranker")
 
-    assert Reranker(folder=elsewhere).scores(QUESTION, PASSAGES[:1], 60)[0] is not None
+    assert CrossEncoder(folder=elsewhere).scores(QUESTION, PASSAGES[:1], 60)[0] is not None
 
 
 def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
@@ -73,11 +73,11 @@ def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
         file.write(b"damage")
 
     with pytest.raises(EmbedderUnavailable, match=r"model\.onnx is damaged"):
-        Reranker(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
+        CrossEncoder(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
 
 
 def test_after_it_was_closed_it_loads_again() -> None:
-    reranker = Reranker()
+    reranker = CrossEncoder()
     before = reranker.scores(QUESTION, PASSAGES, 60)
     reranker.close()
 

@@ -7,7 +7,7 @@ import pytest
 from sets import harbours, write_set
 
 from memorist import InvalidInput, NotFound
-from memorist.evaluate.dataset import Document, fingerprint, load, moments
+from memorist.evaluate.dataset import CorpusDocument, fingerprint, load, moments
 
 ONE = [{"_id": "d1", "title": "Title", "text": "Text"}]
 ASKED = [{"_id": "q1", "text": "What?"}]
@@ -18,7 +18,7 @@ class TestLoading:
         dataset = load(write_set(tmp_path / "small", ONE, ASKED, [("q1", "d1", 2)]))
 
         assert dataset.name == "small"
-        assert dataset.documents == (Document("d1", "Text", "Title", None, {}),)
+        assert dataset.documents == (CorpusDocument("d1", "Text", "Title", None, {}),)
         (question,) = dataset.questions
         assert (question.id, question.text, question.judged) == ("q1", "What?", {"d1": 2})
 
@@ -162,10 +162,10 @@ class TestTimes:
         ],
     )
     def test_a_date_is_understood_as_the_usual_sets_write_it(self, written: str | None, meant: datetime) -> None:
-        assert list(moments([Document("d", "t", None, None, {"date": written})])) == [meant]
+        assert list(moments([CorpusDocument("d", "t", None, None, {"date": written})])) == [meant]
 
     def test_what_has_one_date_keeps_its_order(self) -> None:
-        three = [Document(id, "t", None, None, {}) for id in "abc"]
+        three = [CorpusDocument(id, "t", None, None, {}) for id in "abc"]
 
         assert [moment.second for moment in moments(three)] == [0, 1, 2]
 

@@ -21,8 +21,8 @@ from memorist.evaluate.html_report import page
 from memorist.evaluate.indexing import Indexed, indexed
 from memorist.evaluate.metrics import MEASURES
 from memorist.evaluate.report import data, figures, table
-from memorist.evaluate.runner import Answer, run
-from memorist.evaluate.systems import Choice, Found, choices
+from memorist.evaluate.runner import QuestionResult, run
+from memorist.evaluate.systems import Retrieved, SearchConfig, choices
 
 Data = dict[str, Any]
 
@@ -40,7 +40,7 @@ def made(dataset: Dataset, tmp_path: Path) -> Iterator[Indexed]:
 
 
 def measure(dataset: Dataset, made: Indexed, *specs: str, relevance: bool = False) -> Data:
-    chosen: list[Choice] = choices(["hybrid"], specs or ["balanced"], {})
+    chosen: list[SearchConfig] = choices(["hybrid"], specs or ["balanced"], {})
     one = evaluate_dataset(dataset, chosen, made.memory, made, relevance=relevance)
     return data([one], version="0", embedder="hashing-64", seed=0)
 
@@ -54,11 +54,11 @@ class Parrot:
 
     name = "parrot"
 
-    def __init__(self, *answers: Found) -> None:
+    def __init__(self, *answers: Retrieved) -> None:
         self._answers = answers
         self.asked: list[str] = []
 
-    def answer(self, question: Question) -> Found:
+    def answer(self, question: Question) -> Retrieved:
         self.asked.append(question.id)
         return self._answers[int(question.id) % len(self._answers)]
 
@@ -69,7 +69,7 @@ def question(number: int, **fields: Any) -> Question:
 
 class TestRunning:
     def test_every_question_is_asked_in_order_after_a_first_one_that_is_not_timed(self) -> None:
-        parrot = Parrot(Found(["a"]), Found(["b", "a"]))
+        parrot = Parrot(Retrieved(["a"]), Retrieved(["b", "a"]))
         outcome = run(parrot, [question(0), question(1)])
 
         assert parrot.asked == ["0", "0", "1"]
@@ -77,7 +77,7 @@ class TestRunning:
         assert all(answer.ms >= 0 for answer in outcome.answers)
 
     def test_what_was_missing_is_told_once(self) -> None:
-        outcome = run(Parrot(Found([], degraded="no model")), [question(0), question(1)])
+        outcome = run(Parrot(Retrieved([], degraded="no model")), [question(0), question(1)])
 
         assert outcome.degraded == ("no model",)
 
@@ -148,8 +148,8 @@ class TestCertainty:
         assert unanswerable(unscoped) == (question(2),)
 
     def test_perfect_and_useless_relevance(self) -> None:
-        def answers(*relevances: float) -> list[Answer]:
-            return [Answer(question(0), (), {}, 0.0, relevance) for relevance in relevances]
+        def answers(*relevances: float) -> list[QuestionResult]:
+            return [QuestionResult(question(0), (), {}, 0.0, relevance) for relevance in relevances]
 
         told_apart = certainty(answers(0.9, 0.8), answers(0.1, 0.2))
         no_better_than_chance = certainty(answers(0.9, 0.3), answers(0.9, 0.3))

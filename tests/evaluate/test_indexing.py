@@ -9,9 +9,9 @@ from sets import harbours
 
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderError
-from memorist.evaluate.dataset import Dataset, Document, load
+from memorist.evaluate.dataset import CorpusDocument, Dataset, load
 from memorist.evaluate.indexing import Indexed, indexed
-from memorist.store.base import Unembedded
+from memorist.store.base import EmbeddingJob
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_where_something_else_of_a_document_is_embedded_it_is_another_database(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     indexed(dataset, HashingEmbedder(), tmp_path).memory.close()
-    monkeypatch.setattr(Unembedded, "text", property(lambda one: f"passage: {one.content}"))
+    monkeypatch.setattr(EmbeddingJob, "text", property(lambda one: f"passage: {one.content}"))
     indexed(dataset, HashingEmbedder(), tmp_path).memory.close()
 
     assert len(databases(tmp_path)) == 2
@@ -109,7 +109,9 @@ def test_a_model_that_fails_leaves_nothing_that_would_be_taken_for_whole(dataset
 
 
 def test_a_text_said_twice_is_one_memory_and_counts_as_both_documents(tmp_path: Path) -> None:
-    documents = tuple(Document(id, text, None, None, {}) for id, text in (("a", "yes"), ("b", "no"), ("c", "yes")))
+    documents = tuple(
+        CorpusDocument(id, text, None, None, {}) for id, text in (("a", "yes"), ("b", "no"), ("c", "yes"))
+    )
     made = indexed(Dataset("said", documents, ()), None, tmp_path)
 
     with closing(made.memory) as memory:
@@ -120,6 +122,6 @@ def test_a_text_said_twice_is_one_memory_and_counts_as_both_documents(tmp_path: 
 
 
 def test_documents_come_in_the_order_of_their_memories(memory: object) -> None:
-    documents = [Document(id, id, None, None, {}) for id in "abc"]
+    documents = [CorpusDocument(id, id, None, None, {}) for id in "abc"]
 
     assert Indexed(memory, documents, ["x", "y", "x"]).documents(["y", "x"]) == ["b", "a", "c"]  # type: ignore[arg-type]

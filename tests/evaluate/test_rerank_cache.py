@@ -10,14 +10,14 @@ import pytest
 from sets import harbours
 
 from conftest import MODELS, HashingEmbedder
-from memorist.embed.reranker import Reranker
+from memorist.embed.reranker import CrossEncoder
 from memorist.errors import EmbedderUnavailable
 from memorist.evaluate.dataset import Dataset, load
 from memorist.evaluate.evaluation import evaluate_dataset
 from memorist.evaluate.html_report import page
 from memorist.evaluate.indexing import indexed
 from memorist.evaluate.report import data, table
-from memorist.evaluate.rerank_cache import KeptScores
+from memorist.evaluate.rerank_cache import CachedReranker
 from memorist.evaluate.systems import choices
 
 WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
@@ -31,8 +31,8 @@ Data = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def reranker() -> Reranker:
-    return Reranker(threads=2)
+def reranker() -> CrossEncoder:
+    return CrossEncoder(threads=2)
 
 
 @pytest.fixture
@@ -40,46 +40,46 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "pairs.txt"
 
 
-class OfAnotherName(Reranker):
+class OfAnotherName(CrossEncoder):
     model_id = "another"
 
 
 class TestPairs:
     def test_what_was_read_is_kept_for_the_next_run_which_reads_only_what_is_new(
-        self, reranker: Reranker, file: Path
+        self, reranker: CrossEncoder, file: Path
     ) -> None:
-        KeptScores(reranker, file).scores(QUESTION, PASSAGES[:2], math.inf)
-        next_run = KeptScores(reranker, file)
+        CachedReranker(reranker, file).scores(QUESTION, PASSAGES[:2], math.inf)
+        next_run = CachedReranker(reranker, file)
 
         assert next_run.scores(QUESTION, PASSAGES, math.inf) == reranker.scores(QUESTION, PASSAGES, math.inf)
         assert next_run.used == 2
 
-    def test_where_all_is_kept_no_model_is_needed(self, reranker: Reranker, file: Path, elsewhere: Path) -> None:
-        read = KeptScores(reranker, file).scores(QUESTION, PASSAGES, math.inf)
-        without = KeptScores(Reranker(folder=elsewhere), file)
+    def test_where_all_is_kept_no_model_is_needed(self, reranker: CrossEncoder, file: Path, elsewhere: Path) -> None:
+        read = CachedReranker(reranker, file).scores(QUESTION, PASSAGES, math.inf)
+        without = CachedReranker(CrossEncoder(folder=elsewhere), file)
 
         assert without.scores(QUESTION, PASSAGES[::-1], math.inf) == read[::-1]
         with pytest.raises(EmbedderUnavailable):
             without.scores(ANOTHER, PASSAGES, math.inf)
 
-    def test_another_model_has_scores_of_its_own(self, reranker: Reranker, file: Path, elsewhere: Path) -> None:
-        KeptScores(reranker, file).scores(QUESTION, PASSAGES, math.inf)
+    def test_another_model_has_scores_of_its_own(self, reranker: CrossEncoder, file: Path, elsewhere: Path) -> None:
+        CachedReranker(reranker, file).scores(QUESTION, PASSAGES, math.inf)
 
         with pytest.raises(EmbedderUnavailable):
-            KeptScores(OfAnotherName(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf)
+            CachedReranker(OfAnotherName(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf)
 
-    def test_where_time_is_watched_nothing_is_kept_or_used(self, reranker: Reranker, file: Path) -> None:
-        pairs = KeptScores(reranker, file)
+    def test_where_time_is_watched_nothing_is_kept_or_used(self, reranker: CrossEncoder, file: Path) -> None:
+        pairs = CachedReranker(reranker, file)
         pairs.scores(QUESTION, PASSAGES, 60)
         assert not file.exists()
         pairs.scores(QUESTION, PASSAGES, math.inf)
 
-        assert KeptScores(reranker, file).scores(QUESTION, PASSAGES, 0) == [None, None, None]
+        assert CachedReranker(reranker, file).scores(QUESTION, PASSAGES, 0) == [None, None, None]
 
     def test_a_question_that_asks_again_at_once_is_read_again_and_only_later_not(
-        self, reranker: Reranker, file: Path
+        self, reranker: CrossEncoder, file: Path
     ) -> None:
-        pairs = KeptScores(reranker, file)
+        pairs = CachedReranker(reranker, file)
         used = []
         for question in (QUESTION, QUESTION, ANOTHER, QUESTION):
             pairs.scores(question, PASSAGES, math.inf)
@@ -97,17 +97,17 @@ class TestPairs:
         ],
     )
     def test_what_is_damaged_is_read_again(
-        self, damage: Any, left: int, reranker: Reranker, file: Path, elsewhere: Path
+        self, damage: Any, left: int, reranker: CrossEncoder, file: Path, elsewhere: Path
     ) -> None:
-        first = KeptScores(reranker, file)
+        first = CachedReranker(reranker, file)
         read = [*first.scores(QUESTION, PASSAGES[:1], math.inf), *first.scores(QUESTION, PASSAGES[1:], math.inf)]
         whole = file.read_bytes()
         file.write_bytes(damage(whole))
-        pairs = KeptScores(reranker, file)
+        pairs = CachedReranker(reranker, file)
 
         assert pairs.scores(QUESTION, PASSAGES, math.inf) == read
         assert pairs.used == left
-        assert KeptScores(Reranker(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf) == read
+        assert CachedReranker(CrossEncoder(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf) == read
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def shelf(elsewhere: Path) -> Path:
 
 def measure(dataset: Dataset, shelf: Path, *specs: str, rebuild: bool = False) -> Data:
     """A run as a process of its own would make it."""
-    reranker = Reranker(folder=shelf, threads=2)
+    reranker = CrossEncoder(folder=shelf, threads=2)
     made = indexed(dataset, HashingEmbedder(), shelf.parent, reranker=reranker, rebuild=rebuild)
     with closing(made.memory) as memory:
         one = evaluate_dataset(dataset, choices(["hybrid"], specs, {}), memory, made)

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 import pytest
 
 from memorist import InvalidInput, Memorist
-from memorist.evaluate.dataset import Document, Question
-from memorist.evaluate.systems import Choice, Grep, Search, beside, choices, parsed, settings
+from memorist.evaluate.dataset import CorpusDocument, Question
+from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, beside, choices, parsed, settings
 
 
-def found(grep: Grep, text: str, scope: str | None = None) -> list[str]:
+def found(grep: GrepSystem, text: str, scope: str | None = None) -> list[str]:
     return list(grep.answer(Question("q", text, {}, scope=scope)).ids)
 
 
 class TestChoosing:
     def test_a_profile_by_its_name_is_hybrid(self) -> None:
-        assert parsed("rank", "hybrid") == Choice("hybrid", "rank")
+        assert parsed("rank", "hybrid") == SearchConfig("hybrid", "rank")
         assert parsed("rank", "hybrid").name == "rank"
 
     def test_options_follow_a_colon(self) -> None:
@@ -25,7 +25,7 @@ class TestChoosing:
         assert choice.name == "balanced:alpha=0.3,fusion=rrf,noise_floor=false"
 
     def test_a_mode_alone_will_do(self) -> None:
-        assert parsed("keyword", "hybrid") == Choice("keyword", "balanced")
+        assert parsed("keyword", "hybrid") == SearchConfig("keyword", "balanced")
 
     def test_what_a_profile_says_itself_counts_more_than_what_is_set_for_all(self) -> None:
         assert parsed("balanced:alpha=.3", "hybrid", {"alpha": 0.9, "k": 10}).options == {"alpha": 0.3, "k": 10}
@@ -83,35 +83,37 @@ class TestBeside:
 
 class TestGrep:
     @pytest.fixture
-    def grep(self) -> Grep:
+    def grep(self) -> GrepSystem:
         texts = {
             "a": "the ferry leaves at nine", "b": "the ferry, the ferry", "c": "Ferry at NINE sharp", "d": "x",
         }  # fmt: skip
-        return Grep(Document(id, text, None, "north" if id < "c" else "south", {}) for id, text in texts.items())
+        return GrepSystem(
+            CorpusDocument(id, text, None, "north" if id < "c" else "south", {}) for id, text in texts.items()
+        )
 
-    def test_the_text_with_most_words_of_the_question_comes_first(self, grep: Grep) -> None:
+    def test_the_text_with_most_words_of_the_question_comes_first(self, grep: GrepSystem) -> None:
         assert found(grep, "nine ferry leaves")[0] == "a"
 
-    def test_of_those_with_as_many_the_one_that_says_them_most_often(self, grep: Grep) -> None:
+    def test_of_those_with_as_many_the_one_that_says_them_most_often(self, grep: GrepSystem) -> None:
         assert found(grep, "ferry ferry") == ["b", "a", "c"]
 
-    def test_case_and_punctuation_do_not_matter(self, grep: Grep) -> None:
+    def test_case_and_punctuation_do_not_matter(self, grep: GrepSystem) -> None:
         assert found(grep, "Nine, sharp?") == ["c", "a"]
 
-    def test_a_part_of_a_word_is_not_the_word(self, grep: Grep) -> None:
+    def test_a_part_of_a_word_is_not_the_word(self, grep: GrepSystem) -> None:
         assert found(grep, "fer leave") == []
 
-    def test_a_scope_holds(self, grep: Grep) -> None:
+    def test_a_scope_holds(self, grep: GrepSystem) -> None:
         assert found(grep, "ferry", "south") == ["c"]
 
     def test_titles_are_read_too(self) -> None:
-        assert found(Grep([Document("a", "text", "Title", None, {})]), "title") == ["a"]
+        assert found(GrepSystem([CorpusDocument("a", "text", "Title", None, {})]), "title") == ["a"]
 
 
 class TestSearching:
     def test_a_question_is_asked_within_its_scope_and_leaves_nothing_behind(self, memory: Memorist) -> None:
         north, south = (memory.add("the ferry leaves at nine", project=name) for name in ("north", "south"))
-        search = Search(Choice("keyword", "salience"), memory)  # a profile that reinforces what it finds
+        search = MemoristSystem(SearchConfig("keyword", "salience"), memory)  # a profile that reinforces what it finds
 
         assert search.answer(Question("q", "ferry", {}, scope="south")).ids == [south.id]
         assert set(search.answer(Question("q", "ferry", {})).ids) == {north.id, south.id}
@@ -119,7 +121,7 @@ class TestSearching:
 
     def test_a_leg_that_cannot_answer_has_found_nothing_and_says_why(self, memory: Memorist) -> None:
         memory.add("the ferry leaves at nine")
-        found = Search(Choice("semantic", "balanced"), memory).answer(Question("q", "ferry", {}))
+        found = MemoristSystem(SearchConfig("semantic", "balanced"), memory).answer(Question("q", "ferry", {}))
 
         assert found.ids == ()
         assert "no embedding model" in (found.degraded or "")
@@ -129,7 +131,7 @@ class TestSearching:
             month: memory.add(f"In {name} the ferry was repaired", created_at=datetime(2023, month, 15, tzinfo=UTC)).id
             for month, name in ((2, "Porto"), (3, "Lisbon"), (4, "Faro"))
         }
-        search = Search(Choice("keyword", "balanced"), memory)
+        search = MemoristSystem(SearchConfig("keyword", "balanced"), memory)
 
         for month, id in ids.items():
             asked = datetime(2023, month + 1, 10, tzinfo=UTC)

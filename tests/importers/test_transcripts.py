@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers import transcripts
-from memorist.importers.transcripts import Conversation, Problem, Turn, read_conversations
+from memorist.importers.transcripts import ImportedConversation, Problem, Turn, read_conversations
 
 SAMPLES = Path(__file__).parents[1] / "data" / "transcripts"
 Write = Callable[..., Path]
@@ -35,21 +35,21 @@ def write(tmp_path: Path) -> Write:
     return one
 
 
-def conversations(file: Path, **options: Any) -> list[Conversation]:
+def conversations(file: Path, **options: Any) -> list[ImportedConversation]:
     found = list(read_conversations(file, **options))
     assert [one for one in found if isinstance(one, Problem)] == []
-    return [one for one in found if isinstance(one, Conversation)]
+    return [one for one in found if isinstance(one, ImportedConversation)]
 
 
 def problems(file: Path) -> list[Problem]:
     return [one for one in read_conversations(file) if isinstance(one, Problem)]
 
 
-def said(conversation: Conversation) -> list[str]:
+def said(conversation: ImportedConversation) -> list[str]:
     return [f"{turn.role}: {turn.text}" for turn in conversation.turns]
 
 
-def calls(conversation: Conversation) -> list[tuple[str, str | None, str]]:
+def calls(conversation: ImportedConversation) -> list[tuple[str, str | None, str]]:
     return [(turn.role, turn.tool, turn.text) for turn in conversation.turns if turn.tool]
 
 
@@ -248,7 +248,7 @@ def test_an_export_is_read_out_of_its_zip(tmp_path: Path) -> None:
         archive.writestr("export/conversations-002.json", '[{"cut')
     found = list(read_conversations(tmp_path / "export.zip"))
 
-    assert [one.id for one in found[:2] if isinstance(one, Conversation)] == ["c-aaaa", "c-bbbb"]
+    assert [one.id for one in found[:2] if isinstance(one, ImportedConversation)] == ["c-aaaa", "c-bbbb"]
     assert isinstance(found[2], Problem)
     assert found[2].reason.startswith("export/conversations-002.json is not JSON")
 
@@ -529,7 +529,7 @@ def test_a_broken_line_is_named_and_the_others_are_read(write: Write) -> None:
     found = list(read_conversations(file))
 
     assert [one.line for one in found if isinstance(one, Problem)] == [2, 4, 5, 6]
-    assert [said(one) for one in found if isinstance(one, Conversation)] == [["user: a", "user: b"]]
+    assert [said(one) for one in found if isinstance(one, ImportedConversation)] == [["user: a", "user: b"]]
 
 
 def test_a_line_that_is_still_being_written_is_named(write: Write) -> None:
@@ -545,7 +545,7 @@ def test_a_broken_first_line_hides_nothing(write: Write) -> None:
     for broken in ('{"type":"user","mess', "[INFO] starting", "garbage"):
         for name in ("x.jsonl", "x.json"):
             found = list(read_conversations(write(broken, line("a", "hello"), name=name)))
-            assert [type(one) for one in found] == [Problem, Conversation]
+            assert [type(one) for one in found] == [Problem, ImportedConversation]
 
 
 def test_a_line_too_long_to_hold_is_passed_over(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,7 +553,7 @@ def test_a_line_too_long_to_hold_is_passed_over(write: Write, monkeypatch: pytes
     found = list(read_conversations(write({"text": "a"}, {"text": "x" * 1000}, {"text": "b"})))
 
     assert found[0] == Problem(2, "the line is longer than 100 characters")
-    assert isinstance(found[1], Conversation)
+    assert isinstance(found[1], ImportedConversation)
     assert said(found[1]) == ["user: a", "user: b"]
 
 
@@ -605,7 +605,7 @@ def mutated(value: Any, draw: Callable[..., Any]) -> Any:
     return value
 
 
-def check(found: Conversation | Problem, tools: bool) -> None:
+def check(found: ImportedConversation | Problem, tools: bool) -> None:
     if isinstance(found, Problem):
         assert found.reason
         return
@@ -676,7 +676,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
     tracemalloc.start()
     try:
-        count = sum(len(one.turns) for one in read_conversations(file) if isinstance(one, Conversation))
+        count = sum(len(one.turns) for one in read_conversations(file) if isinstance(one, ImportedConversation))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memorist.errors import InvalidInput
-from memorist.ingest.walk import Found, Rules, Skipped, lines_of, walk
+from memorist.ingest.walk import FoundFile, Rules, Skipped, lines_of, walk
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def make(root: Path, *names: str, **texts: str) -> None:
 
 
 def found(*paths: str | Path, **options: Any) -> list[str]:
-    return [item.name for item in walk(paths, **options) if isinstance(item, Found)]
+    return [item.name for item in walk(paths, **options) if isinstance(item, FoundFile)]
 
 
 def skipped(*paths: str | Path, **options: Any) -> dict[str, str]:
@@ -52,7 +52,7 @@ class TestFolders:
         make(root, "sub/a.md")
         os.utime(root / "sub/a.md", ns=(1, 1_234_567_890_123_456_789))
 
-        assert list(walk([root])) == [Found(root / "sub/a.md", root, "sub/a.md", 4, 1_234_567_890_123_456_789)]
+        assert list(walk([root])) == [FoundFile(root / "sub/a.md", root, "sub/a.md", 4, 1_234_567_890_123_456_789)]
 
     def test_a_relative_path_is_made_absolute(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make(root, "docs/a.md")
@@ -462,7 +462,7 @@ class TestWhatIsNoFile:
 
     def test_what_vanishes_meanwhile_is_not_missed(self, root: Path) -> None:
         make(root, "a.md", "b.md", "sub/c.md", "sub2/d.md", "sub2/e.md")
-        walked: Iterator[Found | Skipped] = iter(walk([root]))
+        walked: Iterator[FoundFile | Skipped] = iter(walk([root]))
 
         names = [next(walked).path.name]
         (root / "b.md").unlink()

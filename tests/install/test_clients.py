@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from memorist.install.clients import CLIENTS, USER, Places
+from memorist.install.clients import CLIENTS, USER, ConfigPaths
 
 HOME = Path("/home/ada")
 
 
 def place(name: str, platform: str, **environ: str) -> str:
-    file = Places(HOME, Path("/work"), environ, platform).path(CLIENTS[name].servers[USER])
+    file = ConfigPaths(HOME, Path("/work"), environ, platform).path(CLIENTS[name].servers[USER])
     return file.as_posix()
 
 

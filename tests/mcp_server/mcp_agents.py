@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 import memorist
 from memorist import Memorist
-from memorist.mcp_server.server import Opening, Serving, build
+from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 
@@ -84,8 +84,8 @@ def agent(client: Client) -> Iterator[Agent]:
 @contextmanager
 def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
     """An agent of a server in this process, whose memory is open and loaded."""
-    opening = Opening(open)
-    serving = Serving(opening, **{"answer_tokens": 1500} | options)
+    opening = BackgroundOpener(open)
+    serving = ServerOptions(opening, **{"answer_tokens": 1500} | options)
     opening.memory()
     wait_until(lambda: opening.ready)
     with agent(Client(build(serving), mode=mode)) as connected:
@@ -94,7 +94,7 @@ def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) 
 
 def unready(open: Callable[[], Memorist]) -> Any:
     """An agent of a server in this process that has opened nothing yet."""
-    return agent(Client(build(Serving(Opening(open), answer_tokens=1500))))
+    return agent(Client(build(ServerOptions(BackgroundOpener(open), answer_tokens=1500))))
 
 
 def serving(path: Path, **options: Any) -> Any:

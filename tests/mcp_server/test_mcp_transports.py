@@ -20,8 +20,8 @@ from mcp_processes import HELLO, LONGEST, command, environment, started
 
 import memorist
 from memorist import MemoristError
-from memorist.mcp_server.http import Address, serve
-from memorist.mcp_server.server import Opening, Serving
+from memorist.mcp_server.http import ListenAddress, serve
+from memorist.mcp_server.server import BackgroundOpener, ServerOptions
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -198,10 +198,10 @@ class TestHttp:
     def test_what_is_unsafe_or_wrong_is_refused_at_once(
         self, path: Path, address: str, token: str | None, hosts: tuple[str, ...], about: str
     ) -> None:
-        serving = Serving(Opening(lambda: memorist.open(path)), answer_tokens=1500)
+        serving = ServerOptions(BackgroundOpener(lambda: memorist.open(path)), answer_tokens=1500)
 
         with pytest.raises(MemoristError, match=about):
-            serve(serving, Address.of(address), token, hosts)
+            serve(serving, ListenAddress.of(address), token, hosts)
 
     def test_a_port_that_is_taken_is_one_clear_line(self, path: Path) -> None:
         with http_server(path) as (url, _):

@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memorist.search.fusion import Candidate, Ranked
-from memorist.search.rerank import Opinion, reranked
+from memorist.search.rerank import RerankScore, reranked
 
 
 def ranked(*scores: float) -> list[Ranked]:
     return [Ranked(Candidate(key), score, {"keyword": score}, {}) for key, score in enumerate(scores, 1)]
 
 
-def read(**scores: float) -> dict[int, Opinion]:
+def read(**scores: float) -> dict[int, RerankScore]:
     """Opinions of whole memories."""
-    return {int(key[1:]): Opinion(score, 1.0) for key, score in scores.items()}
+    return {int(key[1:]): RerankScore(score, 1.0) for key, score in scores.items()}
 
 
 def keys(entries: list[Ranked]) -> list[int]:
@@ -40,8 +40,8 @@ def test_where_nothing_was_read_nothing_changes_its_place() -> None:
 def test_a_passage_of_a_long_text_counts_for_less_than_a_whole_memory() -> None:
     before = ranked(0.9, 0.5)
 
-    assert keys(reranked(before, {1: Opinion(0.1, 1.0), 2: Opinion(0.9, 1.0)}, 0.8)) == [2, 1]
-    assert keys(reranked(before, {1: Opinion(0.1, 0.2), 2: Opinion(0.9, 0.2)}, 0.8)) == [1, 2]
+    assert keys(reranked(before, {1: RerankScore(0.1, 1.0), 2: RerankScore(0.9, 1.0)}, 0.8)) == [2, 1]
+    assert keys(reranked(before, {1: RerankScore(0.1, 0.2), 2: RerankScore(0.9, 0.2)}, 0.8)) == [1, 2]
 
 
 def test_of_nothing_comes_nothing() -> None:
@@ -51,12 +51,12 @@ def test_of_nothing_comes_nothing() -> None:
 scores = st.lists(st.floats(0, 1), max_size=12).map(lambda values: sorted(values, reverse=True))
 
 
-opinions = st.dictionaries(st.integers(1, 12), st.builds(Opinion, st.floats(0, 1), st.floats(0.01, 1)))
+opinions = st.dictionaries(st.integers(1, 12), st.builds(RerankScore, st.floats(0, 1), st.floats(0.01, 1)))
 
 
 @given(scores, opinions, st.floats(0, 1))
 def test_every_entry_stays_its_score_orders_and_its_trace_adds_up(
-    first: list[float], told: dict[int, Opinion], weight: float
+    first: list[float], told: dict[int, RerankScore], weight: float
 ) -> None:
     before = ranked(*first)
 

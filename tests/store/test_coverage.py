@@ -2,13 +2,13 @@
 
 import pytest
 
-from memorist.store.coverage import Asked, Atom, coverage
+from memorist.store.coverage import Atom, QueryWords, coverage
 
 FILLER = "nothing of that kind stands here at all and so it goes on and on "
 
 
-def asked(*words: str) -> list[Asked]:
-    return [Asked.of(Atom(word), 1.0, ()) for word in words]
+def asked(*words: str) -> list[QueryWords]:
+    return [QueryWords.of(Atom(word), 1.0, ()) for word in words]
 
 
 def test_it_is_the_share_of_the_words() -> None:
@@ -30,12 +30,12 @@ def test_a_word_that_comes_again_is_counted_once_and_leaves_when_its_last_place_
 
 
 def test_rare_words_count_for_more() -> None:
-    rare, common = Asked.of(Atom("quark"), 3.0, ()), Asked.of(Atom("code"), 1.0, ())
+    rare, common = QueryWords.of(Atom("quark"), 3.0, ()), QueryWords.of(Atom("code"), 1.0, ())
 
     assert coverage([rare, common], f"quark {FILLER * 5} code") == 0.75
 
 
 def test_what_is_no_word_of_its_own_stands_everywhere() -> None:
-    beginning = Asked.of(Atom("depl", prefix=True), 1.0, ())
+    beginning = QueryWords.of(Atom("depl", prefix=True), 1.0, ())
 
     assert coverage([beginning, *asked("code")], f"deployed {FILLER * 5} code") == 1.0

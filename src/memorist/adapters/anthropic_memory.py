@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from memorist.engine import Memorist
-from memorist.errors import AlreadyThere, MemoristError, MissingExtra, NotFound
+from memorist.errors import AlreadyExists, MemoristError, MissingExtra, NotFound
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -51,7 +51,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._folder = _Folder(memory, project)
+        self._folder = _MemoryFolder(memory, project)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return self._folder.view(command.path, command.view_range)
@@ -86,7 +86,7 @@ class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._folder = _Folder(memory, project)
+        self._folder = _MemoryFolder(memory, project)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         return await run_sync(self._folder.view, command.path, command.view_range)
@@ -110,7 +110,7 @@ class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
         return await run_sync(self._folder.clear)
 
 
-class _Folder:
+class _MemoryFolder:
     """The folder /memories of a project, with the commands of the tool."""
 
     def __init__(self, memory: Memorist, project: str | None) -> None:
@@ -228,7 +228,7 @@ def _refused(*, missing: str | None = None, taken: str | None = None) -> Iterato
         yield
     except NotFound as exc:
         raise ToolError(missing or str(exc)) from exc
-    except AlreadyThere as exc:
+    except AlreadyExists as exc:
         raise ToolError(taken or str(exc)) from exc
     except MemoristError as exc:
         raise ToolError(str(exc)) from exc

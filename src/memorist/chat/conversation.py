@@ -25,7 +25,7 @@ MOST_TURNS = 200  # of an earlier conversation that the model is told
 _PREFIX = f"{CHAT}:"
 
 
-class Notebook:
+class ConversationRecorder:
     """Takes turns down. What could not be written is kept, and written with what comes next."""
 
     def __init__(
@@ -114,7 +114,7 @@ _REMEMBERED = re.compile(r'^<(?:core-)?memory id="([^"]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChatAnswer:
     """What the model said. `memories` are those it was given for it; `cut` says why it ends early, where it does."""
 
     text: str
@@ -134,7 +134,7 @@ class Conversation:
 
     provider: Provider
     tools: Tools | None
-    notebook: Notebook
+    notebook: ConversationRecorder
     context: Callable[[str], str]
     warn: Callable[[str], None]
     messages: list[Message] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Conversation:
     _system: str = field(default="", init=False)
     _given: tuple[str, ...] = field(default=(), init=False)
 
-    def ask(self, text: str, write: Write) -> Answer:
+    def ask(self, text: str, write: Write) -> ChatAnswer:
         """Say something, and give the answer, whose text is also handed to `write` as it arrives."""
         message = validation.content(text, "the message")
         self._recall(message)
@@ -150,7 +150,7 @@ class Conversation:
         self._waiting.append(message)
         return self._answered(write)
 
-    def retry(self, write: Write) -> Answer:
+    def retry(self, write: Write) -> ChatAnswer:
         """Ask for the answer to what was said last."""
         if not self.unanswered:
             raise ChatError("there is no message without an answer")
@@ -182,7 +182,7 @@ class Conversation:
         self._system = "\n\n".join(filter(None, [INSTRUCTIONS, searching, today, block]))
         self._given = tuple(_REMEMBERED.findall(block))
 
-    def _answered(self, write: Write) -> Answer:
+    def _answered(self, write: Write) -> ChatAnswer:
         messages, parts, usage = list(self.messages), list[str](), Usage()
         before = len(self.tools.found) if self.tools else 0
         for rounds_left in range(MOST_ROUNDS, -1, -1):
@@ -204,7 +204,7 @@ class Conversation:
         turns = [*(("user", message) for message in self._waiting), ("assistant", text)]
         self._waiting.clear()  # first: Ctrl-C may come while they are written, and the notebook has them then
         self.notebook.write(turns)
-        return Answer(text, usage, tuple(dict.fromkeys([*self._given, *found])), reply.cut)
+        return ChatAnswer(text, usage, tuple(dict.fromkeys([*self._given, *found])), reply.cut)
 
     def _reply(self, messages: Sequence[Message], write: Write, *, call: bool) -> Reply:
         could_call = self.provider.can_call

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from memorist.chat.base import Call, Message, Reply, Tool, Usage, Write
 from memorist.errors import ConfigError
-from memorist.http import OPENAI_URL, Address, Sleep, Unwanted, Wire, json_object, ollama_url
+from memorist.http import OPENAI_URL, Endpoint, Sleep, StreamingClient, UnsupportedParameter, json_object, ollama_url
 
 
-class Reader(ABC):
+class StreamReader(ABC):
     """Puts an answer together from the events of its stream."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Reader(ABC):
         """The calls that the answer asks for."""
 
 
-class Remote(ABC):
+class HttpProvider(ABC):
     """A model behind HTTP, with its address and key from the environment."""
 
     _provider: ClassVar[str]
@@ -42,12 +42,12 @@ class Remote(ABC):
     _key_header: ClassVar[str | None] = None
     _needs_key: ClassVar[str | None] = None  # the host that answers nobody without one
     _hints: ClassVar[Mapping[str, str]]
-    _reader: ClassVar[type[Reader]]
+    _reader: ClassVar[type[StreamReader]]
 
     def __init__(self, model: str, *, timeout: float, environ: Mapping[str, str], sleep: Sleep) -> None:
         self.name, self._model = f"{self._provider}:{model}", model
         self._unwanted: set[str] = set()  # parts of a request that this server refuses
-        self._address = Address(
+        self._address = Endpoint(
             self._url(environ.get(self._url_setting, "").strip()),
             environ.get(self._key_setting, ""),
             url_setting=self._url_setting,
@@ -58,7 +58,7 @@ class Remote(ABC):
             raise ConfigError(f"{self.name} needs a key: set {self._key_setting}")
         self._address.headers.update(self._headers())
         hints = {what: hint.format(model=model) for what, hint in self._hints.items()}
-        self._wire = Wire(self.name, self._address, timeout, hints, sleep)
+        self._wire = StreamingClient(self.name, self._address, timeout, hints, sleep)
 
     def answer(
         self, system: str, messages: Sequence[Message], tools: Sequence[Tool], write: Write, *, call: bool = True
@@ -69,7 +69,7 @@ class Remote(ABC):
                 payload |= self._offer(tools, call)
             try:
                 return self._read({part: payload[part] for part in payload if part not in self._unwanted}, write)
-            except Unwanted as exc:  # which is said before anything else
+            except UnsupportedParameter as exc:  # which is said before anything else
                 if exc.part in self._unwanted:
                     raise
                 self._unwanted.add(exc.part)
@@ -122,7 +122,7 @@ class Remote(ABC):
         return self._wire.events(self._path, payload)
 
 
-def _taken(reader: Reader, event: dict[str, Any] | None) -> str | None:
+def _taken(reader: StreamReader, event: dict[str, Any] | None) -> str | None:
     """The text of an event; None where it is none of this API."""
     try:
         return None if event is None else reader.take(event)
@@ -150,7 +150,7 @@ def arguments(text: str) -> dict[str, Any] | None:
 MAX_TOKENS = 4096  # of an answer: every model of theirs can give as many
 
 
-class _AnthropicReader(Reader):
+class _AnthropicReader(StreamReader):
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, tuple[str, str, list[str]]] = {}  # id, name, and the pieces of the arguments
@@ -186,7 +186,7 @@ _ANTHROPIC_CUTS: Mapping[str | None, str] = {
 }
 
 
-class Anthropic(Remote):
+class Anthropic(HttpProvider):
     """Claude, with a key in ANTHROPIC_API_KEY; ANTHROPIC_BASE_URL is for gateways that speak the same API."""
 
     _provider, _path = "anthropic", "/v1/messages"
@@ -233,7 +233,7 @@ def _message(message: Message) -> dict[str, object]:
     return {"role": message.role, "content": blocks}
 
 
-class _OpenAIReader(Reader):
+class _OpenAIReader(StreamReader):
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, dict[str, str]] = {}
@@ -272,7 +272,7 @@ _OPENAI_CUTS: Mapping[str, str] = {
 }
 
 
-class OpenAI(Remote):
+class OpenAI(HttpProvider):
     """Models of OpenAI (which needs a key), or of any server that speaks its API: LM Studio, vLLM, llama.cpp."""
 
     _provider, _path = "openai", "/chat/completions"
@@ -330,7 +330,7 @@ def _openai_parts(message: Message) -> list[dict[str, object]]:
     return [{"role": message.role, "content": message.text or None, "tool_calls": calls}]
 
 
-class _OllamaReader(Reader):
+class _OllamaReader(StreamReader):
     def __init__(self) -> None:
         super().__init__()
         self._calls: list[Call] = []
@@ -352,7 +352,7 @@ class _OllamaReader(Reader):
         return self._calls
 
 
-class Ollama(Remote):
+class Ollama(HttpProvider):
     """Models that Ollama serves, at OLLAMA_HOST (which may lack scheme and port) or else on this machine."""
 
     _provider, _path = "ollama", "/api/chat"

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from memorist import config
-from memorist.cli.app import Session
-from memorist.cli.options import Bar, embedder_option, json_option, print_json
-from memorist.embed.optional_models import FURTHER, Further
+from memorist.cli.app import CommandContext
+from memorist.cli.options import ProgressBar, embedder_option, json_option, print_json
+from memorist.embed.optional_models import OPTIONAL_MODELS, OptionalModel
 from memorist.errors import InvalidInput, NotFound
 from memorist.present.render import counted, printable, record_json
 from memorist.validation import choice
@@ -22,7 +22,7 @@ from memorist.validation import choice
 @click.command("stats")
 @json_option
 @click.pass_obj
-def stats_command(session: Session, /, as_json: bool) -> None:
+def stats_command(session: CommandContext, /, as_json: bool) -> None:
     """
     Show how much there is, and of what.
 
@@ -46,7 +46,7 @@ def stats_command(session: Session, /, as_json: bool) -> None:
 @click.option("--repair", is_flag=True, help="Make anew what does not agree with the text.")
 @json_option
 @click.pass_obj
-def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
+def check_command(session: CommandContext, /, repair: bool, as_json: bool) -> int:
     """
     Check the database, its indexes and its vectors. The exit code is 1 where something is left broken.
 
@@ -77,7 +77,7 @@ def check_command(session: Session, /, repair: bool, as_json: bool) -> int:
 @click.option("--prune", is_flag=True, help="Remove the vectors of all other models when it is done.")
 @json_option
 @click.pass_obj
-def reembed_command(session: Session, /, embedder: str | None, prune: bool, as_json: bool) -> None:
+def reembed_command(session: CommandContext, /, embedder: str | None, prune: bool, as_json: bool) -> None:
     """
     Make missing vectors, or all of them with another model. Stopped at any point, it goes on from there.
 
@@ -88,7 +88,7 @@ def reembed_command(session: Session, /, embedder: str | None, prune: bool, as_j
     with session.open(embedder=embedder) as memory:
         stats = memory.stats()
         missing = stats.pending + stats.chunks_pending
-        with Bar("Embedding", missing) as bar:
+        with ProgressBar("Embedding", missing) as bar:
             done = memory.reembed(prune=prune, progress=bar)
     if as_json:
         print_json({"embedded": done})
@@ -165,7 +165,7 @@ def models_command() -> None:
 @models_command.command("list")
 @json_option
 @click.pass_obj
-def list_models(session: Session, as_json: bool) -> None:
+def list_models(session: CommandContext, as_json: bool) -> None:
     """
     List them: what each does, and where it is, or how to get it.
 
@@ -173,7 +173,7 @@ def list_models(session: Session, as_json: bool) -> None:
     Example:
         memorist models list --json
     """
-    known = [BUNDLED, *(_told(model, session) for model in FURTHER.values())]
+    known = [BUNDLED, *(_told(model, session) for model in OPTIONAL_MODELS.values())]
     if as_json:
         print_json({"models": known})
         return
@@ -192,10 +192,10 @@ def add_model(folder: Path) -> None:
     Example:
         memorist models add models/reranker/src/memorist_reranker
     """
-    model = next((each for each in FURTHER.values() if each.is_in(folder)), None)
+    model = next((each for each in OPTIONAL_MODELS.values() if each.is_in(folder)), None)
     if model is None:
         raise InvalidInput(
-            f"{folder} holds none of the models that can be added ({', '.join(FURTHER)}), or one that is damaged"
+            f"{folder} holds none of the optional models ({', '.join(OPTIONAL_MODELS)}), or one that is damaged"
         )
     target = model.own_place()
     target.mkdir(parents=True, exist_ok=True)
@@ -216,7 +216,7 @@ def remove_model(name: str) -> None:
     Example:
         memorist models remove reranker
     """
-    model = FURTHER[choice(name, FURTHER, "model")]
+    model = OPTIONAL_MODELS[choice(name, OPTIONAL_MODELS, "model")]
     if not model.own_place().is_dir():
         place = model.find()
         hint = f"it is installed as a package: `pip uninstall {model.distribution}`" if place else "it is not there"
@@ -225,7 +225,7 @@ def remove_model(name: str) -> None:
     click.echo(f"Removed {model.name}.")
 
 
-def _told(model: Further, session: Session) -> dict[str, Any]:
+def _told(model: OptionalModel, session: CommandContext) -> dict[str, Any]:
     place = model.find(session.models)
     return {
         "name": model.name,

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.errors import MissingExtra
 
 
@@ -15,7 +15,7 @@ from memorist.errors import MissingExtra
 @click.command("hook", context_settings={"ignore_unknown_options": True})
 @click.argument("event", nargs=-1, metavar="EVENT", type=click.UNPROCESSED)
 @click.pass_obj
-def hook_command(session: Session, /, event: tuple[str, ...]) -> None:
+def hook_command(session: CommandContext, /, event: tuple[str, ...]) -> None:
     """
     Answer an event of an agent's client, whose JSON is read from standard input. `memorist install` sets this up.
 
@@ -49,7 +49,7 @@ def hook_command(session: Session, /, event: tuple[str, ...]) -> None:
 @click.option("--read-only", is_flag=True, help="Offer nothing that changes a memory.")
 @click.pass_obj
 def mcp_command(
-    session: Session, /, http: str | None, hosts: tuple[str, ...], only_project: str | None, read_only: bool
+    session: CommandContext, /, http: str | None, hosts: tuple[str, ...], only_project: str | None, read_only: bool
 ) -> None:
     """
     Serve memories to an agent, over the Model Context Protocol.

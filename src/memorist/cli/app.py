@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memorist import __version__
-from memorist.config import Loaded, default_path, load, names_a_file, nothing_at
+from memorist.config import LoadedSettings, default_path, load, names_a_file, nothing_at
 from memorist.errors import ConfigError, MemoristError
 from memorist.ingest.redaction import Redaction
 
@@ -118,23 +118,23 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(HELP.items()))
 
 
-class Session:
+class CommandContext:
     """What a command needs: the settings, and a memory opened by them."""
 
     def __init__(self, arguments: Mapping[str, Any], folder: Path | None = None, *, typed: bool = True) -> None:
         self.arguments = arguments
         self._folder, self._typed = folder, typed
 
-    def untyped(self) -> "Session":
+    def untyped(self) -> "CommandContext":
         """The same for a command that a program calls: nobody looked at the project's settings before."""
-        return Session(self.arguments, self._folder, typed=False)
+        return CommandContext(self.arguments, self._folder, typed=False)
 
-    def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> "Session":
+    def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> "CommandContext":
         """The same as seen from another folder, whose project may have settings of its own."""
-        return Session({**self.arguments, **(arguments or {})}, folder, typed=self._typed)
+        return CommandContext({**self.arguments, **(arguments or {})}, folder, typed=self._typed)
 
     @cached_property
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedSettings:
         return load(os.environ, self._folder or Path.cwd(), self.arguments, typed=self._typed)
 
     @property
@@ -202,7 +202,7 @@ def app(context: click.Context, database: str | None, namespace: str | None) -> 
         memorist add "We deploy with `make ship` from the release branch" --project api
         memorist search "how do we ship code?"
     """
-    context.obj = Session({"database": database, "namespace": namespace})
+    context.obj = CommandContext({"database": database, "namespace": namespace})
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,9 +11,9 @@ import click
 
 from memorist.chat import resolve
 from memorist.chat.base import Provider
-from memorist.chat.conversation import Answer, Conversation, Notebook, conversation_of, latest, said_in
+from memorist.chat.conversation import ChatAnswer, Conversation, ConversationRecorder, conversation_of, latest, said_in
 from memorist.chat.tools import Tools
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import json_option, print_json, switch, text_from
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
@@ -41,7 +41,7 @@ COMMANDS = {
 @json_option
 @click.pass_obj
 def chat_command(
-    session: Session,
+    session: CommandContext,
     /,
     message: str | None,
     model: str | None,
@@ -66,19 +66,19 @@ def chat_command(
         memorist chat --continue
     """
     _check_usage(message, as_json, latest_one, session_id)
-    settings, screen = session.loaded.settings, Screen(silent=as_json)
+    settings, screen = session.loaded.settings, ChatScreen(silent=as_json)
     provider = _provider(model or settings.chat, settings.chat_timeout)
     add, redact = settings.chat_add if allow_add is None else allow_add, redact is not False
     with _opened(session, screen, create=add or not no_save, redact=redact) as memory, closing(provider):
         earlier = _earlier(memory, latest_one, session_id, project)
-        way = Way(provider, memory, screen, project, project or settings.project, not no_save, redact, add)
+        way = ChatOptions(provider, memory, screen, project, project or settings.project, not no_save, redact, add)
         if message is None:
             _talk(way, earlier)
         else:
             _answer_once(way, way.begin(earlier), text_from("-") if message == "-" else message, as_json)
 
 
-class Screen:
+class ChatScreen:
     """Standard output, to which an answer is written as it arrives; text of others moves no cursor there."""
 
     def __init__(self, *, silent: bool) -> None:
@@ -105,12 +105,12 @@ class Screen:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ChatOptions:
     """How the conversations of one call are held."""
 
     provider: Provider
     memory: Memorist | None
-    screen: Screen
+    screen: ChatScreen
     looks_in: str | None  # the project that is known; None is all there is
     belongs_to: str | None  # the project of a new conversation, and of what is added in it
     save: bool
@@ -121,7 +121,7 @@ class Way:
         """A conversation, new or gone on with."""
         memory, warn = self.memory, self.screen.warn
         project = earlier.project if earlier else self.belongs_to
-        notebook = Notebook(
+        notebook = ConversationRecorder(
             memory if self.save else None,
             conversation_of(earlier) if earlier else None,
             project=project,
@@ -165,7 +165,7 @@ def _provider(model: str | None, timeout: float) -> Provider:
 
 
 @contextmanager
-def _opened(session: Session, screen: Screen, *, create: bool, redact: bool) -> Iterator[Memorist | None]:
+def _opened(session: CommandContext, screen: ChatScreen, *, create: bool, redact: bool) -> Iterator[Memorist | None]:
     """The memory; None where it cannot be opened: one can talk without."""
     memory: Memorist | None = None
     try:
@@ -189,7 +189,7 @@ def _earlier(
     return latest(memory, project) if session_id is None else memory.session(session_id)
 
 
-def _answer_once(way: Way, conversation: Conversation, message: str, as_json: bool) -> None:
+def _answer_once(way: ChatOptions, conversation: Conversation, message: str, as_json: bool) -> None:
     try:
         answer = conversation.ask(message, way.screen.write)
     finally:
@@ -208,12 +208,12 @@ def _answer_once(way: Way, conversation: Conversation, message: str, as_json: bo
         )
 
 
-def _note_cut(answer: Answer, screen: Screen) -> None:
+def _note_cut(answer: ChatAnswer, screen: ChatScreen) -> None:
     if answer.cut:
         screen.say(f"Note: the answer ends early: {answer.cut}.")
 
 
-def _talk(way: Way, earlier: LivedSession | None) -> None:
+def _talk(way: ChatOptions, earlier: LivedSession | None) -> None:
     """A conversation at a terminal, line by line."""
     with suppress(ImportError):  # where it is there, it edits lines and remembers them
         import readline  # noqa: F401
@@ -250,7 +250,7 @@ def _line() -> str | None:
             click.echo()
 
 
-def _exchange(conversation: Conversation, text: str | None, screen: Screen) -> None:
+def _exchange(conversation: Conversation, text: str | None, screen: ChatScreen) -> None:
     """A message, or the last one again, and its answer; whatever goes wrong with it, the conversation goes on."""
     if text is not None and not text.strip():
         return
@@ -264,6 +264,6 @@ def _exchange(conversation: Conversation, text: str | None, screen: Screen) -> N
         screen.say(f"Error: {exc}")
 
 
-def _farewell(conversation: Conversation, screen: Screen) -> None:
+def _farewell(conversation: Conversation, screen: ChatScreen) -> None:
     if conversation.notebook.saved:
         screen.say(f"Saved as {conversation.notebook.session}: `memorist chat --continue` goes on with it.")

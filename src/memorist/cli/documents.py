@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
-from memorist.cli.options import Bar, given, json_option, print_json, secrets, style, together
+from memorist.cli.app import CommandContext
+from memorist.cli.options import ProgressBar, given, json_option, print_json, secrets, style, together
 from memorist.documents import IndexReport
 from memorist.errors import InvalidInput
 from memorist.present.render import (
@@ -46,7 +46,7 @@ choice = together(
 @json_option
 @click.pass_obj
 def index_command(
-    session: Session, /, paths: tuple[str, ...], remove: bool, verbose: bool, as_json: bool, **wanted: Any
+    session: CommandContext, /, paths: tuple[str, ...], remove: bool, verbose: bool, as_json: bool, **wanted: Any
 ) -> int:
     """
     Take in files and folders, to be found by `memorist docs`. Only what has changed since is read again; what is gone
@@ -63,7 +63,7 @@ def index_command(
             raise click.UsageError("--remove takes paths only")
         return _remove(session, paths, as_json)
     options = {"project": session.loaded.settings.project} | given(wanted)
-    bar = Bar("Indexing", what="files")
+    bar = ProgressBar("Indexing", what="files")
     with session.open(create=True) as memory:
         try:
             with bar:
@@ -93,7 +93,7 @@ def _nothing(report: IndexReport, include: Sequence[str]) -> str:
     return "; ".join([*(empty[:3] or ["nothing to index"]), *reasons])
 
 
-def _remove(session: Session, paths: tuple[str, ...], as_json: bool) -> int:
+def _remove(session: CommandContext, paths: tuple[str, ...], as_json: bool) -> int:
     with session.open(embedder="none") as memory:
         removed = {path: memory.unindex(path) for path in paths}
     if as_json:
@@ -111,7 +111,7 @@ def _remove(session: Session, paths: tuple[str, ...], as_json: bool) -> int:
 @choice
 @json_option
 @click.pass_obj
-def watch_command(session: Session, /, paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
+def watch_command(session: CommandContext, /, paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
     """
     Index files and folders, and again whenever they change, until Ctrl-C. A line is printed each time something was
     taken in. Where the system tells of no changes, as on some network drives, set WATCHFILES_FORCE_POLLING=1.
@@ -172,7 +172,7 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @json_option
 @click.pass_obj
 def docs_command(
-    session: Session, /, query: str | None, listing: bool, links: str | None, as_json: bool, **wanted: Any
+    session: CommandContext, /, query: str | None, listing: bool, links: str | None, as_json: bool, **wanted: Any
 ) -> None:
     """
     Find places in the files that `memorist index` took in. QUERY may hold "phrases" and beginnings*.
@@ -213,7 +213,7 @@ def docs_command(
         click.echo(f"Note: {results.degraded}", err=True)
 
 
-def _list(session: Session, options: dict[str, Any], as_json: bool) -> None:
+def _list(session: CommandContext, options: dict[str, Any], as_json: bool) -> None:
     projects = dict.fromkeys(options.pop("project", (None,)))
     options.setdefault("limit", 1_000_000_000)
     with session.open(embedder="none") as memory:
@@ -228,7 +228,7 @@ def _list(session: Session, options: dict[str, Any], as_json: bool) -> None:
         click.echo(NO_FILES if None in projects else "No files of this project are indexed.", err=True)
 
 
-def _links(session: Session, path: str, as_json: bool) -> None:
+def _links(session: CommandContext, path: str, as_json: bool) -> None:
     with session.open(embedder="none") as memory:
         document = memory.document(path)
     if as_json:

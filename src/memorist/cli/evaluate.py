@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from memorist import __version__
-from memorist.cli.app import Session
-from memorist.cli.options import Bar, embedder_option, json_option, print_json, together
+from memorist.cli.app import CommandContext
+from memorist.cli.options import ProgressBar, embedder_option, json_option, print_json, together
 from memorist.errors import MemoristError
 from memorist.present.render import printable, record_json
 
@@ -43,7 +43,7 @@ _kept = together(
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _EvalRequest:
     """What is measured, and by what."""
 
     datasets: Sequence[Path]
@@ -77,7 +77,7 @@ class _Wanted:
 @json_option
 @click.pass_obj
 def eval_command(
-    session: Session,
+    session: CommandContext,
     /,
     compare: tuple[str, str] | None,
     show: int,
@@ -104,7 +104,7 @@ def eval_command(
     from memorist.evaluate.report import figures, table
     from memorist.evaluate.report import save as keep
 
-    wanted, place = _Wanted(**options), cache or _cache()
+    wanted, place = _EvalRequest(**options), cache or _cache()
     if compare:
         run, changes = _compared(session, wanted, compare, place)
     else:
@@ -130,7 +130,9 @@ def eval_command(
 @click.option("--query", metavar="TEXT", help="The question (default: that of the last recorded search that found it).")
 @json_option
 @click.pass_obj
-def feedback_command(session: Session, /, id: str | None, word: str | None, query: str | None, as_json: bool) -> None:
+def feedback_command(
+    session: CommandContext, /, id: str | None, word: str | None, query: str | None, as_json: bool
+) -> None:
     """
     Say whether a memory was a good answer to a question, or list what was said. `memorist eval --from-recalls`
     measures by it.
@@ -158,7 +160,7 @@ def feedback_command(session: Session, /, id: str | None, word: str | None, quer
 
 
 def _compared(
-    session: Session, wanted: _Wanted, sides: tuple[str, str], cache: Path
+    session: CommandContext, wanted: _EvalRequest, sides: tuple[str, str], cache: Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Saved runs, profiles, or one of each; those that are not saved are measured now."""
     from dataclasses import replace
@@ -180,9 +182,9 @@ def _compared(
     return run, compared(before, way_of(before, a), after, way_of(after, b), wanted.seed)
 
 
-def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
+def _run(session: CommandContext, wanted: _EvalRequest, cache: Path) -> dict[str, Any]:
     from memorist.embed import resolve
-    from memorist.embed.reranker import Reranker
+    from memorist.embed.reranker import CrossEncoder
     from memorist.engine.core import close_model
     from memorist.evaluate.report import data
     from memorist.evaluate.systems import choices, settings
@@ -191,7 +193,7 @@ def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
     profiles = wanted.profiles or (options.profile,)
     chosen = choices(wanted.modes or ("hybrid",), profiles, settings(wanted.replaced))
     model = resolve(wanted.embedder or options.embedder, threads=options.threads, models=session.models)
-    reranker = Reranker(folder=session.models, threads=options.threads)
+    reranker = CrossEncoder(folder=session.models, threads=options.threads)
     try:
         every = [*_of_sets(wanted, chosen, model, reranker, cache), *_of_own(session, wanted, chosen, model)]
         return data(every, version=__version__, embedder=model.model_id if model else None, seed=wanted.seed)
@@ -200,20 +202,20 @@ def _run(session: Session, wanted: _Wanted, cache: Path) -> dict[str, Any]:
         close_model(reranker)
 
 
-def _of_sets(wanted: _Wanted, chosen: Sequence[Any], model: Any, reranker: Any, cache: Path) -> Iterator[Any]:
+def _of_sets(wanted: _EvalRequest, chosen: Sequence[Any], model: Any, reranker: Any, cache: Path) -> Iterator[Any]:
     from memorist.evaluate.dataset import load
     from memorist.evaluate.evaluation import evaluate_dataset
     from memorist.evaluate.indexing import indexed
 
     for folder in wanted.datasets:
         dataset = load(folder, wanted.part).narrowed(wanted.scopes, wanted.limit, wanted.seed)
-        with Bar(f"{dataset.name}: indexing", len(dataset.documents)) as bar:
+        with ProgressBar(f"{dataset.name}: indexing", len(dataset.documents)) as bar:
             made = indexed(dataset, model, cache, reranker=reranker, rebuild=wanted.rebuild, progress=bar)
         with closing(made.memory) as memory:
             yield evaluate_dataset(dataset, chosen, memory, made, relevance=wanted.relevance, watched=_watched)
 
 
-def _of_own(session: Session, wanted: _Wanted, chosen: Sequence[Any], model: Any) -> Iterator[Any]:
+def _of_own(session: CommandContext, wanted: _EvalRequest, chosen: Sequence[Any], model: Any) -> Iterator[Any]:
     """Questions to the user's own memories, which are only read."""
     from memorist.evaluate.dataset import from_golden, from_recalls
     from memorist.evaluate.evaluation import evaluate_dataset
@@ -242,8 +244,8 @@ _NOTHING_GOOD = (
 
 
 @contextmanager
-def _watched(label: str, length: int) -> Iterator[Bar]:
-    with Bar(label, length) as bar:
+def _watched(label: str, length: int) -> Iterator[ProgressBar]:
+    with ProgressBar(label, length) as bar:
         yield bar
 
 

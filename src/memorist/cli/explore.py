@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import (
-    Bar,
+    ProgressBar,
     as_of_option,
     detail_option,
     given,
@@ -44,7 +44,7 @@ from memorist.records import Memory
 @json_option
 @click.pass_obj
 def timeline_command(
-    session: Session, /, query: str | None, limit: int, detail: str | None, as_json: bool, **wanted: Any
+    session: CommandContext, /, query: str | None, limit: int, detail: str | None, as_json: bool, **wanted: Any
 ) -> None:
     """
     Show what happened, in order: between two times, around a memory, or around the best match of a query.
@@ -79,7 +79,7 @@ def timeline_command(
 @as_of_option
 @json_option
 @click.pass_obj
-def related_command(session: Session, /, id: str, limit: int, as_of: str | None, as_json: bool) -> None:
+def related_command(session: CommandContext, /, id: str, limit: int, as_of: str | None, as_json: bool) -> None:
     """
     Show what belongs to a memory: first what it is linked with, then what is most similar.
 
@@ -106,7 +106,7 @@ def related_command(session: Session, /, id: str, limit: int, as_of: str | None,
 @click.option("--never", is_flag=True, help="List the memories that were never recalled instead.")
 @json_option
 @click.pass_obj
-def recalls_command(session: Session, /, limit: int, never: bool, as_json: bool, **wanted: Any) -> None:
+def recalls_command(session: CommandContext, /, limit: int, never: bool, as_json: bool, **wanted: Any) -> None:
     """
     Show what was recalled, when, and for which question: searches with --record, the latest first.
 
@@ -133,7 +133,7 @@ def recalls_command(session: Session, /, limit: int, never: bool, as_json: bool,
         click.echo("Nothing found. `memorist search --record log` writes down what it finds.", err=True)
 
 
-def _never_recalled(session: Session, limit: int, as_json: bool) -> None:
+def _never_recalled(session: CommandContext, limit: int, as_json: bool) -> None:
     with session.open(embedder="none") as memory:
         page = memory.list(recalled=False, limit=limit)
     if as_json:
@@ -151,7 +151,7 @@ def _never_recalled(session: Session, limit: int, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_obj
-def dupes_command(session: Session, /, merge: bool, yes: bool, as_json: bool, **wanted: Any) -> None:
+def dupes_command(session: CommandContext, /, merge: bool, yes: bool, as_json: bool, **wanted: Any) -> None:
     """
     Find memories that say almost the same, and merge them if you like. Nothing is lost by it: `memorist supersede
     --undo` brings one back.
@@ -163,7 +163,7 @@ def dupes_command(session: Session, /, merge: bool, yes: bool, as_json: bool, **
     """
     asking = merge and must_ask(yes, "--merge changes memories")
     with session.open(embedder="none") as memory:
-        with Bar("Comparing") as bar:
+        with ProgressBar("Comparing") as bar:
             groups = memory.duplicates(progress=bar, **given(wanted))
         if not as_json:
             _print_groups(groups)

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import json_option, print_json
 from memorist.errors import ConfigError
 from memorist.install import config_edits
-from memorist.install.clients import CLIENTS, PROJECT, SCOPES, USER, Client, Places
-from memorist.install.config_edits import Change
+from memorist.install.clients import CLIENTS, PROJECT, SCOPES, USER, Client, ConfigPaths
+from memorist.install.config_edits import FileChange
 from memorist.present.render import printable
 from memorist.validation import choice
 
@@ -30,7 +30,7 @@ from memorist.validation import choice
 @json_option
 @click.pass_obj
 def install_command(
-    session: Session, /, client: str | None, scope: str, hooks: bool, dry_run: bool, remove: bool, as_json: bool
+    session: CommandContext, /, client: str | None, scope: str, hooks: bool, dry_run: bool, remove: bool, as_json: bool
 ) -> None:
     """
     Tell a CLIENT of Memorist: its MCP server, and hooks where the client has them. Without one, list the clients.
@@ -44,7 +44,7 @@ def install_command(
         memorist install cursor --scope project
         memorist install codex --remove
     """
-    places = Places(Path.home(), Path.cwd(), os.environ)
+    places = ConfigPaths(Path.home(), Path.cwd(), os.environ)
     if client is None:
         if remove or dry_run:
             raise click.UsageError("name the client; `memorist install` lists them")
@@ -66,7 +66,7 @@ def install_command(
         click.echo("Its server needs an extra: pip install 'memorist[mcp]'", err=True)
 
 
-def _tell(client: Client, changes: list[Change], copies: list[Path], dry_run: bool) -> None:
+def _tell(client: Client, changes: list[FileChange], copies: list[Path], dry_run: bool) -> None:
     for one in changes:
         if dry_run:
             click.echo(one.diff, nl=False)
@@ -80,7 +80,7 @@ def _tell(client: Client, changes: list[Change], copies: list[Path], dry_run: bo
         click.echo(client.then, err=True)
 
 
-def _program(session: Session, scope: str) -> list[str]:
+def _program(session: CommandContext, scope: str) -> list[str]:
     """
     How a client starts us: by its full path, for clients have a PATH of their own; but by name alone in a project's
     files, which are for other machines, too.
@@ -99,7 +99,7 @@ def _program(session: Session, scope: str) -> list[str]:
     return [sys.executable, "-m", "memorist", *options]
 
 
-def _list_clients(places: Places, as_json: bool) -> None:
+def _list_clients(places: ConfigPaths, as_json: bool) -> None:
     rows = [_row(client, places) for client in CLIENTS.values()]
     if as_json:
         print_json({"clients": rows})
@@ -111,7 +111,7 @@ def _list_clients(places: Places, as_json: bool) -> None:
     click.echo("`memorist install CLIENT` sets one up; --dry-run shows what it would change.", err=True)
 
 
-def _row(client: Client, places: Places) -> dict[str, Any]:
+def _row(client: Client, places: ConfigPaths) -> dict[str, Any]:
     """What there is to know of a client; where its config cannot be read, why."""
     installed, problem = {}, None
     for scope in client.servers:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import filters, given, json_option, print_json
 from memorist.errors import InvalidInput
 from memorist.present.render import lens_parts, printable, record_json
@@ -26,7 +26,7 @@ def lens_command() -> None:
 @lens_command.command("list")
 @json_option
 @click.pass_obj
-def list_command(session: Session, /, as_json: bool) -> None:
+def list_command(session: CommandContext, /, as_json: bool) -> None:
     """
     List the lenses that were set.
 
@@ -49,7 +49,7 @@ def list_command(session: Session, /, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 @click.pass_obj
-def show_command(session: Session, /, name: str, as_json: bool) -> None:
+def show_command(session: CommandContext, /, name: str, as_json: bool) -> None:
     """
     Show what a lens does.
 
@@ -77,7 +77,7 @@ def show_command(session: Session, /, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def set_command(
-    session: Session, /, name: str, boosts: tuple[str, ...], recency: str | None, as_json: bool, **wanted: Any
+    session: CommandContext, /, name: str, boosts: tuple[str, ...], recency: str | None, as_json: bool, **wanted: Any
 ) -> None:
     """
     Make a lens, or change what one does altogether.
@@ -98,7 +98,7 @@ def set_command(
 @lens_command.command("remove")
 @click.argument("name")
 @click.pass_obj
-def remove_command(session: Session, /, name: str) -> None:
+def remove_command(session: CommandContext, /, name: str) -> None:
     """
     Remove a lens. Memories stay as they are.
 

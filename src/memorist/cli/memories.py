@@ -10,9 +10,9 @@ from typing import IO, Any
 import click
 
 from memorist import validation
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import (
-    Bar,
+    ProgressBar,
     as_of_option,
     decoded,
     detail_option,
@@ -34,7 +34,7 @@ from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import Redaction, field_of, reported
 from memorist.present.render import LINE, memory_json, memory_line, memory_text, printable, timestamp, version_json
-from memorist.records import NEAR, Memory, Near, new_id
+from memorist.records import NEAR, Memory, NearDuplicate, new_id
 from memorist.text.snippet import preview
 
 details = together(
@@ -65,7 +65,7 @@ details = together(
 @json_option
 @click.pass_obj
 def add_command(
-    session: Session,
+    session: CommandContext,
     /,
     text: str | None,
     file: str | None,
@@ -106,7 +106,7 @@ def add_command(
         click.echo(_near_line(added.near))
 
 
-def _near_line(near: Near) -> str:
+def _near_line(near: NearDuplicate) -> str:
     what = "Replaces" if near.merged else "Almost the same as"
     return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE))}"
 
@@ -115,7 +115,9 @@ def _redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, An
     return reported(redaction.draft(validation.draft(fields, datetime.now(UTC))).metadata) if redaction.on else []
 
 
-def _add_many(session: Session, source: str, defaults: dict[str, Any], redact: bool | None, as_json: bool) -> None:
+def _add_many(
+    session: CommandContext, source: str, defaults: dict[str, Any], redact: bool | None, as_json: bool
+) -> None:
     defaults = {"project": session.loaded.settings.project} | defaults
     redaction, redacted = session.redaction(redact), Counter[str]()
 
@@ -127,7 +129,7 @@ def _add_many(session: Session, source: str, defaults: dict[str, Any], redact: b
     with (
         opened(source) as stream,
         session.open(create=True, redact=redact) as memory,
-        Bar("Adding", _lines(source)) as bar,
+        ProgressBar("Adding", _lines(source)) as bar,
     ):
         ids = memory.add_many(items(), progress=bar)
     if redacted:
@@ -144,7 +146,9 @@ def _add_many(session: Session, source: str, defaults: dict[str, Any], redact: b
 @as_of_option
 @json_option
 @click.pass_obj
-def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool) -> int:
+def get_command(
+    session: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
+) -> int:
     """
     Show memories by id; a unique beginning or ending of 6 characters or more will do.
 
@@ -182,7 +186,7 @@ def get_command(session: Session, /, ids: tuple[str, ...], history: bool, as_of:
 @detail_option
 @json_option
 @click.pass_obj
-def list_command(session: Session, /, detail: str | None, as_json: bool, **wanted: Any) -> None:
+def list_command(session: CommandContext, /, detail: str | None, as_json: bool, **wanted: Any) -> None:
     """
     List memories, newest first.
 
@@ -214,7 +218,7 @@ def list_command(session: Session, /, detail: str | None, as_json: bool, **wante
 @json_option
 @click.pass_obj
 def update_command(
-    session: Session, /, id: str, text: str | None, redact: bool | None, as_json: bool, **fields: Any
+    session: CommandContext, /, id: str, text: str | None, redact: bool | None, as_json: bool, **fields: Any
 ) -> None:
     """
     Change a memory; what it said before is kept (`memorist get ID --history`).
@@ -239,7 +243,7 @@ def update_command(
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--hard", is_flag=True, help="Erase at once; it cannot be restored.")
 @click.pass_obj
-def forget_command(session: Session, /, ids: tuple[str, ...], hard: bool) -> None:
+def forget_command(session: CommandContext, /, ids: tuple[str, ...], hard: bool) -> None:
     """
     Take memories out of every search. They can be restored until `memorist purge`.
 
@@ -260,7 +264,7 @@ def forget_command(session: Session, /, ids: tuple[str, ...], hard: bool) -> Non
 @click.command("restore")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
-def restore_command(session: Session, /, ids: tuple[str, ...]) -> None:
+def restore_command(session: CommandContext, /, ids: tuple[str, ...]) -> None:
     """
     Bring forgotten memories back.
 
@@ -278,7 +282,7 @@ def restore_command(session: Session, /, ids: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_obj
-def purge_command(session: Session, /, before: str | None, yes: bool, as_json: bool) -> None:
+def purge_command(session: CommandContext, /, before: str | None, yes: bool, as_json: bool) -> None:
     """
     Erase forgotten memories for good, and rewrite the file so that nothing of them is left in it.
 

@@ -139,7 +139,7 @@ def style() -> Callable[..., str]:
     return click.style if sys.stdout.isatty() else lambda text, **_: text
 
 
-class Bar:
+class ProgressBar:
     """
     How much is done, how fast and, where the end is known, how long to go: a line on a terminal's stderr, silent
     elsewhere.
@@ -154,7 +154,7 @@ class Bar:
         self._drawn = 0.0
         self.done, self.total = 0, total
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> "ProgressBar":
         return self
 
     def __exit__(self, *details: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import (
     as_of_option,
     given,
@@ -33,7 +33,7 @@ MOST_PINNED = 1000  # that are listed
 @json_option
 @click.pass_obj
 def supersede_command(
-    session: Session, /, old: str, new: str | None, at: str | None, undo: bool, as_json: bool
+    session: CommandContext, /, old: str, new: str | None, at: str | None, undo: bool, as_json: bool
 ) -> None:
     """
     Say that memory NEW replaces memory OLD, which from then on is left out of search.
@@ -64,7 +64,9 @@ def supersede_command(
 @click.option("--undo", is_flag=True, help="Take it back.")
 @json_option
 @click.pass_obj
-def relate_command(session: Session, /, a: str, b: str, kind: str, undo: bool, as_json: bool, **said: Any) -> None:
+def relate_command(
+    session: CommandContext, /, a: str, b: str, kind: str, undo: bool, as_json: bool, **said: Any
+) -> None:
     """
     Say what memory A has to do with memory B, in a word of your own: A KIND B.
 
@@ -98,7 +100,9 @@ def relate_command(session: Session, /, a: str, b: str, kind: str, undo: bool, a
 @session_option
 @json_option
 @click.pass_obj
-def reinforce_command(session: Session, /, ids: tuple[str, ...], less: bool, as_json: bool, **wanted: Any) -> None:
+def reinforce_command(
+    session: CommandContext, /, ids: tuple[str, ...], less: bool, as_json: bool, **wanted: Any
+) -> None:
     """
     Confirm memories: their salience rises, and the confidence of their facts. With --less, salience falls.
 
@@ -120,7 +124,7 @@ def reinforce_command(session: Session, /, ids: tuple[str, ...], less: bool, as_
 @click.option("--remove", is_flag=True, help="Unpin them.")
 @json_option
 @click.pass_obj
-def pin_command(session: Session, /, ids: tuple[str, ...], remove: bool, as_json: bool) -> None:
+def pin_command(session: CommandContext, /, ids: tuple[str, ...], remove: bool, as_json: bool) -> None:
     """
     Pin the few memories that always belong in context. Without an ID, list them.
 
@@ -180,7 +184,7 @@ def fact_command() -> None:
 @click.option("--object", help="And of what else.")
 @json_option
 @click.pass_obj
-def add_command(session: Session, /, memory_id: str, text: str, as_json: bool, **fields: Any) -> None:
+def add_command(session: CommandContext, /, memory_id: str, text: str, as_json: bool, **fields: Any) -> None:
     """
     Attach a fact to a memory, which is then found by the words of the fact, too.
 
@@ -199,7 +203,7 @@ def add_command(session: Session, /, memory_id: str, text: str, as_json: bool, *
 @as_of_option
 @json_option
 @click.pass_obj
-def list_command(session: Session, /, memory_id: str, as_of: str | None, as_json: bool) -> None:
+def list_command(session: CommandContext, /, memory_id: str, as_of: str | None, as_json: bool) -> None:
     """
     List the facts of a memory, each with the confidence it has left.
 
@@ -223,7 +227,7 @@ def list_command(session: Session, /, memory_id: str, as_of: str | None, as_json
 @click.option("--amount", type=float, help="The share of what is missing to 1 (default 0.1).")
 @json_option
 @click.pass_obj
-def reinforce_fact_command(session: Session, /, fact_id: str, as_json: bool, **wanted: Any) -> None:
+def reinforce_fact_command(session: CommandContext, /, fact_id: str, as_json: bool, **wanted: Any) -> None:
     """
     Confirm a fact: what is left of its confidence rises.
 
@@ -238,7 +242,7 @@ def reinforce_fact_command(session: Session, /, fact_id: str, as_json: bool, **w
 @fact_command.command("remove")
 @click.argument("fact_id", metavar="FACT")
 @click.pass_obj
-def remove_command(session: Session, /, fact_id: str) -> None:
+def remove_command(session: CommandContext, /, fact_id: str) -> None:
     """
     Take a fact out of its memory, with its history.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import detail_option, filters, given, json_option, print_json, style, switch, text_from
 from memorist.documents import DocumentHit
 from memorist.present.render import document_hit_text, hit_text, printable, results_json
@@ -69,7 +69,7 @@ REASONS: Mapping[str, str] = {
 @json_option
 @click.pass_obj
 def search_command(
-    session: Session,
+    session: CommandContext,
     /,
     query: str,
     mode: str,
@@ -155,7 +155,7 @@ def _notes(results: Results) -> list[str]:
 @switch("--no-documents", "documents", sets=False, help="Without places in indexed files.")
 @json_option
 @click.pass_obj
-def context_command(session: Session, /, message: str | None, as_json: bool, **options: Any) -> None:
+def context_command(session: CommandContext, /, message: str | None, as_json: bool, **options: Any) -> None:
     """
     Print what memories know about MESSAGE, as a block for an agent's prompt; nothing where nothing is relevant.
 

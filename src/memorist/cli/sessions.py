@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
+from memorist.cli.app import CommandContext
 from memorist.cli.options import given, json_option, print_json, say_redacted, style, switch
 from memorist.present.render import memory_json, memory_line, session_json, session_line, timestamp, when
 from memorist.records import Session as LivedSession
@@ -29,7 +29,7 @@ def session_command() -> None:
 @click.option("--summary", help="What it is about.")
 @json_option
 @click.pass_obj
-def start_command(session: Session, /, as_json: bool, **fields: Any) -> None:
+def start_command(session: CommandContext, /, as_json: bool, **fields: Any) -> None:
     """
     Start a session, and print its id: for `add --session` and `search --record-session`.
 
@@ -51,7 +51,7 @@ def start_command(session: Session, /, as_json: bool, **fields: Any) -> None:
 @click.option("--summary", help="What it was about.")
 @json_option
 @click.pass_obj
-def end_command(session: Session, /, id: str, summary: str | None, as_json: bool) -> None:
+def end_command(session: CommandContext, /, id: str, summary: str | None, as_json: bool) -> None:
     """
     End a session; nothing can be added to it any more.
 
@@ -69,7 +69,7 @@ def end_command(session: Session, /, id: str, summary: str | None, as_json: bool
 @click.argument("text")
 @json_option
 @click.pass_obj
-def summarise_command(session: Session, /, id: str, text: str, as_json: bool) -> None:
+def summarise_command(session: CommandContext, /, id: str, text: str, as_json: bool) -> None:
     """
     Say what a session was about; also after it has ended.
 
@@ -88,7 +88,7 @@ def summarise_command(session: Session, /, id: str, text: str, as_json: bool) ->
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @json_option
 @click.pass_obj
-def list_command(session: Session, /, as_json: bool, **wanted: Any) -> None:
+def list_command(session: CommandContext, /, as_json: bool, **wanted: Any) -> None:
     """
     List sessions, the latest first.
 
@@ -112,7 +112,7 @@ def list_command(session: Session, /, as_json: bool, **wanted: Any) -> None:
 @click.option("--limit", default=50, show_default=True, help="How many of its memories.")
 @json_option
 @click.pass_obj
-def show_command(session: Session, /, id: str, limit: int, as_json: bool) -> None:
+def show_command(session: CommandContext, /, id: str, limit: int, as_json: bool) -> None:
     """
     Show a session, and the memories that were made or used in it, newest first.
 
@@ -139,7 +139,7 @@ def show_command(session: Session, /, id: str, limit: int, as_json: bool) -> Non
 @click.argument("memory_id", metavar="MEMORY")
 @json_option
 @click.pass_obj
-def of_command(session: Session, /, memory_id: str, as_json: bool) -> None:
+def of_command(session: CommandContext, /, memory_id: str, as_json: bool) -> None:
     """
     Show the session that used a memory last, and how.
 

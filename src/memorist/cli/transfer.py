@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import Session
-from memorist.cli.options import Bar, given, json_option, print_json, secrets
+from memorist.cli.app import CommandContext
+from memorist.cli.options import ProgressBar, given, json_option, print_json, secrets
 from memorist.config import nothing_at
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
@@ -22,7 +22,7 @@ SHOWN = 20  # of what was passed over
 @click.option("--vectors", is_flag=True, help="With the vectors, which can be made again from the texts.")
 @json_option
 @click.pass_obj
-def export_command(session: Session, /, file: str, form: str | None, vectors: bool, as_json: bool) -> None:
+def export_command(session: CommandContext, /, file: str, form: str | None, vectors: bool, as_json: bool) -> None:
     """
     Write everything to FILE, or as markdown to a folder. - is standard output.
 
@@ -37,7 +37,7 @@ def export_command(session: Session, /, file: str, form: str | None, vectors: bo
         raise click.UsageError("markdown is a folder of files; name one")
     if file == "-" and as_json:
         raise click.UsageError("standard output is where the export goes; --json needs a file for it")
-    with session.open(embedder="none") as memory, Bar("Exporting") as bar:
+    with session.open(embedder="none") as memory, ProgressBar("Exporting") as bar:
         target: Any = sys.stdout.buffer if file == "-" else file
         done = memory.export(target, format=wanted, vectors=vectors, progress=bar)
     if as_json:
@@ -55,7 +55,9 @@ def export_command(session: Session, /, file: str, form: str | None, vectors: bo
 @secrets
 @json_option
 @click.pass_obj
-def import_command(session: Session, /, paths: tuple[str, ...], form: str | None, as_json: bool, **wanted: Any) -> None:
+def import_command(
+    session: CommandContext, /, paths: tuple[str, ...], form: str | None, as_json: bool, **wanted: Any
+) -> None:
     """
     Take in an export, a folder of markdown notes (as of basic-memory), a JSON list of memories (as of mem0), or
     conversations; files may be packed with gzip, and - is standard input. What is there stays as it is; doing it again
@@ -73,7 +75,7 @@ def import_command(session: Session, /, paths: tuple[str, ...], form: str | None
         with session.open(create=True) as memory:
             for path in paths:
                 source: Any = sys.stdin.buffer if path == "-" else path
-                with Bar("Importing") as bar:
+                with ProgressBar("Importing") as bar:
                     report = memory.import_(source, format=form, progress=bar, **given(wanted))
                 reports.append({"path": path} | record_json(report))
                 if not as_json:
@@ -113,7 +115,7 @@ def backup_command() -> None:
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @json_option
 @click.pass_obj
-def create_command(session: Session, /, file: str, force: bool, as_json: bool) -> None:
+def create_command(session: CommandContext, /, file: str, force: bool, as_json: bool) -> None:
     """
     Copy the database to FILE, as it is at this moment, and check the copy.
 
@@ -137,7 +139,7 @@ def create_command(session: Session, /, file: str, force: bool, as_json: bool) -
 @click.option("--force", is_flag=True, help="Put it in the place of a database that is there, which is kept beside it.")
 @json_option
 @click.pass_obj
-def restore_command(session: Session, /, file: str, force: bool, as_json: bool) -> None:
+def restore_command(session: CommandContext, /, file: str, force: bool, as_json: bool) -> None:
     """
     Make the database what the backup FILE holds, all namespaces of it. What was there is kept beside it, as
     memory.db.before-restore, each time in a file of its own.

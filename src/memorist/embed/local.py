@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.embed.base import Vectors
-from memorist.embed.onnx_session import Runner, load
-from memorist.embed.optional_models import FURTHER
+from memorist.embed.onnx_session import OnnxModel, load
+from memorist.embed.optional_models import OPTIONAL_MODELS
 from memorist.embed.wordpiece import MAX_TOKENS, vocabulary
 from memorist.errors import EmbedderError, EmbedderUnavailable
 
@@ -28,7 +28,7 @@ _CACHED_QUERIES = 256
 _CACHED_LENGTH = 4_096  # characters; a longer text is hardly a question, and would only fill memory
 
 
-class Encoder(Runner):
+class Encoder(OnnxModel):
     """
     Turns text into unit vectors. Safe to share between threads.
 
@@ -150,7 +150,7 @@ class BgeSmall(Encoder):
         self._folder = folder
 
     def _load(self) -> Any:
-        return FURTHER["bge-small"].load(self._folder)
+        return OPTIONAL_MODELS["bge-small"].load(self._folder)
 
     def _run(self, session: Any, ids: Ids) -> Vectors:
         given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}

@@ -18,7 +18,7 @@ from memorist.forks import renew_after_fork
 MAX_THREADS = 8  # by default; a memory should not take every core of a large shared machine
 
 
-class Runner(ABC):
+class OnnxModel(ABC):
     """Has an onnxruntime session from its first use on, and a number of threads to run texts side by side."""
 
     def __init__(self, *, threads: int | None = None) -> None:

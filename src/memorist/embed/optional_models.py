@@ -16,7 +16,7 @@ _UNCASED_BERT = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class OptionalModel:
     """A model that can be added: a folder with its files, as a distribution of its own or copied by hand."""
 
     name: str
@@ -61,11 +61,11 @@ class Further:
         )
 
 
-FURTHER: Mapping[str, Further] = MappingProxyType(
+OPTIONAL_MODELS: Mapping[str, OptionalModel] = MappingProxyType(
     {
         each.name: each
         for each in (
-            Further(
+            OptionalModel(
                 "bge-small",
                 "bge-small-en-v1.5 in int8: text as vectors, better and slower",
                 "MIT",
@@ -74,7 +74,7 @@ FURTHER: Mapping[str, Further] = MappingProxyType(
                     VOCABULARY: _UNCASED_BERT,
                 },
             ),
-            Further(
+            OptionalModel(
                 "reranker",
                 "ms-marco-MiniLM-L-12-v2 in int8: reads a question and a passage together",
                 "Apache-2.0",

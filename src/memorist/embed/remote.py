@@ -25,7 +25,7 @@ import numpy as np
 from memorist.embed.base import Vectors
 from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
 from memorist.forks import renew_after_fork
-from memorist.http import OPENAI_URL, Address, ollama_url, refusal, retry_after
+from memorist.http import OPENAI_URL, Endpoint, ollama_url, refusal, retry_after
 
 Sleep = Callable[[float], None]
 
@@ -64,7 +64,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.5, 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Response:
     """What one attempt came to: a response, or with status 0 the reason why there is none."""
 
     status: int
@@ -89,7 +89,7 @@ class _Answer:
 class _Server:
     """One base URL: connections kept alive, time-outs, retries."""
 
-    def __init__(self, address: Address, timeout: float, retries: int, sleep: Sleep) -> None:
+    def __init__(self, address: Endpoint, timeout: float, retries: int, sleep: Sleep) -> None:
         self.address = address
         self._timeout, self._retries, self._sleep = timeout, max(0, retries), sleep
         self._idle: list[http.client.HTTPConnection] = []
@@ -102,7 +102,7 @@ class _Server:
         self._lock = threading.Lock()
         self._idle.clear()
 
-    def post(self, path: str, payload: Mapping[str, object], patience: float) -> _Answer:
+    def post(self, path: str, payload: Mapping[str, object], patience: float) -> _Response:
         """The final answer to a request: passing failures are tried again while patience lasts."""
         body = json.dumps(payload, ensure_ascii=False).encode()
         deadline = time.monotonic() + patience
@@ -122,7 +122,7 @@ class _Server:
         with self._lock:
             _close_all(self._idle)
 
-    def _attempt(self, path: str, body: bytes) -> _Answer:
+    def _attempt(self, path: str, body: bytes) -> _Response:
         with self._lock:
             connection = self._idle.pop() if self._idle else self.address.connection(self._timeout)
         reused, failure, answer = connection.sock is not None, "", None
@@ -130,7 +130,7 @@ class _Server:
             connection.request("POST", self.address.target(path), body, self.address.headers)
             with connection.getresponse() as response:
                 delay = retry_after(response.getheader("Retry-After"))
-                answer = _Answer(response.status, response.read(), delay)
+                answer = _Response(response.status, response.read(), delay)
         except TimeoutError:
             failure = f"no answer within {self._timeout:g} s"
         except (OSError, http.client.HTTPException, UnicodeError) as exc:
@@ -144,7 +144,7 @@ class _Server:
                     self._idle.append(connection)
         if answer is None and not failure:  # the server had closed a kept connection; each try uses one up
             return self._attempt(path, body)
-        return answer or _Answer(0, failure.encode())
+        return answer or _Response(0, failure.encode())
 
 
 class _RemoteEmbedder(ABC):
@@ -182,7 +182,7 @@ class _RemoteEmbedder(ABC):
     ) -> None:
         if not model:
             raise ConfigError(f"no model is named: write {self._provider}:MODEL")
-        address = Address(
+        address = Endpoint(
             self._url((base_url or environ.get(self._url_setting, "")).strip()),
             api_key or environ.get(self._key_setting, ""),
             url_setting=self._url_setting,
@@ -268,7 +268,7 @@ class _RemoteEmbedder(ABC):
         self._dimensions = expected
         return vectors
 
-    def _failure(self, answer: _Answer) -> EmbedderError:
+    def _failure(self, answer: _Response) -> EmbedderError:
         where, status, said = self._server.address.shown, answer.status, self._server.address.quote(answer.text)
         if status == 0:
             return EmbedderUnavailable(f"cannot reach {self.model_id} at {where} ({said}): {self._unreachable_hint}")

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from memorist.embed.onnx_session import Runner
-from memorist.embed.optional_models import FURTHER, MODEL
+from memorist.embed.onnx_session import OnnxModel
+from memorist.embed.optional_models import MODEL, OPTIONAL_MODELS
 from memorist.embed.wordpiece import vocabulary
 from memorist.errors import EmbedderError
 
@@ -19,13 +19,13 @@ SOFTER = 2.0  # what the model is unsure of is told apart better than by the sca
 QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
 
 
-class Rereads(Protocol):
+class Reranker(Protocol):
     """What the engine asks of a reranker."""
 
     def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
-class Reranker(Runner):
+class CrossEncoder(OnnxModel):
     """
     Reads the best that two legs found, and tells how well each answers. Safe to share between threads.
 
@@ -35,7 +35,7 @@ class Reranker(Runner):
 
     # With another of these it is another score.
     model_id: ClassVar[str] = (
-        f"local:reranker-{FURTHER['reranker'].sums[MODEL][:16]}-{SOFTER}-{QUESTION_TOKENS}-{MAX_TOKENS}"
+        f"local:reranker-{OPTIONAL_MODELS['reranker'].sums[MODEL][:16]}-{SOFTER}-{QUESTION_TOKENS}-{MAX_TOKENS}"
     )
 
     def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
@@ -84,7 +84,7 @@ class Reranker(Runner):
         return 1.0 / (1.0 + math.exp(-logit / SOFTER))
 
     def _load(self) -> Any:
-        return FURTHER["reranker"].load(self._folder)
+        return OPTIONAL_MODELS["reranker"].load(self._folder)
 
 
 def _shared(items: Iterator[tuple[int, str]], turn: threading.Lock) -> Iterator[tuple[int, str]]:

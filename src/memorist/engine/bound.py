@@ -8,7 +8,7 @@ from memorist import validation
 from memorist.engine.core import Moment, given_id
 from memorist.engine.opening import Memorist
 from memorist.errors import Ambiguous, InvalidInput, NotFound
-from memorist.records import Hit, Memories, Memory, Origin, Page, Results, Successor, Timeline
+from memorist.records import Hit, Memories, Memory, Page, Results, SessionRef, Successor, Timeline
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ class Bound:
             for memory in shown
         )
 
-    def _origin(self, session: Origin | None) -> Origin | None:
+    def _origin(self, session: SessionRef | None) -> SessionRef | None:
         if session is None or session.project == self.project:
             return session
         return replace(session, summary=None, project=None)

@@ -12,7 +12,7 @@ from memorist import validation
 from memorist.documents import ImportReport
 from memorist.engine.conversing import Conversing
 from memorist.errors import InvalidInput
-from memorist.store.export_schema import Line
+from memorist.store.export_schema import ExportRecord
 
 EXPORTS = ("jsonl", "markdown")
 OWN, MARKDOWN, MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
@@ -118,9 +118,9 @@ class Carrying(Conversing):
             exports.check(file)
             return self._take(exports.read(file), found, (), redactor.found, progress)
         if found == MARKDOWN:
-            from memorist.importers.markdown_folder import Notes
+            from memorist.importers.markdown_folder import MarkdownFolder
 
-            notes = Notes(file, project, redactor)
+            notes = MarkdownFolder(file, project, redactor)
             return self._take(notes.lines(), found, notes.skipped, redactor.found, progress)
         from memorist.importers.mem0 import read_mem0
 
@@ -129,7 +129,7 @@ class Carrying(Conversing):
 
     def _take(
         self,
-        lines: Iterable[Line],
+        lines: Iterable[ExportRecord],
         format: str,
         unread: Sequence[tuple[str, str]],
         redacted: Counter[str],
@@ -208,9 +208,9 @@ def _format(file: Path, wanted: object) -> str:
     return MEM0 if is_mem0(file) else CONVERSATION
 
 
-def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+def _batches(lines: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
     """As many records as are worth a transaction, and no more than fit in a little memory."""
-    batch: list[Line] = []
+    batch: list[ExportRecord] = []
     size = 0
     for line in lines:
         batch.append(line)

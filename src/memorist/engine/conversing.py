@@ -10,7 +10,7 @@ from memorist.engine.core import Core
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.present.render import LINE
-from memorist.records import Memory, Told, new_id
+from memorist.records import ConversationBatch, Memory, new_id
 from memorist.text.snippet import preview
 
 CHAT = "chat"  # the format of conversations that are remembered while they go on
@@ -38,15 +38,15 @@ class Conversing(Core):
         The calls and results of tools are left out unless `tools`. Secrets are replaced by a mark before anything is
         stored, unless `redact` is False; `allow` names what is none. `progress` is told how many turns are done.
         """
-        from memorist.importers.conversations import Tally, Way, batches
+        from memorist.importers.conversations import ImportCounter, ImportOptions, batches
 
-        way = Way(
+        way = ImportOptions(
             format,
             validation.name(project, "project"),
             validation.flag(tools, "tools"),
             self._of_conversations(redact, allow),
         )
-        tally = Tally()
+        tally = ImportCounter()
         for batch in batches(validation.path(path), way, tally):
             taken = self._store.take(batch)
             self._give_vectors(taken.pending)
@@ -73,17 +73,17 @@ class Conversing(Core):
         Secrets are replaced by a mark before anything is stored, unless `redact` is False; `allow` names what is none.
         """
         from memorist.importers.conversations import drafts, session_of
-        from memorist.importers.transcripts import Conversation, Problem, Turn
+        from memorist.importers.transcripts import ImportedConversation, Problem, Turn
 
         redaction, now = self._of_conversations(redact, allow), datetime.now(UTC)
         own_id, role = new_id() if id is None else validation.memory_id(id), validation.required_name(role, "role")
         turns = (Turn(own_id, role, validation.content(text, "text"), now),)
         name, project = validation.session_id(conversation), validation.name(project, "project")
-        said = Conversation(name, CHAT, None, project, now, now, turns)
+        said = ImportedConversation(name, CHAT, None, project, now, now, turns)
         (draft,) = drafts(said, project=project, source=CHAT, otherwise=now, redaction=redaction)
         if isinstance(draft, Problem):
             raise InvalidInput(draft.reason)
-        told = Told(session_of(said), project, preview(draft.content, LINE), (draft,))
+        told = ConversationBatch(session_of(said), project, preview(draft.content, LINE), (draft,))
         self._give_vectors(self._store.take([told]).pending)
         return self._shown(self._store.require(draft.id))
 

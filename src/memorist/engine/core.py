@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from memorist import validation
 from memorist.embed.base import Embedder
-from memorist.embed.reranker import Rereads
+from memorist.embed.reranker import Reranker
 from memorist.errors import Ambiguous, InvalidInput, NotFound
 from memorist.ingest.recorder import Recorder
 from memorist.ingest.redaction import Redaction
@@ -20,7 +20,7 @@ from memorist.records import Decay, Filter, Lens, Memory
 from memorist.search import options
 from memorist.search.legs import Legs
 from memorist.search.signals import certain
-from memorist.store.base import Store, Unembedded
+from memorist.store.base import EmbeddingJob, Store
 
 Moment = datetime | str | float
 _NO_REDACTION = Redaction()
@@ -41,7 +41,7 @@ class Core:
         named_embedder: Callable[[str | Embedder], Embedder | None],
         near: str = "report",
         redaction: Redaction = _NO_REDACTION,
-        reranker: Rereads,
+        reranker: Reranker,
         own_reranker: bool,
     ) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class Core:
         self._recorder.settle(session)
         return replace(filter, session=session)
 
-    def _give_vectors(self, texts: Sequence[Unembedded]) -> None:
+    def _give_vectors(self, texts: Sequence[EmbeddingJob]) -> None:
         if self._vectorizer.embedder is not None:
             self._vectorizer.give(texts)
 
@@ -142,7 +142,7 @@ def given_id(value: object) -> str:
     return validation.clean(value)
 
 
-def close_model(model: Embedder | Rereads | None) -> None:
+def close_model(model: Embedder | Reranker | None) -> None:
     close = getattr(model, "close", None)
     if close:
         close()

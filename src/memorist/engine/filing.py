@@ -14,7 +14,7 @@ from memorist.engine.reading import Reading
 from memorist.ingest.vectorizer import counter
 from memorist.present.hits import widened
 from memorist.records import Hit, Results
-from memorist.search.documents import Shelf
+from memorist.search.documents import LinkResolver
 
 
 class Filing(Reading):
@@ -61,7 +61,7 @@ class Filing(Reading):
         """One indexed file, with the files that its links lead to and those whose links lead to it."""
         documents = self._store.documents
         document, known = documents.get(os.path.realpath(validation.path(path))), documents.known()
-        shelf = Shelf.of(known.values())
+        shelf = LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in documents.links():
             leads_to = shelf.follow(known[source], target) if source in known else None

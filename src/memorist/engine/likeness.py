@@ -8,7 +8,7 @@ from typing import Any
 from memorist import validation
 from memorist.engine.core import Core, Moment, given_id
 from memorist.errors import EmbedderError, InvalidInput, MemoristError
-from memorist.records import Filter, Memory, Near, Related, Row
+from memorist.records import Filter, Memory, NearDuplicate, Related, Row
 from memorist.search.duplicates import groups, resemblance
 from memorist.text.query import parse
 from memorist.text.tokenizer import segments, stems
@@ -94,7 +94,7 @@ class Likeness(Core):
         merged = way == "merge"
         if merged:
             memory = self.merge(memory.id, [other.id])
-        return replace(memory, near=Near(other.id, other.content[:NEAR_TEXT], share, merged))
+        return replace(memory, near=NearDuplicate(other.id, other.content[:NEAR_TEXT], share, merged))
 
     def _alike(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
         """Other memories, the most similar first: by meaning where it has a vector, else by its words."""

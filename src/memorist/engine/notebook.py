@@ -20,7 +20,7 @@ class Notebook(Core):
     def create_file(self, path: str, text: str, *, project: str | None = None) -> File:
         """
         Keep a new file in memory, under a path such as /notes/today.md. Its folders need not be made: a path is all
-        there is of them. AlreadyThere where the path is taken.
+        there is of them. AlreadyExists where the path is taken.
         """
         fields = dict(kind=FILE, source=self._place(path), project=project, **_content(text, {}))
         kept = self._store.notebook.create(self._redaction.draft(validation.draft(fields, datetime.now(UTC))))

@@ -9,7 +9,7 @@ from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, nothing_at
 from memorist.embed import resolve
 from memorist.embed.base import Embedder
-from memorist.embed.reranker import Reranker, Rereads
+from memorist.embed.reranker import CrossEncoder, Reranker
 from memorist.engine.carrying import Carrying
 from memorist.engine.living import Living
 from memorist.engine.notebook import Notebook
@@ -45,7 +45,7 @@ def open_memory(
     redact: bool = False,
     redact_allow: Sequence[str] = (),
     models: str | Path | None = None,
-    reranker: Rereads | None = None,
+    reranker: Reranker | None = None,
 ) -> Memorist:
     """
     Open a memory, creating it where there is none.
@@ -88,7 +88,7 @@ def open_memory(
         named_embedder=named,
         near=near,
         redaction=redaction,
-        reranker=Reranker(folder=folder, threads=threads) if reranker is None else reranker,
+        reranker=CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
         own_reranker=reranker is None,
     )
 

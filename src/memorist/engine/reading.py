@@ -12,7 +12,7 @@ from memorist import validation
 from memorist.documents import DocumentHit
 from memorist.engine.core import Core, Moment, given_id
 from memorist.errors import InvalidInput
-from memorist.present.hits import PageOfHits, page, placed
+from memorist.present.hits import HitPage, page, placed
 from memorist.profiles import Profile
 from memorist.records import (
     EVERYTHING,
@@ -24,7 +24,7 @@ from memorist.records import (
     Page,
     Query,
     Recall,
-    Recalled,
+    RecalledMemory,
     Reinforcement,
     Results,
     Timeline,
@@ -35,7 +35,7 @@ from memorist.search.candidates import Candidates, gather
 from memorist.search.documents import best_places
 from memorist.search.expansion import expanded
 from memorist.search.fusion import Ranked, rank
-from memorist.search.legs import Found, candidates_wanted, merged
+from memorist.search.legs import LegResults, candidates_wanted, merged
 from memorist.search.rerank import reread
 from memorist.search.session_context import lent
 from memorist.search.suggest import suggestion
@@ -211,7 +211,7 @@ class Reading(Core):
 
     def _ranked(
         self, asked: _Asked, profile: Profile, detail: str, include_facts: bool, *, again: bool = False
-    ) -> tuple[Found, Candidates, PageOfHits, float]:
+    ) -> tuple[LegResults, Candidates, HitPage, float]:
         """
         What the legs find, ranked and cut, and when they had found it; where thresholds took too much of it away, once
         more with more of it.
@@ -245,7 +245,7 @@ class Reading(Core):
         hits = placed(answer.hits, answer.keys, places, self._store.namespace)
         return found, gathered, replace(answer, hits=hits), legs_done
 
-    def _fused(self, asked: _Asked, settled: Profile, found: Found, gathered: Candidates) -> builtins.list[Ranked]:
+    def _fused(self, asked: _Asked, settled: Profile, found: LegResults, gathered: Candidates) -> builtins.list[Ranked]:
         """What the legs found as one list; where its best may be added to the question, asked again with them."""
         now, boosts = asked.now.timestamp(), asked.lens.boosts
         ranked = rank(gathered.candidates, settled, now, boosts)
@@ -255,7 +255,7 @@ class Reading(Core):
         again = expanded(ranked, vectors, found.question, settled.expansion)
         return rank(again, settled, now, boosts) if any(candidate.likeness for candidate in again) else ranked
 
-    def _found(self, asked: _Asked, profile: Profile) -> tuple[Found, builtins.list[Store]]:
+    def _found(self, asked: _Asked, profile: Profile) -> tuple[LegResults, builtins.list[Store]]:
         """What the legs find where is to be looked, and the stores it is in."""
         looked = []
         if asked.memories:
@@ -264,21 +264,21 @@ class Reading(Core):
             looked.append((self._store.documents.chunks, self._file_legs, self._file_vectorizer))
         stores = [store for store, _, _ in looked]
         if not asked.question:
-            return Found(), stores
+            return LegResults(), stores
         every = [
             legs.run(asked.question, asked.filter, asked.mode, profile, vectorizer) for _, legs, vectorizer in looked
         ]
         return (every[0] if len(every) == 1 else merged(*every)), stores
 
     def _facets(
-        self, asked: _Asked, found: Found, gathered: Candidates, fields: Sequence[str]
+        self, asked: _Asked, found: LegResults, gathered: Candidates, fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
         words, keys = asked.words, _keys(gathered)
         if found.with_words is not None:  # what the words match is known: the index need not be asked again
             words, keys = Query(asked.query), [*{*keys, *found.with_words}]
         return self._store.facets(words, asked.filter, keys, fields)
 
-    def _hidden(self, asked: _Asked, found: Found, gathered: Candidates, hits: int) -> dict[str, int]:
+    def _hidden(self, asked: _Asked, found: LegResults, gathered: Candidates, hits: int) -> dict[str, int]:
         """What was held back. Filters are asked only where the page has room for more: it has to be explainable."""
         hidden = {}
         if gathered.too_far and asked.profile.min_similarity is not None:
@@ -288,7 +288,7 @@ class Reading(Core):
             return hidden
         return hidden | self._store.held_back(asked.words, asked.filter, found.around)
 
-    def _suggestion(self, asked: _Asked, found: Found) -> str | None:
+    def _suggestion(self, asked: _Asked, found: LegResults) -> str | None:
         """What the question perhaps meant; looked for only where its words find little."""
         held = max((match.coverage for match in found.keyword), default=0.0)
         little = len(found.keyword) < FOUND_LITTLE or (found.strange and held < MOST_OF_IT)
@@ -416,7 +416,7 @@ def _keys(gathered: Candidates) -> builtins.list[int]:
 
 def _recall(asked: _Asked, results: Results) -> Recall:
     memories = (
-        Recalled(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts))
+        RecalledMemory(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts))
         for place, hit in enumerate(results, 1)
         if not isinstance(hit, DocumentHit)
     )
@@ -432,7 +432,7 @@ def _recall(asked: _Asked, results: Results) -> Recall:
     )
 
 
-def _plan(query: Query, found: Found, legs_seconds: float, rank_seconds: float) -> dict[str, Any]:
+def _plan(query: Query, found: LegResults, legs_seconds: float, rank_seconds: float) -> dict[str, Any]:
     return {
         "terms": [term.text + "*" * term.prefix for term in query.terms],
         "left_out": [term.text for term in query.spare],

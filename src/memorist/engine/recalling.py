@@ -8,7 +8,7 @@ from memorist import validation
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.filing import Filing
-from memorist.present.context import Around, Block, index_line, session_line
+from memorist.present.context import ContextBlock, HitContext, index_line, session_line
 from memorist.present.hits import widened
 from memorist.records import TURN, Filter, Hit, Memory, Results
 
@@ -86,8 +86,8 @@ class Recalling(Filing):
         block.put_lines("recent-conversations", map(session_line, told))
         return str(block)
 
-    def _block(self, budget: object, core: object, project: object, include_global: object) -> Block:
-        block = Block(validation.whole_number(budget, "budget", LEAST_BUDGET, MOST_BUDGET), count_tokens)
+    def _block(self, budget: object, core: object, project: object, include_global: object) -> ContextBlock:
+        block = ContextBlock(validation.whole_number(budget, "budget", LEAST_BUDGET, MOST_BUDGET), count_tokens)
         if validation.flag(core, "core"):
             block.put_core(
                 self._core(validation.name(project, "project"), validation.flag(include_global, "include_global"))
@@ -111,20 +111,20 @@ class Recalling(Filing):
             if (cursor := page.cursor) is None:
                 return
 
-    def _around(self, hit: Hit) -> Around:
+    def _around(self, hit: Hit) -> HitContext:
         if isinstance(hit, DocumentHit):
             ((*chunks,),) = self._store.documents.stretches([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
-            return Around(widened(hit, chunks))
+            return HitContext(widened(hit, chunks))
         if hit.memory.kind != TURN or not hit.session:
-            return Around()
+            return HitContext()
         # One that was moved to another project does not come along.
         home = (hit.memory.project,) if hit.memory.project else ()
         beside = Filter(session=hit.session.id, kind=(TURN,), project=home)
         turns = self._store.around(hit.memory.id, beside, before=1, after=1)
         place = next((at for at, turn in enumerate(turns) if turn.id == hit.memory.id), None)
         if place is None:  # it went in the meantime
-            return Around()
-        return Around(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
+            return HitContext()
+        return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
 
 
 def _questions(message: str) -> list[str]:

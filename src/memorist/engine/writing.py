@@ -12,8 +12,8 @@ from memorist.engine.core import Moment, close_model, given_id
 from memorist.engine.likeness import Likeness
 from memorist.errors import Ambiguous, EmbedderError, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH, Vectorizer
-from memorist.records import NEAR, Draft, Memory, Reinforcement, Report, Stats, Version
-from memorist.store.base import Kept
+from memorist.records import NEAR, CheckReport, Memory, MemoryDraft, Reinforcement, Stats, Version
+from memorist.store.base import AddResult
 
 REINFORCEMENT = 0.1
 _REFUSALS = (InvalidInput, NotFound, Ambiguous)
@@ -76,7 +76,7 @@ class Writing(Likeness):
         remaining = iter(items)
         stopped: Exception | None = None
         while stopped is None:
-            drafts: list[Draft] = []
+            drafts: list[MemoryDraft] = []
             try:
                 for item in islice(remaining, BATCH):
                     drafts.append(self._redaction.draft(_draft(item, len(ids) + len(drafts) + 1)))
@@ -93,12 +93,12 @@ class Writing(Likeness):
                 return ids
         raise stopped
 
-    def _add_batch(self, drafts: list[Draft], before: int) -> tuple[list[Kept], MemoristError | None]:
+    def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[list[AddResult], MemoristError | None]:
         """All drafts in one transaction; if one is refused, those before it, and the refusal naming it."""
         try:
             return self._store.add(drafts, self._said_again), None
         except _REFUSALS:
-            kept: list[Kept] = []
+            kept: list[AddResult] = []
             for draft in drafts:
                 try:
                     kept += self._store.add([draft], self._said_again)
@@ -153,7 +153,7 @@ class Writing(Likeness):
         self._recorder.settle()
         return self._store.stats(self._vectorizer.model_name)
 
-    def check(self, repair: bool = False) -> Report:
+    def check(self, repair: bool = False) -> CheckReport:
         """Compare every index and vector with the text; with `repair`, make anew what does not agree."""
         report = self._store.check(repair=repair)
         if repair and report.repaired and self._vectorizer.embedder is not None:
@@ -193,7 +193,7 @@ def _refusal(number: int, exc: MemoristError) -> MemoristError:
     return type(exc)(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
 
 
-def _draft(item: object, number: int) -> Draft:
+def _draft(item: object, number: int) -> MemoryDraft:
     try:
         return validation.draft(
             {"content": item} if isinstance(item, str) else validation.mapping(item), datetime.now(UTC)

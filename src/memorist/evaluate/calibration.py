@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memorist.evaluate.dataset import Dataset, Question
-from memorist.evaluate.runner import Answer
+from memorist.evaluate.runner import QuestionResult
 from memorist.records import RELEVANT
 
 
 @dataclass(frozen=True, slots=True)
-class Certainty:
+class RelevanceCalibration:
     """
     `auc`: how often a question with an answer is given a higher relevance than one without. `false_answers` and
     `missed`: the shares of questions without, and with an answer, that the floor gets wrong.
@@ -37,12 +37,12 @@ def unanswerable(dataset: Dataset) -> tuple[Question, ...]:
     return tuple(replace(one, scope=after[one.scope], judged={}) for one in dataset.questions if one.scope in after)
 
 
-def certainty(with_answer: Sequence[Answer], without: Sequence[Answer]) -> Certainty:
+def certainty(with_answer: Sequence[QuestionResult], without: Sequence[QuestionResult]) -> RelevanceCalibration:
     """What the relevance of the best hit was, on both sides."""
     there = np.array([answer.relevance or 0.0 for answer in with_answer])
     not_there = np.sort([answer.relevance or 0.0 for answer in without])
     below = np.searchsorted(not_there, there, "left") + np.searchsorted(not_there, there, "right")
-    return Certainty(
+    return RelevanceCalibration(
         float(below.mean() / 2 / len(not_there)),
         float((not_there >= RELEVANT).mean()),
         float((there < RELEVANT).mean()),

@@ -31,7 +31,7 @@ _UNDATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CorpusDocument:
     id: str
     text: str
     title: str | None
@@ -56,7 +56,7 @@ class Dataset:
     """Documents, the questions that have an answer among them, and those that have none: they are not measured."""
 
     name: str
-    documents: tuple[Document, ...]
+    documents: tuple[CorpusDocument, ...]
     questions: tuple[Question, ...]
     unanswered: tuple[Question, ...] = ()
     part: str | None = None
@@ -95,7 +95,7 @@ def load(folder: Path, part: str | None = None) -> Dataset:
     return Dataset(folder.resolve().name, documents, answered, unanswered, part)
 
 
-def moments(documents: Sequence[Document]) -> Iterator[datetime]:
+def moments(documents: Sequence[CorpusDocument]) -> Iterator[datetime]:
     """
     When each document happened: its own date, or one for all that have none. Those of one date are a second apart, in
     their order.
@@ -107,7 +107,7 @@ def moments(documents: Sequence[Document]) -> Iterator[datetime]:
         yield date + timedelta(seconds=seen[date])
 
 
-def fingerprint(documents: Sequence[Document]) -> str:
+def fingerprint(documents: Sequence[CorpusDocument]) -> str:
     """What tells one corpus from another."""
     digest = hashlib.sha256()
     for one in documents:
@@ -178,11 +178,11 @@ def _identified(file: Path) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield id, fields, place
 
 
-def _document(id: str, fields: Mapping[str, Any], place: str) -> Document:
+def _document(id: str, fields: Mapping[str, Any], place: str) -> CorpusDocument:
     title = str(fields.get("title") or "").strip()
     text = str(fields.get("text") or "").strip() or title or "-"  # an empty one is found by nothing, and is there
     about = _about(fields, place)
-    return Document(id, text, title[:MAX_NAME].strip() or None, _scope(about), about)
+    return CorpusDocument(id, text, title[:MAX_NAME].strip() or None, _scope(about), about)
 
 
 def _question(id: str, fields: Mapping[str, Any], place: str, judgements: Mapping[str, Mapping[str, int]]) -> Question:
@@ -280,7 +280,7 @@ def from_recalls(memory: Memorist) -> Dataset:
 
 def _dataset(memory: Memorist, name: str, questions: list[Question]) -> Dataset:
     documents = tuple(
-        Document(one.id, one.content, one.title, one.project, {})
+        CorpusDocument(one.id, one.content, one.title, one.project, {})
         for one in memory.list(limit=ALL, include_superseded=False)
     )
     return Dataset(

@@ -9,7 +9,7 @@ from memorist.evaluate.dataset import Dataset
 from memorist.evaluate.indexing import Indexed
 from memorist.evaluate.report import Measured
 from memorist.evaluate.runner import Progress, run
-from memorist.evaluate.systems import Choice, Grep, Search, Way, beside
+from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, System, beside
 
 Watched = Callable[[str, int], AbstractContextManager[Progress]]
 
@@ -22,7 +22,7 @@ def unwatched(label: str, length: int) -> Iterator[Progress]:
 
 def evaluate_dataset(
     dataset: Dataset,
-    chosen: Sequence[Choice],
+    chosen: Sequence[SearchConfig],
     memory: Memorist,
     indexed: Indexed | None = None,
     *,
@@ -33,8 +33,8 @@ def evaluate_dataset(
     What was chosen, its legs and grep, each over all questions; with `relevance`, what was chosen over questions that
     have no answer, too.
     """
-    searches = [Search(choice, memory, indexed) for choice in beside(chosen)]
-    ways: list[Way] = [Grep(dataset.documents), *searches]
+    searches = [MemoristSystem(choice, memory, indexed) for choice in beside(chosen)]
+    ways: list[System] = [GrepSystem(dataset.documents), *searches]
     outcomes = {}
     for way in ways:
         with watched(f"{dataset.name}: {way.name}", len(dataset.questions)) as progress:

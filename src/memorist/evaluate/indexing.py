@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from memorist.embed.base import Embedder, Vectors
-from memorist.embed.reranker import Reranker
+from memorist.embed.reranker import CrossEncoder
 from memorist.engine import Memorist, open_memory
-from memorist.evaluate.dataset import Dataset, Document, fingerprint, moments
-from memorist.evaluate.rerank_cache import KeptScores
+from memorist.evaluate.dataset import CorpusDocument, Dataset, fingerprint, moments
+from memorist.evaluate.rerank_cache import CachedReranker
 
 FORM = 1  # of how documents become memories, below; another one is another database
 _DATABASE, _IDS, _PAIRS = "memory.db", "ids.json", "pairs.txt"
@@ -31,7 +31,11 @@ class Indexed:
     """
 
     def __init__(
-        self, memory: Memorist, documents: Sequence[Document], ids: Sequence[str], pairs: KeptScores | None = None
+        self,
+        memory: Memorist,
+        documents: Sequence[CorpusDocument],
+        ids: Sequence[str],
+        pairs: CachedReranker | None = None,
     ) -> None:
         self.memory, self.pairs = memory, pairs
         self._documents: dict[str, list[str]] = {}
@@ -48,7 +52,7 @@ def indexed(
     embedder: Embedder | None,
     cache: Path,
     *,
-    reranker: Reranker | None = None,
+    reranker: CrossEncoder | None = None,
     rebuild: bool = False,
     progress: Progress | None = None,
 ) -> Indexed:
@@ -68,7 +72,7 @@ def indexed(
                 made.rename(folder)
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    pairs = KeptScores(reranker, folder / _PAIRS) if reranker else None
+    pairs = CachedReranker(reranker, folder / _PAIRS) if reranker else None
     memory = _open(folder, embedder, pairs)
     return Indexed(memory, dataset.documents, json.loads((folder / _IDS).read_text("utf-8")), pairs)
 
@@ -81,20 +85,20 @@ def _make(dataset: Dataset, embedder: Embedder | None, folder: Path, progress: P
     (folder / _IDS).write_text(json.dumps(ids), "utf-8")
 
 
-def _open(folder: Path, embedder: Embedder | None, pairs: KeptScores | None = None) -> Memorist:
+def _open(folder: Path, embedder: Embedder | None, pairs: CachedReranker | None = None) -> Memorist:
     return open_memory(
         folder / _DATABASE, embedder=embedder or "none", synchronous="normal", near="off", reranker=pairs
     )
 
 
-def _add(memory: Memorist, documents: Sequence[Document], progress: Progress | None) -> list[str]:
+def _add(memory: Memorist, documents: Sequence[CorpusDocument], progress: Progress | None) -> list[str]:
     sessions = dict.fromkeys((session, one.scope) for one in documents if (session := _session(one)))
     for session, scope in sessions:
         memory.start_session(scope, id=session)
     return memory.add_many(_fields(documents), progress=progress)
 
 
-def _fields(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
+def _fields(documents: Sequence[CorpusDocument]) -> Iterator[dict[str, Any]]:
     for one, happened in zip(documents, moments(documents), strict=True):
         yield dict(
             content=one.text,
@@ -106,7 +110,7 @@ def _fields(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
         )
 
 
-def _session(document: Document) -> str | None:
+def _session(document: CorpusDocument) -> str | None:
     session = document.metadata.get("session")
     if session is None:
         return None
@@ -121,7 +125,7 @@ def _key(dataset: Dataset, embedder: Embedder | None) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _what_is_embedded(documents: Sequence[Document], embedder: Embedder) -> list[str]:
+def _what_is_embedded(documents: Sequence[CorpusDocument], embedder: Embedder) -> list[str]:
     """The texts that a model would be given of some documents, found out by giving them to one that only listens."""
     listener = _Listener(embedder)
     with closing(open_memory(":memory:", embedder=listener, near="off")) as memory:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput, NotFound
-from memorist.evaluate.calibration import Certainty
+from memorist.evaluate.calibration import RelevanceCalibration
 from memorist.evaluate.dataset import Dataset
 from memorist.evaluate.metrics import MEASURES, relevant
-from memorist.evaluate.runner import Answer, Outcome
+from memorist.evaluate.runner import QuestionResult, SystemResult
 from memorist.evaluate.statistics import estimates
 from memorist.present.render import counted
 
@@ -34,9 +34,9 @@ class Measured:
     """
 
     dataset: Dataset
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SystemResult, ...]
     chosen: tuple[str, ...]
-    certainty: Mapping[str, Certainty] = field(default_factory=dict)
+    certainty: Mapping[str, RelevanceCalibration] = field(default_factory=dict)
 
 
 def data(measured: Sequence[Measured], *, version: str, embedder: str | None, seed: int) -> Data:
@@ -91,8 +91,8 @@ def _texts(measured: Measured) -> dict[str, str]:
     }
 
 
-def _way(outcome: Outcome, certainty: Certainty | None, seed: int) -> Data:
-    categories: dict[str, list[Answer]] = {}
+def _way(outcome: SystemResult, certainty: RelevanceCalibration | None, seed: int) -> Data:
+    categories: dict[str, list[QuestionResult]] = {}
     for answer in outcome.answers:
         if answer.question.category is not None:
             categories.setdefault(answer.question.category, []).append(answer)
@@ -110,12 +110,12 @@ def _way(outcome: Outcome, certainty: Certainty | None, seed: int) -> Data:
     }
 
 
-def _measures(answers: Sequence[Answer], seed: int) -> Data:
+def _measures(answers: Sequence[QuestionResult], seed: int) -> Data:
     rows = [[answer.figures[measure] for measure in MEASURES] for answer in answers]
     return {name: asdict(one) for name, one in zip(MEASURES, estimates(rows, seed), strict=True)}
 
 
-def _answer(answer: Answer) -> Data:
+def _answer(answer: QuestionResult) -> Data:
     question = answer.question
     return {
         "id": question.id,
@@ -130,7 +130,7 @@ def _answer(answer: Answer) -> Data:
     }
 
 
-def _latency(answers: Sequence[Answer]) -> Data:
+def _latency(answers: Sequence[QuestionResult]) -> Data:
     """Of all or of none: some of the questions would be another sample in every run."""
     times = [answer.ms for answer in answers if answer.ms is not None]
     whole = len(times) == len(answers)

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from memorist.embed.reranker import Reranker
+from memorist.embed.reranker import CrossEncoder
 
 
-class KeptScores:
+class CachedReranker:
     """
     Reads as a reranker does, but no pair that it has kept the score of. For one thread.
 
@@ -19,7 +19,7 @@ class KeptScores:
     that asks again, with no other in between, is read again: so a first run takes the time that it takes without this.
     """
 
-    def __init__(self, reranker: Reranker, file: Path) -> None:
+    def __init__(self, reranker: CrossEncoder, file: Path) -> None:
         self._reranker, self._file = reranker, file
         self._question, self._just_read = "", dict[str, float | None]()
         self.used = 0  # scores that were not read but kept

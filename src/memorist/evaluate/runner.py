@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from memorist.evaluate.dataset import Question
 from memorist.evaluate.metrics import measure_ranking
-from memorist.evaluate.systems import Way
+from memorist.evaluate.systems import System
 
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionResult:
     """A question, what was found for it, how good that is, and how long it took, where all of it was done."""
 
     question: Question
@@ -23,17 +23,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SystemResult:
     """All answers of one way, and what was missing while they were given."""
 
     name: str
-    answers: tuple[Answer, ...]
+    answers: tuple[QuestionResult, ...]
     degraded: tuple[str, ...] = ()
 
 
-def run(way: Way, questions: Sequence[Question], progress: Progress | None = None) -> Outcome:
+def run(way: System, questions: Sequence[Question], progress: Progress | None = None) -> SystemResult:
     """Ask every question, one after the other. The first is asked before, too: what that loads is not timed."""
-    answers: list[Answer] = []
+    answers: list[QuestionResult] = []
     degraded: dict[str, None] = {}
     for question in questions[:1]:
         way.answer(question)
@@ -42,9 +42,9 @@ def run(way: Way, questions: Sequence[Question], progress: Progress | None = Non
         found = way.answer(question)
         took = (time.perf_counter() - started) * 1000
         figures, ms = measure_ranking(found.ids, question.judged), took if found.timed else None
-        answers.append(Answer(question, tuple(found.ids), figures, ms, found.relevance))
+        answers.append(QuestionResult(question, tuple(found.ids), figures, ms, found.relevance))
         if found.degraded:
             degraded[found.degraded] = None
         if progress:
             progress(done)
-    return Outcome(way.name, tuple(answers), tuple(degraded))
+    return SystemResult(way.name, tuple(answers), tuple(degraded))

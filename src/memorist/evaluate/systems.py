@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from memorist.engine import Memorist
 from memorist.errors import EmbedderError, InvalidInput
-from memorist.evaluate.dataset import Document, Question
+from memorist.evaluate.dataset import CorpusDocument, Question
 from memorist.evaluate.indexing import Indexed
 from memorist.evaluate.metrics import PLACES
 from memorist.profiles import PROFILES, Profile
@@ -25,7 +25,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Retrieved:
     """
     What came back: ids, best first; how relevant the best one says it is; what was missing, in words; and whether it
     took its time: not where a reranker's scores were at hand.
@@ -37,17 +37,17 @@ class Found:
     timed: bool = True
 
 
-class Way(Protocol):
+class System(Protocol):
     """Something that answers questions."""
 
     @property
     def name(self) -> str: ...
 
-    def answer(self, question: Question) -> Found: ...
+    def answer(self, question: Question) -> Retrieved: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SearchConfig:
     """How to search: a mode, a profile, and options in place of its own."""
 
     mode: str
@@ -60,25 +60,25 @@ class Choice:
         named = f"{self.profile}:{replaced}" if replaced else self.profile
         return named if self.mode == "hybrid" else f"{named} {self.mode}"
 
-    def leg(self, mode: str) -> "Choice":
+    def leg(self, mode: str) -> "SearchConfig":
         """One of its legs alone."""
         of_a_leg = {name: value for name, value in self.options.items() if name not in _AFTERWARDS}
         if PROFILES[self.profile].rerank != "off":
             of_a_leg["rerank"] = "off"
-        return Choice(mode, self.profile, of_a_leg)
+        return SearchConfig(mode, self.profile, of_a_leg)
 
 
-class Search:
+class MemoristSystem:
     """A search of a set, or of a user's own memory."""
 
-    def __init__(self, choice: Choice, memory: Memorist, indexed: Indexed | None = None) -> None:
+    def __init__(self, choice: SearchConfig, memory: Memorist, indexed: Indexed | None = None) -> None:
         self.choice, self._memory, self._indexed = choice, memory, indexed
 
     @property
     def name(self) -> str:
         return self.choice.name
 
-    def answer(self, question: Question) -> Found:
+    def answer(self, question: Question) -> Retrieved:
         choice, kept = self.choice, self._kept_scores
         try:
             results = self._memory.search(
@@ -92,11 +92,11 @@ class Search:
                 **choice.options,
             )
         except EmbedderError as exc:  # a leg that cannot answer has found nothing
-            return Found((), degraded=str(exc))
+            return Retrieved((), degraded=str(exc))
         ids = [hit.memory.id for hit in results]
         found = self._indexed.documents(ids)[:PLACES] if self._indexed else ids
         timed = self._kept_scores == kept
-        return Found(found, results[0].relevance if results else 0.0, results.degraded, timed)
+        return Retrieved(found, results[0].relevance if results else 0.0, results.degraded, timed)
 
     @property
     def _kept_scores(self) -> int:
@@ -104,7 +104,7 @@ class Search:
         return self._indexed.pairs.used if self._indexed and self._indexed.pairs else 0
 
 
-class Grep:
+class GrepSystem:
     """
     What looking for the words of the question finds: texts that hold most of them first, then those that hold them
     most often. No stems, no weights, no order of its own.
@@ -112,7 +112,7 @@ class Grep:
 
     name = "grep"
 
-    def __init__(self, documents: Iterable[Document]) -> None:
+    def __init__(self, documents: Iterable[CorpusDocument]) -> None:
         self._scopes: list[str | None] = []
         self._ids: list[str] = []
         self._holding: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # word -> (place, times)
@@ -122,7 +122,7 @@ class Grep:
             for word, times in Counter(_words(f"{document.title or ''}\n{document.text}")).items():
                 self._holding[word].append((place, times))
 
-    def answer(self, question: Question) -> Found:
+    def answer(self, question: Question) -> Retrieved:
         held: Counter[int] = Counter()
         counted: Counter[int] = Counter()
         for word in dict.fromkeys(_words(question.text)):
@@ -131,22 +131,22 @@ class Grep:
                     held[place] += 1
                     counted[place] += times
         best = sorted(held, key=lambda place: (-held[place], -counted[place], place))
-        return Found([self._ids[place] for place in best[:PLACES]])
+        return Retrieved([self._ids[place] for place in best[:PLACES]])
 
 
-def choices(modes: Sequence[str], specs: Sequence[str], replaced: Mapping[str, Any]) -> list[Choice]:
+def choices(modes: Sequence[str], specs: Sequence[str], replaced: Mapping[str, Any]) -> list[SearchConfig]:
     """Every profile in every mode; each spec is a profile, perhaps with options: `balanced:alpha=.3,fusion=rrf`."""
     chosen = [parsed(spec, mode, replaced) for spec in specs for mode in modes]
     return list({choice.name: choice for choice in chosen}.values())
 
 
-def beside(chosen: Sequence[Choice]) -> list[Choice]:
+def beside(chosen: Sequence[SearchConfig]) -> list[SearchConfig]:
     """The legs of what was chosen, each once, and then the chosen."""
     legs = [choice.leg(mode) for choice in chosen for mode in LEGS]
     return list({choice.name: choice for choice in (*legs, *chosen)}.values())
 
 
-def parsed(spec: str, mode: str, replaced: Mapping[str, Any] | None = None) -> Choice:
+def parsed(spec: str, mode: str, replaced: Mapping[str, Any] | None = None) -> SearchConfig:
     """A choice from text. A mode alone will do, too."""
     name, _, given = spec.partition(":")
     if name in MODES:
@@ -155,7 +155,7 @@ def parsed(spec: str, mode: str, replaced: Mapping[str, Any] | None = None) -> C
         raise InvalidInput(f"{name!r} is no profile; there are: {', '.join(PROFILES)}")
     own = {**(replaced or {}), **settings(given.split(",") if given else ())}
     settled = options.settle(PROFILES[name], own)
-    return Choice(options.mode(mode, settled), name, own)
+    return SearchConfig(options.mode(mode, settled), name, own)
 
 
 def settings(pairs: Iterable[str]) -> dict[str, Any]:

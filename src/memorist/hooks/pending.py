@@ -50,7 +50,7 @@ class Note:
                 self.file.unlink()
 
 
-class Notes:
+class PendingWork:
     """The notes of one user."""
 
     def __init__(self, state: Path) -> None:

@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
-from memorist.config import Loaded, names_a_file, nothing_at
+from memorist.config import LoadedSettings, names_a_file, nothing_at
 from memorist.errors import InvalidInput, MemoristError
 from memorist.hooks import events
 from memorist.hooks.events import ASK, BEGIN, SAVE, Event
-from memorist.hooks.pending import Note, Notes, Unsaved
+from memorist.hooks.pending import Note, PendingWork, Unsaved
 
 MAX_SIZE = 256 * 1024  # bytes; then it becomes the old log, in the place of the one before
 
@@ -60,11 +60,11 @@ BUDGETS = (1500, 700)  # tokens; the second where the first is too long for the 
 LIMIT, LIMITS = 5.0, {"SessionEnd": 1.0, LATER: 900.0}
 
 
-class Place(Protocol):
+class Workspace(Protocol):
     """The settings that hold in a folder, and the memory they name."""
 
     @property
-    def loaded(self) -> Loaded: ...
+    def loaded(self) -> LoadedSettings: ...
     @property
     def target(self) -> str: ...
     def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> Self: ...
@@ -77,14 +77,14 @@ class Hook:
 
     name: str
     given: BinaryIO
-    here: Place
+    here: Workspace
     state: Path  # where the user's programs keep what is neither data nor settings
     root: str | None  # the project's folder, where the client says it
     worker: Sequence[str]  # the command that does LATER
 
     def run(self) -> str:
         """What to print: an answer in the client's own form, or nothing."""
-        log, notes = Log(self.state / LOG), Notes(self.state)
+        log, notes = Log(self.state / LOG), PendingWork(self.state)
         limit = LIMITS.get(self.name, LIMIT)
         try:
             with _Limit(limit, lambda: self._out_of_time(log, notes, limit)):
@@ -98,7 +98,7 @@ class Hook:
             log.error(self.name, exc)
             return ""
 
-    def _answered(self, event: Event, notes: Notes, log: Log) -> str:
+    def _answered(self, event: Event, notes: PendingWork, log: Log) -> str:
         """What the model is to know; for an event that has no such thing, nothing."""
         place = self.here if event.folder is None else self.here.within(event.folder)
         if event.moment != ASK and place.loaded.passed_over:  # said when a session begins, not with each prompt
@@ -128,7 +128,7 @@ class Hook:
                 )
             )
 
-    def _save(self, event: Event, place: Place, notes: Notes) -> None:
+    def _save(self, event: Event, place: Workspace, notes: PendingWork) -> None:
         """The turns are written down at once, to be found by their words; their vectors are made by another process."""
         if event.transcript is None or not event.transcript.is_file():  # a session in which nothing was said
             return
@@ -150,7 +150,7 @@ class Hook:
             else:
                 self._start_worker()
 
-    def _later(self, notes: Notes, log: Log) -> None:
+    def _later(self, notes: PendingWork, log: Log) -> None:
         """Everything that is noted, whichever session it is of."""
         if hasattr(os, "nice"):
             os.nice(10)  # somebody is at work on this machine
@@ -181,7 +181,7 @@ class Hook:
                 return  # the database is locked, say: another time
         note.remove()
 
-    def _out_of_time(self, log: Log, notes: Notes, limit: float) -> None:
+    def _out_of_time(self, log: Log, notes: PendingWork, limit: float) -> None:
         log.write(self.name, f"not done in {limit:g} s; the agent goes on without")
         if events.EVENTS.get(self.name) == SAVE and any(notes.all()):
             self._start_worker()
@@ -218,7 +218,7 @@ class _Limit:
             os._exit(0)  # nothing is lost: what is committed stays, and what is not is as if it had never begun
 
 
-def _project(event: Event, place: Place) -> str | None:
+def _project(event: Event, place: Workspace) -> str | None:
     """As it is set for the folder, or else as an import of the session's transcript calls it."""
     from memorist.importers.transcript_formats import project_in
 
@@ -234,7 +234,7 @@ def _known_session(event: Event) -> str | None:
     return None if compacted else f"{FORMAT}:{event.session}"
 
 
-def _take(place: Place, note: Note, embedder: str | None = None) -> None:
+def _take(place: Workspace, note: Note, embedder: str | None = None) -> None:
     unsaved = note.unsaved
     if not Path(unsaved.transcript).is_file():  # before a database is made for it
         raise InvalidInput(f"{unsaved.transcript} is gone")

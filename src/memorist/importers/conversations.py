@@ -23,18 +23,18 @@ from uuid import UUID, uuid5
 from memorist import validation
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
-from memorist.importers.transcripts import Conversation, Problem, Turn, read_conversations
+from memorist.importers.transcripts import ImportedConversation, Problem, Turn, read_conversations
 from memorist.ingest.redaction import Redaction, reported
 from memorist.ingest.vectorizer import BATCH
-from memorist.records import TURN, Draft, Told
+from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
-from memorist.store.base import Taken
+from memorist.store.base import ConversationResult
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".zip")  # of the files of a folder that are looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ImportOptions:
     """How an import is done."""
 
     format: str | None
@@ -44,7 +44,7 @@ class Way:
 
 
 @dataclass(slots=True)
-class Tally:
+class ImportCounter:
     """What becomes of conversations, while they are gone through."""
 
     added: int = 0
@@ -54,11 +54,11 @@ class Tally:
     redacted: Counter[str] = field(default_factory=Counter)
     formats: set[str] = field(default_factory=set)
 
-    def skip(self, file: Path, problem: Problem, way: Way) -> None:
+    def skip(self, file: Path, problem: Problem, way: ImportOptions) -> None:
         place = f"{file}:{problem.line}" if problem.line else str(file)
         self.skipped.append((place, way.redaction.shown(problem.reason)))  # which may name a title
 
-    def count(self, told: Sequence[Told], taken: Taken) -> None:
+    def count(self, told: Sequence[ConversationBatch], taken: ConversationResult) -> None:
         new = set(taken.ids)
         self.added += len(new)
         self.known += taken.known
@@ -72,10 +72,10 @@ class Tally:
         return ImportReport(name, self.added, self.known, self.sessions, tuple(self.skipped), redacted)
 
 
-def batches(place: Path, way: Way, tally: Tally) -> Iterator[list[Told]]:
+def batches(place: Path, way: ImportOptions, tally: ImportCounter) -> Iterator[list[ConversationBatch]]:
     """As much as is written and embedded at once: of an export, many conversations; of a long one, a stretch."""
     told = _in_folder(place, way, tally) if place.is_dir() else _in_file(place, way, tally)
-    batch: list[Told] = []
+    batch: list[ConversationBatch] = []
     for one in told:
         if batch and sum(len(each.turns) for each in batch) + len(one.turns) > BATCH:
             yield batch
@@ -85,7 +85,7 @@ def batches(place: Path, way: Way, tally: Tally) -> Iterator[list[Told]]:
         yield batch
 
 
-def _in_folder(folder: Path, way: Way, tally: Tally) -> Iterator[Told]:
+def _in_folder(folder: Path, way: ImportOptions, tally: ImportCounter) -> Iterator[ConversationBatch]:
     """What the files of a folder hold; a file that holds no conversation is told of, unless that goes for all."""
     refused, files = 0, _files(folder)
     for file in files:
@@ -116,7 +116,7 @@ def _modified(file: Path) -> datetime:
         return datetime.now(UTC)
 
 
-def _in_file(file: Path, way: Way, tally: Tally) -> Iterator[Told]:
+def _in_file(file: Path, way: ImportOptions, tally: ImportCounter) -> Iterator[ConversationBatch]:
     """The conversations of a file, and why something of it could not be read; InvalidInput where that is all of it."""
     some, problems = False, 0
     otherwise = _modified(file)
@@ -128,7 +128,7 @@ def _in_file(file: Path, way: Way, tally: Tally) -> Iterator[Told]:
         some = True
         tally.formats.add(one.format)
         project = way.project or one.project
-        source, turns = file.name[: validation.MAX_NAME], list[Draft]()
+        source, turns = file.name[: validation.MAX_NAME], list[MemoryDraft]()
         for draft in drafts(one, project=project, source=source, otherwise=otherwise, redaction=way.redaction):
             if isinstance(draft, Problem):
                 tally.skip(file, draft, way)
@@ -143,12 +143,12 @@ def _in_file(file: Path, way: Way, tally: Tally) -> Iterator[Told]:
 
 
 def _stretches(
-    conversation: Conversation, project: str | None, turns: Sequence[Draft], by: Redaction
-) -> Iterator[Told]:
+    conversation: ImportedConversation, project: str | None, turns: Sequence[MemoryDraft], by: Redaction
+) -> Iterator[ConversationBatch]:
     """A conversation in pieces that are written at once."""
     id, summary = session_of(conversation), by.shown_or_none(conversation.title)
     for at in range(0, len(turns), BATCH):
-        yield Told(id, project, summary, tuple(turns[at : at + BATCH]))
+        yield ConversationBatch(id, project, summary, tuple(turns[at : at + BATCH]))
 
 
 _TURNS = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # a namespace of our own, for uuid5
@@ -157,15 +157,15 @@ _MICROSECOND = timedelta(microseconds=1)
 _LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
-def session_of(conversation: Conversation) -> str:
+def session_of(conversation: ImportedConversation) -> str:
     """The id of its session: with the format before it, nobody else's; its own id, being an ending of it, finds it."""
     id = f"{conversation.format}:{conversation.id}"
     return id if len(id) <= validation.MAX_SESSION_ID else f"{conversation.format}:{_digest(conversation.id)}"
 
 
 def drafts(
-    conversation: Conversation, *, project: str | None, source: str, otherwise: datetime, redaction: Redaction
-) -> Iterator[Draft | Problem]:
+    conversation: ImportedConversation, *, project: str | None, source: str, otherwise: datetime, redaction: Redaction
+) -> Iterator[MemoryDraft | Problem]:
     """Its turns as memories, in order; `otherwise` is when it was, where the conversation itself does not say."""
     now = datetime.now(UTC)
     repeats: Counter[str] = Counter()
@@ -199,7 +199,7 @@ def _next(before: datetime, at: datetime | None) -> datetime:
     return before if before == _LAST_MOMENT else before + _MICROSECOND
 
 
-def _turn_id(conversation: Conversation, turn: Turn, repeats: Counter[str]) -> str:
+def _turn_id(conversation: ImportedConversation, turn: Turn, repeats: Counter[str]) -> str:
     """
     A UUID of what names the turn. A message that has one of its own is the same in every session that repeats it, as
     resumed ones do.

@@ -18,7 +18,7 @@ import numpy as np
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.records import SECTORS, TIERS, Lens
-from memorist.store.export_schema import FORMAT, NORM_TOLERANCE, SHAPES, Line, Several, Shape
+from memorist.store.export_schema import FORMAT, NORM_TOLERANCE, SHAPES, ExportRecord, RecordList, Shape
 
 END = "end"
 MAX_LINE = 1_000_000_000  # bytes; a document is one line, with all its chunks
@@ -54,7 +54,7 @@ def check(file: Path) -> int:
     return sum(1 for _ in read(file))
 
 
-def read(file: Path) -> Iterator[Line]:
+def read(file: Path) -> Iterator[ExportRecord]:
     """The records of an export, one at a time, each checked."""
     with file.open("rb") as raw:
         _check_header(_parsed(raw.readline(MAX_LINE), f"{file}, line 1"), f"{file}, line 1")
@@ -73,7 +73,7 @@ def read(file: Path) -> Iterator[Line]:
                         f"{place}: the export had {done} records and has {number - 2}: lines are missing"
                     )
             elif type in SHAPES:
-                yield Line(place, type, _checked(record, SHAPES[type], place))
+                yield ExportRecord(place, type, _checked(record, SHAPES[type], place))
             else:
                 raise InvalidInput(f"{place}: {type!r} is no type of record; there are: {', '.join(SHAPES)}")
         if done is None:
@@ -132,7 +132,7 @@ def _checked(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for name, kind in shape.items():
         given = fields.get(name)
-        if isinstance(kind, Several):
+        if isinstance(kind, RecordList):
             if given is not None and not isinstance(given, list):
                 raise InvalidInput(f"{place}: {name} must be a list")
             if given:

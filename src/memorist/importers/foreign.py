@@ -20,9 +20,9 @@ from uuid import NAMESPACE_URL, uuid5
 from memorist import validation
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
-from memorist.records import Draft, FactDraft
+from memorist.records import FactDraft, MemoryDraft
 from memorist.redact import redact
-from memorist.store.export_schema import Line
+from memorist.store.export_schema import ExportRecord
 
 _SAID = ("kind", "subject", "predicate", "object", "decay_rate")
 _HELD_APART = ("id", "facts", "session", "created_at", "recorded_at", "tags")
@@ -52,10 +52,10 @@ def derived_id(*parts: str | None) -> str:
     return str(uuid5(NAMESPACE_URL, validation.clean("\n".join(["memorist", *(part or "" for part in parts)]))))
 
 
-def memory_line(place: str, given: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Line:
+def memory_line(place: str, given: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> ExportRecord:
     """A record from the fields of `add`, checked like those; `more` are fields of the record that `add` has not."""
     draft = validation.draft(given, datetime.now(UTC))
-    record = {each.name: getattr(draft, each.name) for each in fields(Draft) if each.name not in _HELD_APART}
+    record = {each.name: getattr(draft, each.name) for each in fields(MemoryDraft) if each.name not in _HELD_APART}
     record |= {
         "id": draft.id,
         "tags": list(draft.tags),
@@ -67,13 +67,15 @@ def memory_line(place: str, given: Mapping[str, Any], more: Mapping[str, Any] | 
         "access_count": 0,
         "facts": [_fact(fact, min(draft.created_at, draft.recorded_at)) for fact in _once(draft.facts)],
     }
-    return Line(place, "memory", record | dict(more or {}))
+    return ExportRecord(place, "memory", record | dict(more or {}))
 
 
-def relation_line(place: str, source: str, kind: str, target: str, since: datetime, said: Mapping[str, Any]) -> Line:
+def relation_line(
+    place: str, source: str, kind: str, target: str, since: datetime, said: Mapping[str, Any]
+) -> ExportRecord:
     """A record of what one memory says of another."""
     about = {"source": source, "target": target, "kind": validation.required_name(kind, "kind"), "valid_from": since}
-    return Line(place, "relation", {"confidence": 1.0, **said, **about})
+    return ExportRecord(place, "relation", {"confidence": 1.0, **said, **about})
 
 
 def _once(facts: Collection[FactDraft]) -> Collection[FactDraft]:

@@ -23,7 +23,7 @@ from memorist.errors import InvalidInput
 from memorist.importers.foreign import Redactor, derived_id, memory_line, relation_line
 from memorist.ingest.markdown import read_front_matter
 from memorist.records import SUPERSEDES
-from memorist.store.export_schema import Line
+from memorist.store.export_schema import ExportRecord
 
 MARK = "memorist"  # the field that tells a file of our own, with the version of this form
 FORM = 1
@@ -133,7 +133,7 @@ class Pointer:
     backward: bool = False  # it is the other one that says it
 
 
-class Notes:
+class MarkdownFolder:
     """
     A folder of notes as records: the memories one by one, then what they say of each other.
 
@@ -146,7 +146,7 @@ class Notes:
         self._names: dict[str, str] = {}
         self.skipped: list[tuple[str, str]] = []
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[ExportRecord]:
         for file in _files(self._root):
             relative = file.relative_to(self._root).as_posix() if file != self._root else file.name
             try:
@@ -164,13 +164,13 @@ class Notes:
                 self.skipped.append((relative, exc.strerror or str(exc)))
         yield from self._relations()
 
-    def _note(self, text: str, place: str, relative: str, modified: datetime) -> Line:
+    def _note(self, text: str, place: str, relative: str, modified: datetime) -> ExportRecord:
         own = _own_fields(text)
         if own is not None:
             return self._own(*own, place, relative)
         return self._foreign(text, place, relative, modified)
 
-    def _own(self, fields: Mapping[str, Any], content: str, place: str, relative: str) -> Line:
+    def _own(self, fields: Mapping[str, Any], content: str, place: str, relative: str) -> ExportRecord:
         """A file of our own: the memory it was made of."""
         version = fields[MARK]
         if version != FORM:
@@ -213,7 +213,7 @@ class Notes:
             since = validation.moment(one.get("since"), "since")
             self._pointers.append(Pointer(id, str(one.get("kind")), str(one.get("target")), since, said))
 
-    def _foreign(self, text: str, place: str, relative: str, modified: datetime) -> Line:
+    def _foreign(self, text: str, place: str, relative: str, modified: datetime) -> ExportRecord:
         """A note of somebody else."""
         fields, body = read_front_matter(text)
         content = body.strip("\n")
@@ -247,7 +247,7 @@ class Notes:
         texts = ("content", "title", "summary", "facts", "metadata")
         return given | {name: self._redactor(given[name]) for name in texts if name in given}
 
-    def _relations(self) -> Iterator[Line]:
+    def _relations(self) -> Iterator[ExportRecord]:
         seen = set()
         for pointer in self._pointers:
             other = self._names.get(pointer.target) or self._names.get(pointer.target.casefold())

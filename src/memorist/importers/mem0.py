@@ -10,7 +10,7 @@ from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers.foreign import Redactor, derived_id, memory_line
 from memorist.importers.transcripts import MAX_DOCUMENT
-from memorist.store.export_schema import Line
+from memorist.store.export_schema import ExportRecord
 
 TEXTS = ("memory", "text", "data")
 LISTS = ("results", "memories")
@@ -37,7 +37,7 @@ def is_mem0(file: Path) -> bool:
     )
 
 
-def read_mem0(file: Path, project: str | None, redactor: Redactor) -> Iterator[Line]:
+def read_mem0(file: Path, project: str | None, redactor: Redactor) -> Iterator[ExportRecord]:
     """Its memories as records. What is not understood of one is kept in its metadata."""
     for number, entry in enumerate(_entries(file), 1):
         place = f"{file}, entry {number}"
@@ -47,7 +47,7 @@ def read_mem0(file: Path, project: str | None, redactor: Redactor) -> Iterator[L
             raise InvalidInput(f"{place}: {exc}") from exc
 
 
-def _line(place: str, entry: Any, project: str | None, redactor: Redactor) -> Line:
+def _line(place: str, entry: Any, project: str | None, redactor: Redactor) -> ExportRecord:
     if not isinstance(entry, dict):
         raise InvalidInput("it is no JSON object")
     text = _text(entry)

@@ -29,7 +29,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ImportedConversation:
     """A conversation with at least one turn. Its id is the other program's, or made from how it begins."""
 
     id: str
@@ -42,7 +42,7 @@ class Conversation:
 
 
 @dataclass(slots=True)
-class Draft:
+class ConversationBuilder:
     """A conversation while it is read."""
 
     format: str
@@ -70,7 +70,7 @@ class Draft:
         last = next((turn for turn in reversed(self.turns) if turn.tool is None), None)
         return last is not None and last.role == "user" and last.text == clean(text).strip()
 
-    def finished(self, taken: Counter[str]) -> Conversation:
+    def finished(self, taken: Counter[str]) -> ImportedConversation:
         """The conversation; `taken` counts the ids that were made up for others of the same file."""
         times = [turn.at for turn in self.turns if turn.at is not None]
         started = min((time for time in (self.created, *times) if time is not None), default=None)
@@ -78,7 +78,7 @@ class Draft:
         if started is not None and ended is not None:
             ended = max(started, ended)
         id = self.id or self._made_up_id(taken)
-        return Conversation(id, self.format, self.title, self.project, started, ended, tuple(self.turns))
+        return ImportedConversation(id, self.format, self.title, self.project, started, ended, tuple(self.turns))
 
     def _made_up_id(self, taken: Counter[str]) -> str:
         """
@@ -111,7 +111,7 @@ _NOTES = (
 
 
 def claude_code_line(
-    draft: Draft, line: Mapping[str, Any], tools: bool, *, seen: set[str], summaries: Mapping[str, str]
+    draft: ConversationBuilder, line: Mapping[str, Any], tools: bool, *, seen: set[str], summaries: Mapping[str, str]
 ) -> str | None:
     """
     Take in one line; the answer is why it could not be, where it is damaged.
@@ -147,7 +147,7 @@ def claude_code_line(
     return None
 
 
-def _claude_code_details(draft: Draft, line: Mapping[str, Any], summary: str | None) -> None:
+def _claude_code_details(draft: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
     if draft.project is None and isinstance(folder := line.get("cwd"), str):
         draft.project = project_in(folder)
     rank, key = _TITLES.get(str(line.get("type")), (1, ""))
@@ -187,7 +187,7 @@ _CITED = re.compile(
 )
 
 
-def chatgpt_conversation(draft: Draft, value: Any, tools: bool) -> None:
+def chatgpt_conversation(draft: ConversationBuilder, value: Any, tools: bool) -> None:
     draft.id = identifier(value.get("conversation_id")) or identifier(value.get("id"))
     draft.title = label(value.get("title"))
     draft.created, draft.updated = _time(value.get("create_time")), _time(value.get("update_time"))
@@ -227,7 +227,7 @@ def _branch(nodes: Mapping[str, Any], leaf: object, parent: str) -> list[dict[st
     return branch[::-1]
 
 
-def _chatgpt_message(draft: Draft, message: Mapping[str, Any], tools: bool) -> None:
+def _chatgpt_message(draft: ConversationBuilder, message: Mapping[str, Any], tools: bool) -> None:
     author, content = _object(message.get("author")), message.get("content")
     role, recipient = _role(author.get("role")), message.get("recipient")
     if role is None or not isinstance(content, dict):
@@ -265,7 +265,7 @@ def _shown(marked: re.Match[str]) -> str:
 _UNSUPPORTED = re.compile(r"```\s*This block is not supported on your current device yet\.\s*```")
 
 
-def claude_conversation(draft: Draft, value: Any, tools: bool) -> None:
+def claude_conversation(draft: ConversationBuilder, value: Any, tools: bool) -> None:
     draft.id = identifier(value.get("uuid"))
     draft.title, draft.project = label(value.get("name")), label(_object(value.get("project")).get("name"))
     draft.created, draft.updated = _time(value.get("created_at")), _time(value.get("updated_at"))
@@ -315,7 +315,7 @@ _TIMES = "timestamp created_at create_time created time date ts at".split()
 _IDS = ("id", "uuid", "message_id")
 
 
-def openai_conversation(draft: Draft, value: Any, tools: bool) -> None:
+def openai_conversation(draft: ConversationBuilder, value: Any, tools: bool) -> None:
     head = _object(value)
     draft.id = identifier(first(head, (*SESSIONS, "id")))
     draft.title, draft.project = label(first(head, ("title", "name"))), label(head.get("project"))
@@ -327,7 +327,7 @@ def openai_conversation(draft: Draft, value: Any, tools: bool) -> None:
             _add_message(draft, message, role, message.get("content"), tools)
 
 
-def plain_line(draft: Draft, line: Mapping[str, Any], tools: bool) -> str | None:
+def plain_line(draft: ConversationBuilder, line: Mapping[str, Any], tools: bool) -> str | None:
     """Take in one line; the answer is why it could not be."""
     content, who = first(line, TEXTS), first(line, _SPEAKERS)
     if not isinstance(content, str | list | dict) and "tool_calls" not in line:
@@ -343,7 +343,7 @@ def plain_line(draft: Draft, line: Mapping[str, Any], tools: bool) -> str | None
     return None
 
 
-def _add_message(draft: Draft, message: Mapping[str, Any], role: str, content: Any, tools: bool) -> None:
+def _add_message(draft: ConversationBuilder, message: Mapping[str, Any], role: str, content: Any, tools: bool) -> None:
     at, id = _time(first(message, _TIMES)), identifier(first(message, _IDS))
     if role != "tool":
         draft.add(role, _spoken(content), at, id)
@@ -361,7 +361,7 @@ def _add_message(draft: Draft, message: Mapping[str, Any], role: str, content: A
 # What several of them have in common
 
 
-def _add_tools(draft: Draft, content: Any, at: datetime | None, id: str | None) -> None:
+def _add_tools(draft: ConversationBuilder, content: Any, at: datetime | None, id: str | None) -> None:
     """The calls and results of tools among the parts of a message, after its words."""
     for number, part in enumerate(_list(content)):
         kind = str(_object(part).get("type"))
@@ -373,7 +373,9 @@ def _add_tools(draft: Draft, content: Any, at: datetime | None, id: str | None) 
             draft.add("tool", _spoken(part.get("content")), at, own_id, name)
 
 
-def _add_call(draft: Draft, call: Any, name: Any, given: Any, at: datetime | None, id: str | None) -> None:
+def _add_call(
+    draft: ConversationBuilder, call: Any, name: Any, given: Any, at: datetime | None, id: str | None
+) -> None:
     name = label(name) or "tool"
     if isinstance(call, str):
         draft.calls[call] = name

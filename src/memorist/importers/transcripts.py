@@ -23,10 +23,10 @@ from typing import Any
 from memorist.errors import InvalidInput
 from memorist.importers import transcript_formats as formats
 from memorist.importers.exports import is_export
-from memorist.importers.transcript_formats import Conversation, Draft, Turn
+from memorist.importers.transcript_formats import ConversationBuilder, ImportedConversation, Turn
 from memorist.validation import choice
 
-__all__ = ["FORMATS", "Conversation", "Problem", "Turn", "read_conversations"]
+__all__ = ["FORMATS", "ImportedConversation", "Problem", "Turn", "read_conversations"]
 
 FORMATS = ("claude-code", "chatgpt", "claude", "openai", "jsonl")
 MAX_DOCUMENT = 1_000_000_000  # bytes of a JSON document, which has to be held in memory whole
@@ -52,7 +52,7 @@ _Numbered = tuple[int | None, Any]  # a JSON value or the Problem in its place, 
 
 def read_conversations(
     file: Path, *, format: str | None = None, tools: bool = False
-) -> Iterator[Conversation | Problem]:
+) -> Iterator[ImportedConversation | Problem]:
     """
     The conversations of a file, each as soon as its end is reached; without a format, by what the file looks like.
 
@@ -84,7 +84,7 @@ def _readable(file: Path) -> Iterator[None]:
         raise InvalidInput(f"cannot read {file}: {exc.strerror or exc}") from exc
 
 
-def _guarded(file: Path, found: Iterator[Conversation | Problem]) -> Iterator[Conversation | Problem]:
+def _guarded(file: Path, found: Iterator[ImportedConversation | Problem]) -> Iterator[ImportedConversation | Problem]:
     with _readable(file):
         yield from found
 
@@ -107,7 +107,7 @@ def _looks_like_lines(file: Path) -> bool:
 
 def _in_lines(
     file: Path, wanted: tuple[str, ...], tools: bool, reasons: list[str]
-) -> Iterator[Conversation | Problem] | None:
+) -> Iterator[ImportedConversation | Problem] | None:
     values = (value for _, value in islice(_lines(file), _LOOK_AT))
     format = next(filter(None, (_format(value, wanted) for value in values)), None)
     if format is None:
@@ -117,7 +117,7 @@ def _in_lines(
 
 def _in_documents(
     file: Path, wanted: tuple[str, ...], tools: bool, reasons: list[str]
-) -> Iterator[Conversation | Problem] | None:
+) -> Iterator[ImportedConversation | Problem] | None:
     documents, looked_at = _documents(file), []
     for document in documents:
         looked_at.append(document)
@@ -244,14 +244,16 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "openai": lambda value: _is_messages(value.get("messages") if isinstance(value, dict) else value),
     "jsonl": lambda value: isinstance(value, dict) and isinstance(formats.first(value, formats.TEXTS), str | list),
 }
-_WHOLE: dict[str, Callable[[Draft, Any, bool], None]] = {  # the formats in which a conversation is one JSON value
+_WHOLE: dict[
+    str, Callable[[ConversationBuilder, Any, bool], None]
+] = {  # the formats in which a conversation is one JSON value
     "chatgpt": formats.chatgpt_conversation,
     "claude": formats.claude_conversation,
     "openai": formats.openai_conversation,
 }
 
 
-def _whole(values: Iterable[_Numbered], format: str, tools: bool) -> Iterator[Conversation | Problem]:
+def _whole(values: Iterable[_Numbered], format: str, tools: bool) -> Iterator[ImportedConversation | Problem]:
     """Conversations that are one JSON value each."""
     taken: Counter[str] = Counter()
     for position, (line, value) in enumerate(values, 1):
@@ -261,7 +263,7 @@ def _whole(values: Iterable[_Numbered], format: str, tools: bool) -> Iterator[Co
         if not _FITS[format](value):
             yield Problem(line, f"entry {position} is no conversation in the format {format!r}")
             continue
-        draft = Draft(format)
+        draft = ConversationBuilder(format)
         _WHOLE[format](draft, value, tools)
         if draft.unread:
             name = draft.title or draft.id or f"entry {position}"
@@ -270,7 +272,7 @@ def _whole(values: Iterable[_Numbered], format: str, tools: bool) -> Iterator[Co
             yield draft.finished(taken)
 
 
-def _grouped(file: Path, format: str, tools: bool) -> Iterator[Conversation | Problem]:
+def _grouped(file: Path, format: str, tools: bool) -> Iterator[ImportedConversation | Problem]:
     """
     Conversations whose turns are lines of their own, and may be mixed with those of others.
 
@@ -285,11 +287,11 @@ def _grouped(file: Path, format: str, tools: bool) -> Iterator[Conversation | Pr
             ends[key] = total
         elif format == "claude-code" and isinstance(value, dict) and isinstance(leaf := value.get("leafUuid"), str):
             summaries[leaf] = formats.label(value.get("summary")) or ""
-    read: Callable[[Draft, dict[str, Any], bool], str | None] = formats.plain_line
+    read: Callable[[ConversationBuilder, dict[str, Any], bool], str | None] = formats.plain_line
     if format == "claude-code":
         read = partial(formats.claude_code_line, seen=set(), summaries=summaries)
     taken: Counter[str] = Counter()
-    drafts: dict[str, Draft] = {}
+    drafts: dict[str, ConversationBuilder] = {}
     for number, value in _lines(file):
         if number is None or number > total:  # written since the first pass
             break
@@ -297,7 +299,7 @@ def _grouped(file: Path, format: str, tools: bool) -> Iterator[Conversation | Pr
             yield value if isinstance(value, Problem) else Problem(number, "the line is no JSON object")
         elif (key := _session(value, format, file)) is not None:
             if key not in drafts:
-                drafts[key] = Draft(format, id=key or None)
+                drafts[key] = ConversationBuilder(format, id=key or None)
             draft = drafts[key]
             if reason := read(draft, value, tools):
                 yield Problem(number, reason)

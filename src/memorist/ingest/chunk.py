@@ -51,12 +51,12 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """A run of lines that stays whole if it fits, and falls into its parts, or its lines, if not."""
 
     start: int  # the first line, from 0
     end: int  # the line after the last
-    parts: list["Block"] = field(default_factory=list)
+    parts: list["TextBlock"] = field(default_factory=list)
     cost: float = BETWEEN_BLOCKS  # of beginning a chunk with it
     heading: int = 0  # the level of the heading it begins with
     prose: bool = True  # sentences, of which one may be repeated; not code, rows, tags
@@ -89,17 +89,17 @@ class Lines:
 def plain_chunks(text: str, budget: int, count: Count) -> list[Chunk]:
     """A text without markup, cut between its paragraphs, the longest between lines, sentences, words."""
     lines = Lines(text)
-    paragraphs: list[Block] = []
+    paragraphs: list[TextBlock] = []
     for number in range(len(lines)):
         if not lines.blank(number, number + 1):
             if paragraphs and paragraphs[-1].end == number:
                 paragraphs[-1].end += 1
             else:
-                paragraphs.append(Block(number, number + 1))
-    return split(lines, Block(0, len(lines), paragraphs), budget, count)
+                paragraphs.append(TextBlock(number, number + 1))
+    return split(lines, TextBlock(0, len(lines), paragraphs), budget, count)
 
 
-def split(lines: Lines, root: Block, budget: int, count: Count) -> list[Chunk]:
+def split(lines: Lines, root: TextBlock, budget: int, count: Count) -> list[Chunk]:
     """Chunks of at most `budget` tokens each, in order, which hold every line of a text that is not blank."""
     splitter = _Splitter(lines, max(1, budget), count)
     chunks = []
@@ -120,7 +120,7 @@ class _Piece:
     cost: float
     section: int  # the level of the section it stands in
     heading: int = _BODY  # the level of the heading it begins with
-    block: Block | None = None  # what it could fall into if its tokens turn out to be more
+    block: TextBlock | None = None  # what it could fall into if its tokens turn out to be more
     lead: int = 0  # characters before it that are repeated if a chunk begins here
     lead_tokens: int = 0
 
@@ -154,13 +154,13 @@ class _Splitter:
             return tokens
         return max(tokens, -(-sum(map(len, text.split())) // WIDEST))
 
-    def pieces(self, block: Block, limit: int, section: int = 0) -> list[_Piece]:
+    def pieces(self, block: TextBlock, limit: int, section: int = 0) -> list[_Piece]:
         """The largest parts of a block that have no more tokens than the limit."""
         pieces: list[_Piece] = []
         self._fall(pieces, block, block.cost, limit, section)
         return pieces
 
-    def _fall(self, pieces: list[_Piece], block: Block, cost: float, limit: int, section: int) -> None:
+    def _fall(self, pieces: list[_Piece], block: TextBlock, cost: float, limit: int, section: int) -> None:
         section = block.heading or section
         tokens = self._tokens(block.start, block.end)
         if tokens > limit and block.parts:
@@ -179,7 +179,7 @@ class _Splitter:
             piece = _Piece(first, after, tokens, cost, section, block.heading or _BODY, block)
             _join(pieces, piece, limit // FINEST)
 
-    def _parts_of_lines(self, block: Block, cost: float, limit: int, section: int) -> list[_Piece]:
+    def _parts_of_lines(self, block: TextBlock, cost: float, limit: int, section: int) -> list[_Piece]:
         """A block without parts by its lines, and lines over the limit by sentences and words."""
         starts, pieces, cut = self._lines.starts, list[_Piece](), set[int]()
         for line in range(block.start, block.end):
@@ -197,7 +197,7 @@ class _Splitter:
             pieces[0].cost, pieces[0].heading = cost, block.heading or _BODY
         return pieces
 
-    def _mark_sentences(self, pieces: list[_Piece], block: Block, most: int, cut: set[int]) -> None:
+    def _mark_sentences(self, pieces: list[_Piece], block: TextBlock, most: int, cut: set[int]) -> None:
         """Make it dear to cut a sentence, and repeat the one before a cut: it says what the next is about."""
         start, end = self._lines.starts[block.start], self._lines.starts[block.end] - 1
         begins = [start, *(found.end() for found in SENTENCE_END.finditer(self._text, start, end))]
@@ -270,7 +270,7 @@ def _join(pieces: list[_Piece], piece: _Piece, most: int) -> None:
     if not last or last.tokens + piece.tokens > most or last.heading > piece.heading:
         pieces.append(piece)
         return
-    both = last.block and piece.block and Block(last.block.start, piece.block.end, prose=False)
+    both = last.block and piece.block and TextBlock(last.block.start, piece.block.end, prose=False)
     last.end, last.tokens, last.block = piece.end, last.tokens + piece.tokens, both
 
 

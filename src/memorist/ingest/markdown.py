@@ -19,10 +19,10 @@ from memorist.ingest.chunk import (
     BEFORE_SECTION,
     BETWEEN_BLOCKS,
     BETWEEN_ITEMS,
-    Block,
     Chunk,
     Count,
     Lines,
+    TextBlock,
     split,
 )
 
@@ -99,16 +99,16 @@ _PROSE = frozenset(["paragraph_open", "heading_open"])
 _LEAVES = _PROSE | {"tr_open", "fence", "code_block", "html_block", "hr"}
 
 
-def _blocks(tokens: Sequence[Token], lines: Lines, body: int) -> list[Block]:
+def _blocks(tokens: Sequence[Token], lines: Lines, body: int) -> list[TextBlock]:
     """The blocks of a document with all they hold, from the parser's flat list."""
-    path = [Block(body, len(lines))]
-    head: Block | None = None  # the last heading, or the head of a table
+    path = [TextBlock(body, len(lines))]
+    head: TextBlock | None = None  # the last heading, or the head of a table
     for token in tokens:
         if token.type in _CLOSING:
             _fill(path.pop(), lines)
         elif token.map and (token.type in _LEAVES or token.type in _OPENING):
             outer = path[-1]
-            block = Block(token.map[0], token.map[1], prose=token.type in _PROSE)
+            block = TextBlock(token.map[0], token.map[1], prose=token.type in _PROSE)
             block.cost = BETWEEN_BLOCKS if len(path) == 1 else BETWEEN_ITEMS
             if outer.parts:
                 before = outer.parts[-1]
@@ -130,21 +130,21 @@ def _blocks(tokens: Sequence[Token], lines: Lines, body: int) -> list[Block]:
     return path[0].parts
 
 
-def _fill(block: Block, lines: Lines) -> None:
+def _fill(block: TextBlock, lines: Lines) -> None:
     """Make blocks of the lines that the parser gives no tokens for, such as definitions of links."""
-    parts: list[Block] = []
+    parts: list[TextBlock] = []
     last = block.start
-    for part in [*block.parts, Block(block.end, block.end)]:
+    for part in [*block.parts, TextBlock(block.end, block.end)]:
         if not lines.blank(last, part.start):
-            parts.append(Block(last, part.start, cost=BETWEEN_ITEMS, prose=False))
+            parts.append(TextBlock(last, part.start, cost=BETWEEN_ITEMS, prose=False))
         parts.append(part)
         last = part.end
     block.parts = parts[:-1]
 
 
-def sections(blocks: Iterable[Block], start: int, end: int) -> Block:
+def sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
     """A document as a tree of sections: each has its heading with what follows it, then the sections within."""
-    root = Block(start, end)
+    root = TextBlock(start, end)
     path = [root]
     for block in blocks:
         if block.heading:
@@ -153,12 +153,12 @@ def sections(blocks: Iterable[Block], start: int, end: int) -> Block:
             above = path[-1].parts
             alone = len(above) == 1 and len(above[0].parts) == 1 and path[-1] is not root
             cost = AFTER_HEADING if alone else BEFORE_SECTION * len(path)
-            section = Block(block.start, block.end, cost=cost, heading=block.heading)
+            section = TextBlock(block.start, block.end, cost=cost, heading=block.heading)
             above.append(section)
             path.append(section)
         own = path[-1].parts
         if not own:
-            own.append(Block(block.start, block.end, heading=block.heading))
+            own.append(TextBlock(block.start, block.end, heading=block.heading))
         own[0].parts.append(block)
         own[0].end = block.end
         for section in path[1:]:

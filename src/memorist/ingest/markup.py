@@ -12,10 +12,10 @@ from memorist.ingest.chunk import (
     BETWEEN_BLOCKS,
     BETWEEN_ITEMS,
     BETWEEN_LINES,
-    Block,
     Chunk,
     Count,
     Lines,
+    TextBlock,
     split,
 )
 from memorist.ingest.markdown import LONGEST_HEADING, Heading, Link, Parsed, link_target, sections, with_breadcrumbs
@@ -51,7 +51,7 @@ class _Rst:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._styles: list[tuple[str, bool]] = []  # how titles are marked, in order of their level
-        self.blocks: list[Block] = []
+        self.blocks: list[TextBlock] = []
         self.headings: list[Heading] = []
         number = self._next(0)
         while number < len(lines):
@@ -72,7 +72,7 @@ class _Rst:
     def _line(self, number: int) -> str:
         return self._lines[number] if number < len(self._lines) else ""
 
-    def _title(self, number: int) -> Block | None:
+    def _title(self, number: int) -> TextBlock | None:
         """The title that begins with a line, if one does."""
         over = self._line(number) if _ADORNMENT.fullmatch(self._line(number)) else ""
         start = number + bool(over)
@@ -87,9 +87,9 @@ class _Rst:
             self._styles.append(style)
         level = min(_DEEPEST, self._styles.index(style) + 1)
         self.headings.append(Heading(number, level, " ".join(_ROLE.sub("", text[:LONGEST_HEADING]).split())))
-        return Block(number, start + 2, heading=level)
+        return TextBlock(number, start + 2, heading=level)
 
-    def _body(self, start: int) -> Block:
+    def _body(self, start: int) -> TextBlock:
         """Lines up to a blank one, with all that is indented under them; what is indented itself, up to its end."""
         first = self._line(start)
         end = start + 1
@@ -97,18 +97,18 @@ class _Rst:
             if first.startswith("..") and not self._line(end)[0].isspace():
                 break
             end += 1
-        paragraphs = [Block(start, end, prose=not _NO_PROSE.match(first))]
+        paragraphs = [TextBlock(start, end, prose=not _NO_PROSE.match(first))]
         if first[0].isspace() or _OPENS.match(first):
             while self._line(following := self._next(end))[:1].isspace():
                 end = following + 1
                 while end < len(self._lines) and self._line(end)[:1].isspace() and not self._lines.blank(end, end + 1):
                     end += 1
-                paragraphs.append(Block(following, end, cost=BETWEEN_ITEMS, prose=False))
+                paragraphs.append(TextBlock(following, end, cost=BETWEEN_ITEMS, prose=False))
         if len(paragraphs) == 1:
             return paragraphs[0]
         if not first[0].isspace():
             paragraphs[1].cost = AFTER_HEADING
-        return Block(start, end, paragraphs, prose=False)
+        return TextBlock(start, end, paragraphs, prose=False)
 
     def fields(self) -> dict[str, str]:
         """What a list of fields (`:tags: a, b`) says before the text or right after its title."""
@@ -140,10 +140,10 @@ def read_html(text: str, budget: int, count: Count) -> Parsed:
     Raises ValueError where the page cannot be read.
     """
     skipped = _SKIPPED
-    page = _Page(text, skipped)
+    page = _HtmlText(text, skipped)
     while page.skipping and page.skipping not in _CODE:  # never closed: better to have it all than to lose the rest
         skipped -= {page.skipping}
-        page = _Page(text, skipped)
+        page = _HtmlText(text, skipped)
     lines = Lines("\n".join(page.lines))
     chunks = split(lines, sections(page.blocks, 0, len(lines)), budget, count)
     title = " ".join("".join(page.title).split())[:LONGEST_HEADING]
@@ -179,14 +179,14 @@ _ABOUT = frozenset("author date description keywords".split())
 _NEWLINE = re.compile(r"&(?:#0*1[03](?![0-9])|#[xX]0*[aAdD](?![0-9a-fA-F])|NewLine(?=;));?")
 
 
-class _Page(HTMLParser):
+class _HtmlText(HTMLParser):
     """A page on its way to text: each of its lines stands on one line of the source, and blocks are kept apart."""
 
     def __init__(self, text: str, skipped: frozenset[str]) -> None:
         super().__init__(convert_charrefs=True)
         self.lines: list[str] = []
         self.source: list[int] = []  # the line of the source for each of the lines
-        self.blocks: list[Block] = []
+        self.blocks: list[TextBlock] = []
         self.headings: list[Heading] = []
         self.links: list[Link] = []
         self.title: list[str] = []
@@ -274,7 +274,7 @@ class _Page(HTMLParser):
     def _end_block(self) -> None:
         self._end_line()
         if self._first is not None:
-            block = Block(self._first, len(self.lines), cost=self._cost, prose=not self._preformatted)
+            block = TextBlock(self._first, len(self.lines), cost=self._cost, prose=not self._preformatted)
             text = " ".join(" ".join(self.lines[self._first :]).split())
             if self.blocks and self.blocks[-1].heading:
                 block.cost = AFTER_HEADING

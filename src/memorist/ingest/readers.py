@@ -19,7 +19,7 @@ from io import BytesIO
 from pathlib import Path, PurePath
 
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.chunk import Block, Count, Lines, plain_chunks, split
+from memorist.ingest.chunk import Count, Lines, TextBlock, plain_chunks, split
 from memorist.ingest.markdown import Parsed, read_markdown
 from memorist.ingest.markup import at_source, read_html, read_rst
 from memorist.ingest.source import read_python, read_source
@@ -160,14 +160,14 @@ def read_pdf(data: bytes, budget: int, count: Count) -> Parsed:
         raise Unreadable("it is encrypted")
     if not any(page.strip() for page in pages):
         raise Unreadable("it has no text, only pictures of it")
-    blocks, texts, source = list[Block](), list[str](), list[int]()
+    blocks, texts, source = list[TextBlock](), list[str](), list[int]()
     for number, page in enumerate(pages, 1):
         text = Lines(page.replace("\0", "").encode("utf-8", "replace").decode()).text.split("\n")
-        blocks.append(Block(len(texts), len(texts) + len(text)))
+        blocks.append(TextBlock(len(texts), len(texts) + len(text)))
         texts += text
         source += [number] * len(text)
     lines = Lines("\n".join(texts))
-    chunks = split(lines, Block(0, len(lines), blocks), budget, count)
+    chunks = split(lines, TextBlock(0, len(lines), blocks), budget, count)
     return Parsed((title or "").strip() or None, {}, (), tuple(at_source(chunks, source)))
 
 

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from memorist.forks import renew_after_fork
 from memorist.records import Recall, Reinforcement
-from memorist.store.base import Recalls
+from memorist.store.base import RecallStore
 
 # Seconds a first recall waits for others to be written with it: every write makes searches read the file anew.
 BATCH_DELAY = 1.0
@@ -28,7 +28,7 @@ class Recorder:
     Nothing here may slow down or fail a search: what cannot be written is counted in `lost`.
     """
 
-    def __init__(self, recalls: Recalls) -> None:
+    def __init__(self, recalls: RecallStore) -> None:
         self._recalls = recalls
         self._closed = False
         self.lost = 0

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memorist.records import Draft, FactDraft
+from memorist.records import FactDraft, MemoryDraft
 from memorist.redact import redact
 
 REPORT = "redacted"  # where a memory's metadata tells what was taken out of it
@@ -36,7 +36,7 @@ class Redaction:
     def fact(self, fact: FactDraft) -> FactDraft:
         return self._fact(fact, []) if self.on else fact
 
-    def draft(self, draft: Draft) -> Draft:
+    def draft(self, draft: MemoryDraft) -> MemoryDraft:
         """A memory without the secrets in its texts; its metadata says which there were. Names of things stay."""
         if not self.on:
             return draft

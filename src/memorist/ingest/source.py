@@ -12,10 +12,10 @@ from memorist.ingest.chunk import (
     BETWEEN_BLOCKS,
     BETWEEN_ITEMS,
     BETWEEN_LINES,
-    Block,
     Chunk,
     Count,
     Lines,
+    TextBlock,
     split,
 )
 from memorist.ingest.markdown import Parsed
@@ -41,7 +41,7 @@ class _Span:
 def read_source(text: str, budget: int, count: Count) -> Parsed:
     """Code in any language, by its indentation alone. No text is refused."""
     lines = Lines(text)
-    root = Block(0, len(lines), _Indented(lines).blocks(0, len(lines)))
+    root = TextBlock(0, len(lines), _Indented(lines).blocks(0, len(lines)))
     return Parsed(None, {}, (), tuple(split(lines, root, budget, count)))
 
 
@@ -52,7 +52,7 @@ def read_python(text: str, budget: int, count: Count) -> Parsed:
     if tree is None:
         return read_source(text, budget, count)
     module = _Module(lines)
-    root = Block(0, len(lines), module.body(tree.body, 0, len(lines)))
+    root = TextBlock(0, len(lines), module.body(tree.body, 0, len(lines)))
     return Parsed(None, {}, (), tuple(_placed(split(lines, root, budget, count), module.spans)))
 
 
@@ -74,13 +74,13 @@ class _Indented:
         self._lines = lines
         self._indents = [_indent(lines[number]) for number in range(len(lines))]  # -1 for blank lines
 
-    def blocks(self, start: int, end: int, level: int = 0) -> list[Block]:
+    def blocks(self, start: int, end: int, level: int = 0) -> list[TextBlock]:
         """Blocks that begin at the lowest indentation and hold what is deeper, for all lines but blank ones."""
         numbers = [number for number in range(start, end) if self._indents[number] >= 0]
         if not numbers:
             return []
         least = min(self._indents[number] for number in numbers)
-        blocks: list[Block] = []
+        blocks: list[TextBlock] = []
         start = before = numbers[0]
         for number in numbers[1:]:
             if self._indents[number] == least and self._is_begin(number):
@@ -89,9 +89,9 @@ class _Indented:
             before = number
         return [*blocks, self._block(start, before + 1, level)]
 
-    def _block(self, start: int, end: int, level: int) -> Block:
+    def _block(self, start: int, end: int, level: int) -> TextBlock:
         """A block, with the parts it falls into: its first lines, what they enclose, and the bracket that ends it."""
-        block = Block(start, end, cost=BETWEEN_LINES, prose=False)
+        block = TextBlock(start, end, cost=BETWEEN_LINES, prose=False)
         if start and self._indents[start - 1] < 0:
             block.cost = (2 * BEFORE_SECTION, BETWEEN_BLOCKS, BETWEEN_ITEMS)[min(level, 2)]
         if level < 2:
@@ -104,8 +104,8 @@ class _Indented:
         inside = self.blocks(inner, after, level + 1) if level < DEEPEST else []
         if inside:
             inside[0].cost = AFTER_HEADING
-            ending = [Block(after, end, cost=AFTER_HEADING, prose=False)] if after < end else []
-            block.parts = [Block(start, inner, heading=block.heading, prose=False), *inside, *ending]
+            ending = [TextBlock(after, end, cost=AFTER_HEADING, prose=False)] if after < end else []
+            block.parts = [TextBlock(start, inner, heading=block.heading, prose=False), *inside, *ending]
         return block
 
     def _is_begin(self, number: int) -> bool:
@@ -127,9 +127,9 @@ class _Module:
         self._indented = _Indented(lines)
         self.spans: list[_Span] = []
 
-    def body(self, statements: Iterable[ast.stmt], start: int, end: int, depth: int = 1) -> list[Block]:
+    def body(self, statements: Iterable[ast.stmt], start: int, end: int, depth: int = 1) -> list[TextBlock]:
         """The blocks of a module or a class, from one line up to another."""
-        blocks: list[Block] = []
+        blocks: list[TextBlock] = []
         for node in statements:
             if isinstance(node, _Definition) and node.lineno > start and node.end_lineno:
                 first = self._first_line(node, start)
@@ -138,21 +138,21 @@ class _Module:
                 start = node.end_lineno
         return blocks + self._code(start, end, depth)
 
-    def _code(self, start: int, end: int, depth: int) -> list[Block]:
+    def _code(self, start: int, end: int, depth: int) -> list[TextBlock]:
         blocks = self._indented.blocks(start, end, depth - 1)
         for block in blocks:
             block.heading = min(depth, 6)  # it is no part of the definition above it
         return blocks
 
-    def _definition(self, node: _Definition, first: int, end: int, depth: int) -> Block:
+    def _definition(self, node: _Definition, first: int, end: int, depth: int) -> TextBlock:
         """A class or a function, whole if it fits: else its head with the docstring, then the rest in parts."""
         self.spans.append(_Span(first, end, node.name))
         level = min(depth, 6)
-        block = Block(first, end, cost=BEFORE_SECTION * depth, heading=level, prose=False)
+        block = TextBlock(first, end, cost=BEFORE_SECTION * depth, heading=level, prose=False)
         statements = node.body[ast.get_docstring(node, clean=False) is not None :]
         inner = self._first_line(statements[0], node.body[0].lineno - 1) if statements else end
         if inner > first:
-            head = Block(first, inner, heading=level, prose=False)
+            head = TextBlock(first, inner, heading=level, prose=False)
             if isinstance(node, ast.ClassDef):
                 rest = self.body(statements, inner, end, depth + 1)
             else:

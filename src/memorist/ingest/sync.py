@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.documents import ChunkDraft, FileDraft, IndexReport, Known
+from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexReport
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
 from memorist.ingest.chunk import Count
 from memorist.ingest.markdown import Parsed
 from memorist.ingest.readers import Unreadable, load, makes_text, parse, source_text
 from memorist.ingest.vectorizer import BATCH, ROOM, Vectorizer, fitted
-from memorist.ingest.walk import LARGEST, Found, Skipped, Walk, is_there
+from memorist.ingest.walk import LARGEST, FoundFile, Skipped, Walk, is_there
 from memorist.records import SECTORS
 from memorist.redact import redact
-from memorist.store.base import Documents
+from memorist.store.base import DocumentStore
 from memorist.validation import MAX_NAME, MAX_TAGS
 
 BUDGET = 200  # tokens of a chunk: with its heading it stays below what the bundled model reads
@@ -47,7 +47,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class _Tally:
+class _SyncCounter:
     """What becomes of the files, while they are gone through."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _Changed:
     file: FileDraft
     new: tuple[Texts, ...]
     what: str  # became of it: added, changed or renamed
-    moved: Known | None = None  # what it was before it was renamed
+    moved: IndexedFile | None = None  # what it was before it was renamed
 
 
 class Sync:
@@ -87,7 +87,7 @@ class Sync:
 
     def __init__(
         self,
-        documents: Documents,
+        documents: DocumentStore,
         vectorizer: Vectorizer,
         count: Count,
         *,
@@ -99,8 +99,8 @@ class Sync:
         self._allow = allow  # None: nothing is redacted
         if allow:
             redact("", allow)  # raises where one of them cannot be used
-        self._tally = _Tally()
-        self._known: dict[str, Known] = {}
+        self._tally = _SyncCounter()
+        self._known: dict[str, IndexedFile] = {}
         self._seen: set[str] = set()  # files that are there, and stay
         self._out_of_reach: set[str] = set()  # what could not be looked at, and may be there
         self._waiting: list[_Changed] = []
@@ -127,7 +127,7 @@ class Sync:
         self._give_missing_vectors()
         return self._tally.report()
 
-    def _look(self, walk: Walk) -> list[Found]:
+    def _look(self, walk: Walk) -> list[FoundFile]:
         """Go through what is there; gives what is new, or may have changed."""
         changed = []
         for entry in walk:
@@ -150,9 +150,9 @@ class Sync:
                 changed.append(entry)
         return changed
 
-    def _lost_by_hash(self) -> dict[bytes, list[Known]]:
+    def _lost_by_hash(self) -> dict[bytes, list[IndexedFile]]:
         """Files that may have been renamed, by content. Whether one is gone is looked up when another has the same."""
-        lost: dict[bytes, list[Known]] = {}
+        lost: dict[bytes, list[IndexedFile]] = {}
         for path, each in self._known.items():
             if path not in self._seen and not self._is_out_of_reach(path):
                 lost.setdefault(each.hash, []).append(each)
@@ -163,7 +163,7 @@ class Sync:
             return False
         return path in self._out_of_reach or any(str(above) in self._out_of_reach for above in Path(path).parents)
 
-    def _is_as_asked(self, before: Known) -> bool:
+    def _is_as_asked(self, before: IndexedFile) -> bool:
         """Whether it is in the project, and without secrets, as this run would have it."""
         secrets_stay = self._allow is None or before.redacted
         return secrets_stay and (self._project is None or before.project == self._project)
@@ -173,7 +173,7 @@ class Sync:
         if self._progress:
             self._progress(self._done, self._total)
 
-    def _read(self, entry: Found) -> bytes | None:
+    def _read(self, entry: FoundFile) -> bytes | None:
         """The bytes of a file. One that cannot be read stays as it was; one that went since it was found is gone."""
         try:
             return load(entry.path, LARGEST)
@@ -184,7 +184,7 @@ class Sync:
                 self._seen.discard(str(entry.path))
             return None
 
-    def _take(self, entry: Found, content: bytes, before: Known) -> None:
+    def _take(self, entry: FoundFile, content: bytes, before: IndexedFile) -> None:
         """A file whose size or time has changed, or that is to be in another project."""
         if hashlib.sha256(content).digest() != before.hash or not self._is_as_asked(before):
             self._prepare(entry, content, "changed", before.project)
@@ -194,7 +194,7 @@ class Sync:
         self._tally.count("unchanged")
         self._tell(1)
 
-    def _take_new(self, entry: Found, content: bytes, lost: Mapping[bytes, list[Known]]) -> None:
+    def _take_new(self, entry: FoundFile, content: bytes, lost: Mapping[bytes, list[IndexedFile]]) -> None:
         """A file at a path that is new: perhaps one that stood elsewhere before."""
         same = [each for each in lost.get(hashlib.sha256(content).digest(), ()) if _is_gone(each.path, entry.path)]
         if not same:
@@ -206,7 +206,7 @@ class Sync:
         self._prepare(entry, content, "renamed", moved.project, moved)
 
     def _prepare(
-        self, entry: Found, content: bytes, what: str, project: str | None, moved: Known | None = None
+        self, entry: FoundFile, content: bytes, what: str, project: str | None, moved: IndexedFile | None = None
     ) -> None:
         """Cut a file, and store it with others as soon as there is enough to embed."""
         try:
@@ -244,7 +244,7 @@ class Sync:
             self._tally.count("chunks", len(each.file.chunks))
         self._tell(len(waiting))
 
-    def _move(self, before: Known, file: FileDraft) -> None:
+    def _move(self, before: IndexedFile, file: FileDraft) -> None:
         try:
             self._documents.move(before.key, file.path, file.root, file.modified_at)
         except (StoreBusy, StoreCorrupt):
@@ -272,7 +272,7 @@ class Sync:
             except EmbedderError:
                 self._vectorizer.expect_backlog()
 
-    def _file(self, entry: Found, content: bytes, project: str | None) -> FileDraft:
+    def _file(self, entry: FoundFile, content: bytes, project: str | None) -> FileDraft:
         document = self._parsed(entry, content)
         matter = document.front_matter
         chunks = []
@@ -297,7 +297,7 @@ class Sync:
             links=tuple((link.line, link.target, link.text) for link in document.links),
         )
 
-    def _parsed(self, entry: Found, content: bytes) -> Parsed:
+    def _parsed(self, entry: FoundFile, content: bytes) -> Parsed:
         """A file read without its secrets: those of the whole text, for a key is longer than a chunk."""
         name, path = entry.path.name, str(entry.path)
         if self._allow is None:
@@ -335,7 +335,7 @@ class Sync:
         return replace(document, title=document.title and redact(document.title, self._allow)[0], chunks=chunks)
 
 
-def _settled(entry: Found) -> int:
+def _settled(entry: FoundFile) -> int:
     """The time of a file; a little less while another write could still leave it the same, so that it is read again."""
     return entry.mtime_ns - (abs(time.time_ns() - entry.mtime_ns) < TICK)
 
@@ -348,7 +348,7 @@ def _is_gone(path: str, now: Path) -> bool:
         return False
 
 
-def _sector(entry: Found, matter: Mapping[str, Any]) -> str:
+def _sector(entry: FoundFile, matter: Mapping[str, Any]) -> str:
     """What kind of memory a file is: as its front matter says, or the folder it is in."""
     said = str(matter.get("type") or matter.get("sector") or "").lower()
     folders: Iterator[str] = (part.lower() for part in Path(entry.name).parts[:-1])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memorist.embed.base import Embedder, embed_documents, embed_question
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.ingest.chunk import SENTENCE_END, Count
-from memorist.store.base import PART_BITS, Model, Part, Store, Unembedded
+from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Store
 
 BATCH = 256
 SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is left alone for a while
@@ -58,7 +58,7 @@ class Vectorizer:
         """The vector of a question; raises EmbedderError where there is none to be had."""
         return self._call(lambda embedder: embed_question(embedder, text))
 
-    def give(self, texts: Sequence[Unembedded]) -> None:
+    def give(self, texts: Sequence[EmbeddingJob]) -> None:
         """Make and store the vectors of these texts, and of some left waiting before; a failure leaves them waiting."""
         try:
             self._give(texts)
@@ -116,7 +116,7 @@ class Vectorizer:
             raise EmbedderError(f"{refused} texts could not be embedded ({self._failure}); the other {done} are done")
         return done
 
-    def _give(self, texts: Sequence[Unembedded]) -> int:
+    def _give(self, texts: Sequence[EmbeddingJob]) -> int:
         """
         Embed and store; gives how many texts the model refused.
 
@@ -143,7 +143,7 @@ class Vectorizer:
                 self._store.put_vectors(self.model(), batch, vectors, parts)
         return refused
 
-    def _parts_of(self, text: Unembedded) -> list[Part]:
+    def _parts_of(self, text: EmbeddingJob) -> list[Part]:
         return parts_of(text, self._embedder) if self._embedder and self._cut else []
 
     def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -209,7 +209,7 @@ def fitted(text: str, tokens: int, count: Count) -> str:
     return text
 
 
-def parts_of(text: Unembedded, embedder: Embedder) -> list[Part]:
+def parts_of(text: EmbeddingJob, embedder: Embedder) -> list[Part]:
     """The parts of a text that one vector cannot stand for; none where it can."""
     most, count = longest(embedder), counter(embedder)
     room = min(ROOM, most * 3 // 4)

@@ -211,7 +211,7 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file to index."""
 
     path: Path  # absolute, with no link in it
@@ -263,7 +263,7 @@ def is_there(path: str | Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class WalkRoot:
     """Something that was named: a file, a folder, or a folder with a pattern for what is in it."""
 
     path: str  # absolute, with forward slashes, without links
@@ -276,15 +276,15 @@ class Start:
         return (self.path.rpartition("/")[0] if self.is_file else self.path.rstrip("/")) + "/"
 
 
-def start_of(path: str) -> Start | None:
+def start_of(path: str) -> WalkRoot | None:
     """What a path names; None where there is nothing."""
     try:
         if path and os.path.exists(path):
-            return Start(_real(path), is_file=not os.path.isdir(path))
+            return WalkRoot(_real(path), is_file=not os.path.isdir(path))
         parts = Path(path).parts
         wild = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), None)
         if wild is not None and os.path.isdir(base := os.path.join(".", *parts[:wild])):
-            return Start(_real(base), "/" + "/".join(parts[wild:]))
+            return WalkRoot(_real(base), "/" + "/".join(parts[wild:]))
     except (OSError, ValueError):  # no name that a file could have
         pass
     return None
@@ -297,7 +297,9 @@ def _real(path: str) -> str:
 class Walk:
     """One walk, to be gone once: what it looks for, and what it came by so far."""
 
-    def __init__(self, starts: Sequence[Start], include: Sequence[str], exclude: Sequence[str], largest: int) -> None:
+    def __init__(
+        self, starts: Sequence[WalkRoot], include: Sequence[str], exclude: Sequence[str], largest: int
+    ) -> None:
         self._exclude, self._largest = exclude, largest
         self._wanted = {  # of each start, what a file has to match besides
             start: tuple(Rules(start.root, lines) for lines in (include, [start.pattern]) if any(lines))
@@ -306,7 +308,7 @@ class Walk:
         self._found: set[str] = set()
         self._told: set[str] = set()
 
-    def __iter__(self) -> Iterator[Found | Skipped]:
+    def __iter__(self) -> Iterator[FoundFile | Skipped]:
         for start, wanted in self._wanted.items():
             excluded = Rules(start.root, self._exclude)
             if not start.is_file:
@@ -328,7 +330,7 @@ class Walk:
                 return True
         return False
 
-    def _tree(self, start: Start, tree: "_Tree") -> Iterator[Found | Skipped]:
+    def _tree(self, start: WalkRoot, tree: "_Tree") -> Iterator[FoundFile | Skipped]:
         some = False
         for item in tree.files():
             if isinstance(item, Skipped):
@@ -337,14 +339,14 @@ class Walk:
                 path, asked = item
                 some = some or path in self._found
                 for result in self._file(tree.root, path, asked):
-                    some = some or isinstance(result, Found)
+                    some = some or isinstance(result, FoundFile)
                     yield result
         if not some:
             reason = "nothing to index matches it" if start.pattern else "nothing to index in it"
             reason += " but what is ignored or hidden" if tree.left_out else ""
             yield Skipped(_shown(start.path.rstrip("/") + start.pattern), reason)
 
-    def _file(self, root: str, path: str, asked: bool) -> Iterator[Found | Skipped]:
+    def _file(self, root: str, path: str, asked: bool) -> Iterator[FoundFile | Skipped]:
         """A file, if it is one, of a kind that is asked for or known, and not too large; once."""
         if path in self._found:
             return
@@ -361,7 +363,7 @@ class Walk:
                     reason = "its name is not UTF-8"
                 else:
                     self._found.add(path)
-                    yield Found(Path(path), Path(root), name, about.st_size, min(about.st_mtime_ns, LATEST))
+                    yield FoundFile(Path(path), Path(root), name, about.st_size, min(about.st_mtime_ns, LATEST))
                     return
         except FileNotFoundError:  # since it was seen
             return
@@ -376,7 +378,7 @@ class Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _WalkedFolder:
     """A folder on the way, with what those above it say."""
 
     path: str  # ends in a slash
@@ -404,7 +406,7 @@ class _Tree:
             folder = folders.pop()
             if folder.path not in self._entered:
                 self._entered.add(folder.path)
-                inner: list[_Folder] = []
+                inner: list[_WalkedFolder] = []
                 yield from self._entries(folder, inner)
                 folders += reversed(inner)
             while self._links and not folders:  # most lead to what is found by then
@@ -414,7 +416,7 @@ class _Tree:
                 else:
                     yield from self._file(self._at(target.rpartition("/")[0] + "/"), target)
 
-    def _entries(self, folder: _Folder, inner: list[_Folder]) -> Iterator[tuple[str, bool] | Skipped]:
+    def _entries(self, folder: _WalkedFolder, inner: list[_WalkedFolder]) -> Iterator[tuple[str, bool] | Skipped]:
         """The files of a folder that are not ignored; adds the folders in it."""
         try:
             with os.scandir(folder.path) as scanned:
@@ -457,7 +459,7 @@ class _Tree:
         else:
             self._links.append(target)
 
-    def _is_ignored(self, folder: _Folder, path: str, name: str, is_folder: bool) -> bool:
+    def _is_ignored(self, folder: _WalkedFolder, path: str, name: str, is_folder: bool) -> bool:
         """
         Whether it is excluded, ignored or hidden, and not taken back in.
 
@@ -470,29 +472,29 @@ class _Tree:
             return rule.ignores or (hidden and not rule.by_name)
         return hidden or _ignoring(_deciding(folder.gits, path, is_folder))
 
-    def _file(self, folder: _Folder, path: str) -> Iterator[tuple[str, bool]]:
+    def _file(self, folder: _WalkedFolder, path: str) -> Iterator[tuple[str, bool]]:
         """A file, if it is wanted."""
         rules = [rules.about(path, False) for rules in folder.wanted]
         if all(map(_ignoring, rules)):
             yield path, any(rule and rule.by_suffix for rule in rules)
 
-    def _inside(self, folder: _Folder, path: str) -> _Folder:
+    def _inside(self, folder: _WalkedFolder, path: str) -> _WalkedFolder:
         """The folder at a path in a folder. Where a pattern wants a folder, it wants all that is in it."""
         wanted = tuple(rules for rules in folder.wanted if not _ignoring(rules.about(path, True)))
         return replace(folder, path=path + "/", wanted=wanted)
 
-    def _at(self, path: str) -> _Folder:
+    def _at(self, path: str) -> _WalkedFolder:
         """A folder, the root or one below it, with what those above it say, from the top of its repository on."""
         above = [path[: slash.end()] for slash in re.finditer("/", path)]
         tops = [place for place in above if len(place) <= len(self.root) and os.path.lexists(place + ".git")]
-        folder = _Folder(max(tops, key=len, default=self.root), wanted=self.wanted)
+        folder = _WalkedFolder(max(tops, key=len, default=self.root), wanted=self.wanted)
         for place in above[above.index(folder.path) + 1 :]:
             names = [name for name in (".git", GITS, OURS) if os.path.lexists(folder.path + name)]
             folder = self._with_rules(folder, names)
             folder = self._inside(folder, place[:-1]) if len(place) > len(self.root) else replace(folder, path=place)
         return folder
 
-    def _with_rules(self, folder: _Folder, names: Collection[str]) -> _Folder:
+    def _with_rules(self, folder: _WalkedFolder, names: Collection[str]) -> _WalkedFolder:
         """A folder with the rules that stand in it; where a repository begins, those above hold no more."""
         ours, gits = folder.ours, folder.gits
         if ".git" in names:

@@ -19,7 +19,7 @@ Entry = Callable[[list[str]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ConfigPaths:
     """Where things are on this machine, for this user and this project."""
 
     home: Path

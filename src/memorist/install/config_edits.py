@@ -17,7 +17,7 @@ from typing import Any
 
 from memorist.errors import ConfigError, InvalidInput
 from memorist.install import config_edits, jsonc, toml
-from memorist.install.clients import NAME, Client, Hooks, Places
+from memorist.install.clients import NAME, Client, ConfigPaths, Hooks
 
 HOOKS = "hooks"  # under which every client that has any lists them
 
@@ -116,7 +116,7 @@ BACKUP = ".before-memorist"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file, as it is and as it is to be; None is no file."""
 
     file: Path
@@ -131,7 +131,7 @@ class Change:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def installed(client: Client, scope: str, places: Places) -> list[str]:
+def installed(client: Client, scope: str, places: ConfigPaths) -> list[str]:
     """What of ours a client knows of in a scope: its server, its hooks, both or neither."""
     found = (
         ["server"] if config_edits.has_server(_values(client, *_text(_server(client, scope, places))), client) else []
@@ -141,8 +141,8 @@ def installed(client: Client, scope: str, places: Places) -> list[str]:
 
 
 def installing(
-    client: Client, scope: str, places: Places, program: Sequence[str], *, hooks: bool = True
-) -> list[Change]:
+    client: Client, scope: str, places: ConfigPaths, program: Sequence[str], *, hooks: bool = True
+) -> list[FileChange]:
     """
     What to change, so that a client knows of our server and, where it has such a thing, calls our hooks; or does not.
     """
@@ -158,7 +158,7 @@ def installing(
     return _changes(client, edits)
 
 
-def removing(client: Client, scope: str, places: Places) -> list[Change]:
+def removing(client: Client, scope: str, places: ConfigPaths) -> list[FileChange]:
     """What to change, so that nothing of ours is left; a file that holds nothing else goes."""
     edits: list[tuple[Path, Callable[[Values], Values]]] = [
         (_server(client, scope, places), lambda values: config_edits.without_server(values, client))
@@ -168,18 +168,18 @@ def removing(client: Client, scope: str, places: Places) -> list[Change]:
     return _changes(client, edits)
 
 
-def write(changes: Iterable[Change]) -> list[Path]:
+def write(changes: Iterable[FileChange]) -> list[Path]:
     """Make the changes; gives the copies that were made of what was there before."""
     return [copy for change in changes if (copy := _write(change))]
 
 
-def _server(client: Client, scope: str, places: Places) -> Path:
+def _server(client: Client, scope: str, places: ConfigPaths) -> Path:
     if scope not in client.servers:
         raise InvalidInput(f"{client.title} has no config of a {scope}; its scope is {' or '.join(client.servers)}")
     return _there(places.path(client.servers[scope]))
 
 
-def _hooks(client: Client, scope: str, places: Places) -> Path | None:
+def _hooks(client: Client, scope: str, places: ConfigPaths) -> Path | None:
     return _there(places.path(client.hooks.files[scope])) if client.hooks else None
 
 
@@ -189,17 +189,17 @@ def _there(file: Path) -> Path:
     return (twin if twin.exists() and not file.exists() else file).resolve()
 
 
-def _changes(client: Client, edits: Iterable[tuple[Path, Callable[[Values], Values]]]) -> list[Change]:
+def _changes(client: Client, edits: Iterable[tuple[Path, Callable[[Values], Values]]]) -> list[FileChange]:
     """The edits, one change for each file that is not as it should be already."""
-    changes: dict[Path, Change] = {}
+    changes: dict[Path, FileChange] = {}
     for file, edit in edits:
-        change = changes.get(file) or Change(*(read := _text(file)), read[1])
+        change = changes.get(file) or FileChange(*(read := _text(file)), read[1])
         values = _values(client, file, change.new)
         with _about(file):
             new = edit(values)
             if new != values:
                 text = _patched(client, file, change.new or "", values, new)
-                changes[file] = Change(file, change.old, None if _is_bare(client, file, text) else text)
+                changes[file] = FileChange(file, change.old, None if _is_bare(client, file, text) else text)
     return list(changes.values())
 
 
@@ -244,7 +244,7 @@ def _about(file: Path) -> Iterator[None]:
         raise ConfigError(f"{file} was left as it is: {exc}") from exc
 
 
-def _write(change: Change) -> Path | None:
+def _write(change: FileChange) -> Path | None:
     """Copy what is there, then put the new text in its place at once, so that nobody reads half of it."""
     file, copy = change.file, None
     if _text(file)[1] != change.old:

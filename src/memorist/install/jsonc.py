@@ -27,7 +27,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Span:
     """A member of an object, or an item of a list: from where to where, and where its value begins."""
 
     start: int
@@ -140,9 +140,9 @@ def _start(plain: str, path: Path) -> int:
     return start
 
 
-def _parts(plain: str, start: int) -> dict[str | int, Part]:
+def _parts(plain: str, start: int) -> dict[str | int, Span]:
     """What an object or a list holds, by key or by number."""
-    parts: dict[str | int, Part] = {}
+    parts: dict[str | int, Span] = {}
     is_object, at = plain[start] == "{", _next(plain, start + 1)
     while plain[at] not in "}]":
         begin, key = at, len(parts)
@@ -150,7 +150,7 @@ def _parts(plain: str, start: int) -> dict[str | int, Part]:
             key, at = _DECODER.raw_decode(plain, at)
             at = _next(plain, _next(plain, at) + 1)  # past the colon
         end = _DECODER.raw_decode(plain, at)[1]
-        parts[key] = Part(begin, at, end)
+        parts[key] = Span(begin, at, end)
         at = _next(plain, end)
         if plain[at] == ",":
             at = _next(plain, at + 1)
@@ -163,7 +163,7 @@ def _next(plain: str, at: int) -> int:
     return at
 
 
-def _with(text: str, plain: str, start: int, parts: list[Part], key: str, value: Any, unit: str) -> str:
+def _with(text: str, plain: str, start: int, parts: list[Span], key: str, value: Any, unit: str) -> str:
     """The text with one more member, behind the others."""
     margin = _margin(text, start)
     if not parts:
@@ -183,7 +183,7 @@ def _with(text: str, plain: str, start: int, parts: list[Part], key: str, value:
     return text[:last] + comma + text[last:after] + new + text[after:]
 
 
-def _without(text: str, plain: str, start: int, parts: list[Part], part: Part) -> str:
+def _without(text: str, plain: str, start: int, parts: list[Span], part: Span) -> str:
     """The text without a member, and without the comma that set it apart."""
     begin = len(text[: part.start].rstrip(_SPACE))
     at = parts.index(part)

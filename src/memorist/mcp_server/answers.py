@@ -25,7 +25,7 @@ Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AnswerRow:
     """An entry of an answer: what is said about a memory and, where all of it was asked for, its text from a place."""
 
     labels: Answer
@@ -46,13 +46,13 @@ class Row:
             answer["more_from"] = self.offset + len(part)
         return answer
 
-    def bare(self) -> "Row":
+    def bare(self) -> "AnswerRow":
         """Without what is said about it, where even that is too much."""
         kept = {name: value for name, value in self.labels.items() if name in BARE}
-        return Row({**kept, "cut": ["labels"]}, self.id, self.content, self.offset)
+        return AnswerRow({**kept, "cut": ["labels"]}, self.id, self.content, self.offset)
 
 
-Build = Callable[[list[Answer], Sequence[Row]], Answer]  # entries and the rows that are left out, to an answer
+Build = Callable[[list[Answer], Sequence[AnswerRow]], Answer]  # entries and the rows that are left out, to an answer
 
 
 def encoded(answer: Mapping[str, Any]) -> str:
@@ -60,7 +60,7 @@ def encoded(answer: Mapping[str, Any]) -> str:
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
-def fitted(rows: Sequence[Row], build: Build, limit: int) -> Answer:
+def fitted(rows: Sequence[AnswerRow], build: Build, limit: int) -> Answer:
     """An answer with as many of the first rows as fit; where the first alone is too long, with a part of it."""
 
     def fits(count: int) -> bool:
@@ -77,13 +77,13 @@ def fitted(rows: Sequence[Row], build: Build, limit: int) -> Answer:
     return with_rows(count) if count or not rows else _part(rows, build, limit)
 
 
-def _part(rows: Sequence[Row], build: Build, limit: int) -> Answer:
+def _part(rows: Sequence[AnswerRow], build: Build, limit: int) -> Answer:
     """As much as fits of the first row. What is said about it may take half the room: the text is to get on."""
     part = _cut(rows[0], rows[1:], build, limit, limit // 2) or _cut(rows[0].bare(), rows[1:], build, limit)
     return part or build([], rows)
 
 
-def _cut(first: Row, rest: Sequence[Row], build: Build, limit: int, room: int = 0) -> Answer | None:
+def _cut(first: AnswerRow, rest: Sequence[AnswerRow], build: Build, limit: int, room: int = 0) -> Answer | None:
     """An answer with a part of a row, if there is so much room for it."""
 
     def with_part(characters: int) -> Answer:
@@ -106,7 +106,7 @@ def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
     return least
 
 
-def left_out(rows: Sequence[Row], how: str) -> Answer:
+def left_out(rows: Sequence[AnswerRow], how: str) -> Answer:
     """What is said of rows that did not fit."""
     ids = [row.id for row in rows if row.id][:MOST_LEFT_OUT]
     return {"left_out": {"count": len(rows), **({"ids": ids} if ids else {}), "how": how}} if rows else {}
@@ -115,17 +115,17 @@ def left_out(rows: Sequence[Row], how: str) -> Answer:
 # Memories and hits as rows
 
 
-def index_row(memory: Memory) -> Row:
+def index_row(memory: Memory) -> AnswerRow:
     """An entry of an index."""
-    return Row(_present(_about(memory) | {"summary": _line(memory.summary)}), memory.id)
+    return AnswerRow(_present(_about(memory) | {"summary": _line(memory.summary)}), memory.id)
 
 
-def whole_row(memory: Memory, offset: int = 0) -> Row:
+def whole_row(memory: Memory, offset: int = 0) -> AnswerRow:
     """All of a memory."""
-    return Row(_present(_all_about(memory)), memory.id, memory.content, offset)
+    return AnswerRow(_present(_all_about(memory)), memory.id, memory.content, offset)
 
 
-def hit_row(hit: Hit, detail: str) -> Row:
+def hit_row(hit: Hit, detail: str) -> AnswerRow:
     labels: Answer = {"score": round(hit.score, 3), "relevance": round(hit.relevance, 3), "match": list(hit.match)}
     memory = hit.memory
     about = _all_about(memory) if detail == "full" else _about(memory)
@@ -138,7 +138,7 @@ def hit_row(hit: Hit, detail: str) -> Row:
         about |= place | {"title": _line(hit.title), "breadcrumb": [label(each) for each in hit.breadcrumb]}
         about |= dict(id=None, source=None, created_at=None)
     content = memory.content if detail == "full" else None
-    return Row(_present(about | labels), None if isinstance(hit, DocumentHit) else memory.id, content)
+    return AnswerRow(_present(about | labels), None if isinstance(hit, DocumentHit) else memory.id, content)
 
 
 def label(text: str) -> str:

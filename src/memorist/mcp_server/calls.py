@@ -13,7 +13,7 @@ from memorist.ingest.redaction import reported
 from memorist.mcp_server.answers import (
     LINE,
     Answer,
-    Row,
+    AnswerRow,
     encoded,
     fitted,
     hit_row,
@@ -37,7 +37,7 @@ EMPTIABLE = ("title", "summary", "kind", "source")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ToolContext:
     """What tools work on: a memory or one project of it, how long an answer may be, and where new memories belong."""
 
     memory: Memorist | Bound
@@ -46,7 +46,7 @@ class Served:
     ready: bool = True  # whether the model is there
 
 
-def memory_search(served: Served, query: str, detail: str = "snippet", **options: Any) -> Answer:
+def memory_search(served: ToolContext, query: str, detail: str = "snippet", **options: Any) -> Answer:
     if not query.strip():
         raise InvalidInput("the query is empty: say what to look for, or see the latest with memory_timeline")
     mode = "hybrid" if served.ready else "keyword"
@@ -56,7 +56,9 @@ def memory_search(served: Served, query: str, detail: str = "snippet", **options
     return fitted(rows, partial(_found, served, results, detail), served.limit)
 
 
-def _found(served: Served, results: Results, detail: str, entries: list[Answer], rest: Sequence[Row]) -> Answer:
+def _found(
+    served: ToolContext, results: Results, detail: str, entries: list[Answer], rest: Sequence[AnswerRow]
+) -> Answer:
     degraded = results.degraded if served.ready else STILL_LOADING
     answer: Answer = {"caution": CAUTION} if entries else {}
     answer |= {"results": entries, "relevant": results.relevant}
@@ -82,7 +84,7 @@ def _after_search(results: Results, detail: str, entries: Sequence[Answer]) -> s
     )
 
 
-def memory_get(served: Served, ids: list[str], offset: int = 0, as_of: str | None = None) -> Answer:
+def memory_get(served: ToolContext, ids: list[str], offset: int = 0, as_of: str | None = None) -> Answer:
     found = served.memory.get(list(dict.fromkeys(ids)), as_of=as_of)
     missing = [on_one_line(id)[:ID] for id in found.missing]
     if not found:
@@ -93,7 +95,7 @@ def memory_get(served: Served, ids: list[str], offset: int = 0, as_of: str | Non
                 f"memory {memory.short_id} has {len(memory.content):,} characters; offset is beyond them"
             )
 
-    def build(entries: list[Answer], rest: Sequence[Row]) -> Answer:
+    def build(entries: list[Answer], rest: Sequence[AnswerRow]) -> Answer:
         answer: Answer = {"caution": CAUTION} if entries else {}
         answer |= {"memories": entries} | ({"missing": missing} if missing else {})
         more = any("more_from" in entry for entry in entries)
@@ -105,7 +107,7 @@ def memory_get(served: Served, ids: list[str], offset: int = 0, as_of: str | Non
 
 
 def memory_timeline(
-    served: Served,
+    served: ToolContext,
     start: str | None = None,
     end: str | None = None,
     anchor: str | None = None,
@@ -125,13 +127,13 @@ def memory_timeline(
     return _latest(served, list(page))
 
 
-def _around(served: Served, line: Timeline) -> Answer:
+def _around(served: ToolContext, line: Timeline) -> Answer:
     """Rows around a memory; what is left out is what is farthest from it."""
     memories = list(line.memories)
     at = next((place for place, memory in enumerate(memories) if memory.id == line.anchor), 0)
     nearest = sorted(range(len(memories)), key=lambda place: (abs(place - at), place))
 
-    def build(entries: list[Answer], rest: Sequence[Row]) -> Answer:
+    def build(entries: list[Answer], rest: Sequence[AnswerRow]) -> Answer:
         shown = sorted(nearest[: len(entries)])
         ordered = [entries[nearest.index(place)] for place in shown]
         return _timeline(ordered, line, left_out(rest, "memory_timeline with anchor=ID of the first or last row shown"))
@@ -139,10 +141,10 @@ def _around(served: Served, line: Timeline) -> Answer:
     return fitted([index_row(memories[place]) for place in nearest], build, served.limit)
 
 
-def _onwards(served: Served, line: Timeline) -> Answer:
+def _onwards(served: ToolContext, line: Timeline) -> Answer:
     """Rows from a time on; the next page begins where this one ends."""
 
-    def build(entries: list[Answer], rest: Sequence[Row]) -> Answer:
+    def build(entries: list[Answer], rest: Sequence[AnswerRow]) -> Answer:
         first = line.memories[len(entries)] if rest else None
         how = f"memory_timeline with start={timestamp(first.created_at)}" if first else ""
         return _timeline(entries, line, left_out(rest, _at_least(line.memories) + how))
@@ -150,10 +152,10 @@ def _onwards(served: Served, line: Timeline) -> Answer:
     return fitted([index_row(memory) for memory in line.memories], build, served.limit)
 
 
-def _latest(served: Served, memories: list[Memory]) -> Answer:
+def _latest(served: ToolContext, memories: list[Memory]) -> Answer:
     """The newest rows, in the order they happened."""
 
-    def build(entries: list[Answer], rest: Sequence[Row]) -> Answer:
+    def build(entries: list[Answer], rest: Sequence[AnswerRow]) -> Answer:
         first = memories[len(entries)] if rest else None
         how = f"memory_timeline with end={timestamp(first.created_at)}" if first else ""
         return _timeline(entries[::-1], None, left_out(rest, _at_least(memories) + how))
@@ -181,7 +183,7 @@ def _session(session: Session) -> Answer:
     return {"id": label(session.id), "started_at": to_the_second(session.started_at), **summary}
 
 
-def memory_add(served: Served, content: str, **fields: Any) -> Answer:
+def memory_add(served: ToolContext, content: str, **fields: Any) -> Answer:
     id = new_id()
     home = {} if served.project is None else {"project": served.project}
     added = served.memory.add(content, id=id, **home | fields)
@@ -196,7 +198,7 @@ def memory_add(served: Served, content: str, **fields: Any) -> Answer:
     return answer | {"next": "memory_supersede with old_id=near.id and new_id=id, if this replaces that one"}
 
 
-def memory_update(served: Served, id: str, **changes: Any) -> Answer:
+def memory_update(served: ToolContext, id: str, **changes: Any) -> Answer:
     emptied = {name: None for name in EMPTIABLE if changes.get(name) == ""}
     updated = served.memory.update(id, **changes | emptied)
     answer: Answer = {"id": updated.id, "updated_at": to_the_second(updated.updated_at)}
@@ -213,18 +215,18 @@ def _redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any] | None) 
     return {"redacted": entries[:MOST_REDACTED]} if entries else {}
 
 
-def memory_supersede(served: Served, old_id: str, new_id: str) -> Answer:
+def memory_supersede(served: ToolContext, old_id: str, new_id: str) -> Answer:
     old = served.memory.supersede(old_id, new_id)
     newest = {"superseded_by": old.superseded_by.id} if old.superseded_by else {}
     return {"id": old.id, **newest, "next": "nothing: memory_search finds only the new one from now on"}
 
 
-def memory_forget(served: Served, id: str) -> Answer:
+def memory_forget(served: ToolContext, id: str) -> Answer:
     served.memory.forget(id)
     return {"id": on_one_line(id), "next": "nothing: it is out of every search; the user can bring it back"}
 
 
-def memory_context(served: Served, message: str, budget: int | None = None, project: str | None = None) -> Answer:
+def memory_context(served: ToolContext, message: str, budget: int | None = None, project: str | None = None) -> Answer:
     if not message.strip():
         raise InvalidInput("the message is empty: say what the task or question is")
     most = served.limit // 4
@@ -234,7 +236,7 @@ def memory_context(served: Served, message: str, budget: int | None = None, proj
     return answer
 
 
-def _context(served: Served, message: str, tokens: int, project: str | None) -> Answer:
+def _context(served: ToolContext, message: str, tokens: int, project: str | None) -> Answer:
     block = served.memory.context(message, budget=tokens, project=project)
     if not block:
         return {"context": "", "next": "nothing relevant is known: go on, or memory_search with other words"}

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memorist.errors import ConfigError, InvalidInput
-from memorist.mcp_server.server import Serving, build
+from memorist.mcp_server.server import ServerOptions, build
 
 PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -28,14 +28,14 @@ _SCHEME = b"bearer "
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen."""
 
     host: str
     port: int
 
     @classmethod
-    def of(cls, text: str) -> "Address":
+    def of(cls, text: str) -> "ListenAddress":
         """From HOST:PORT, or from a port alone, which is one of this machine."""
         host, _, port = text.rpartition(":")
         if not port.isascii() or not port.isdigit() or int(port) > 65_535:
@@ -65,7 +65,7 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
-def serve(serving: Serving, address: Address, token: str | None = None, hosts: Sequence[str] = ()) -> None:
+def serve(serving: ServerOptions, address: ListenAddress, token: str | None = None, hosts: Sequence[str] = ()) -> None:
     """Serve until told to end."""
     _refuse_what_is_unsafe(address, token, hosts)
     security = _security(address, hosts)
@@ -103,7 +103,7 @@ class RequireToken:
         )
 
 
-def _refuse_what_is_unsafe(address: Address, token: str | None, hosts: Sequence[str]) -> None:
+def _refuse_what_is_unsafe(address: ListenAddress, token: str | None, hosts: Sequence[str]) -> None:
     if address.local and not hosts:
         return
     if token is None:
@@ -117,7 +117,7 @@ def _refuse_what_is_unsafe(address: Address, token: str | None, hosts: Sequence[
         )
 
 
-def _security(address: Address, hosts: Sequence[str]) -> TransportSecuritySettings:
+def _security(address: ListenAddress, hosts: Sequence[str]) -> TransportSecuritySettings:
     """Which Host and Origin a request may carry: a page whose name leads here by a trick has another."""
     own = () if address.everywhere else (address.name, *(LOOPBACK if address.local else ()))
     names = [*own, *(host.lower() for host in hosts)]  # as clients write them
@@ -126,7 +126,7 @@ def _security(address: Address, hosts: Sequence[str]) -> TransportSecuritySettin
     return TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
 
 
-def _listen(address: Address) -> socket.socket:
+def _listen(address: ListenAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         return socket.create_server((address.host, address.port), family=family)

@@ -8,7 +8,7 @@ from memorist.engine import Memorist
 from memorist.engine.bound import Bound
 from memorist.errors import NotFound
 from memorist.mcp_server.answers import LINE, encoded, label, most_that_fits, to_the_second
-from memorist.mcp_server.calls import Served
+from memorist.mcp_server.calls import ToolContext
 from memorist.present.framing import CAUTION, as_data, element, on_one_line
 from memorist.present.render import counted
 from memorist.records import Memory
@@ -31,7 +31,7 @@ on, with its ids, and what may be outdated. Then begin."""
 _OF_THE_MACHINE = ("path", "size_bytes", "schema", "sqlite")  # nobody's business at the other end
 
 
-def read(served: Served, uri: str) -> tuple[str, str]:
+def read(served: ToolContext, uri: str) -> tuple[str, str]:
     """The text of a resource, and its type."""
     name = unquote(uri.removeprefix(SCHEME)) if uri.startswith(SCHEME) else ""
     if name == STATS:
@@ -45,14 +45,14 @@ def read(served: Served, uri: str) -> tuple[str, str]:
     return _memory(served, name), "text/plain"
 
 
-def recall(served: Served, task: str) -> str:
+def recall(served: ToolContext, task: str) -> str:
     """What to do before a task, with what is known about it already."""
     half = served.limit // 2
     known = served.memory.context(task, budget=(half - len(RECALL)) // 4)
     return RECALL.format(task=task.strip()[:half], known=known or "(nothing comes to mind at once)")
 
 
-def _memory(served: Served, id: str) -> str:
+def _memory(served: ToolContext, id: str) -> str:
     (memory, *_) = served.memory.get([id]) or [_missing(id)]
     labels = {
         "id": memory.id,
@@ -75,7 +75,7 @@ def _missing(id: str) -> Memory:
     raise NotFound(f"no memory has the id {label(id)!r}")
 
 
-def _day(served: Served, date: str) -> str:
+def _day(served: ToolContext, date: str) -> str:
     line = served.memory.timeline(start=date, end=date, limit=MOST_LINES)
     lines = [_line(memory) for memory in line.memories]
     kept = _first(lines, served.limit - 500)

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
-from memorist.mcp_server.tools import OFFERS, checked, listed
+from memorist.mcp_server.tools import TOOLS, checked, listed
 from memorist.present.framing import as_data
 
 if TYPE_CHECKING:  # the point of this module is that it is loaded later
@@ -32,7 +32,7 @@ WARMING = "memorist"  # a question that loads the model and the vectors
 _log = logging.getLogger(__name__)
 
 
-class Opening:
+class BackgroundOpener:
     """Opens a memory once, in a thread of its own, then loads its model; where opening fails, the next call tries."""
 
     def __init__(self, open: "Callable[[], Memorist]") -> None:
@@ -118,10 +118,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServerOptions:
     """How a memory is served."""
 
-    opening: Opening
+    opening: BackgroundOpener
     answer_tokens: int
     project: str | None = None  # new memories belong to it
     only_project: str | None = None  # nothing else is served
@@ -135,15 +135,15 @@ class Serving:
     def run(self, work: "Callable[..., T]", *arguments: Any) -> T:
         """Do something with the memory; in a thread, as it waits for the disk and, at first, for the engine."""
         from memorist.engine.bound import Bound
-        from memorist.mcp_server.calls import Served
+        from memorist.mcp_server.calls import ToolContext
 
         memory = self.opening.memory()
         served = memory if self.only_project is None else Bound(memory, self.only_project)
         project = None if self.only_project else self.project
-        return work(Served(served, self.limit, project, self.opening.ready), *arguments)
+        return work(ToolContext(served, self.limit, project, self.opening.ready), *arguments)
 
 
-def build(serving: Serving) -> "Server[None]":
+def build(serving: ServerOptions) -> "Server[None]":
     """A server that speaks every era of the protocol the SDK knows."""
     tools = listed(bound=serving.only_project is not None, read_only=serving.read_only)
     schemas = {tool.name: tool.input_schema for tool in tools}
@@ -164,7 +164,7 @@ def build(serving: Serving) -> "Server[None]":
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(_: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        if params.name not in OFFERS:
+        if params.name not in TOOLS:
             raise MCPError(
                 types.INVALID_PARAMS, f"there is no tool {params.name[:60]!r}; there are: {', '.join(schemas)}"
             )
@@ -198,13 +198,13 @@ def build(serving: Serving) -> "Server[None]":
     return server
 
 
-async def close(opening: Opening) -> None:
+async def close(opening: BackgroundOpener) -> None:
     """Let go of the memory; not even a call that hangs may keep the server."""
     with anyio.move_on_after(LAST_WORDS, shield=True):
         await anyio.to_thread.run_sync(opening.close, abandon_on_cancel=True)
 
 
-async def _open_after_the_handshake(opening: Opening, context: Context, call_next: CallNext) -> HandlerResult:
+async def _open_after_the_handshake(opening: BackgroundOpener, context: Context, call_next: CallNext) -> HandlerResult:
     """To load the engine beside the handshake would slow that down, so it begins with the first message after it."""
     result = await call_next(context)
     if context.method not in HANDSHAKE:
@@ -212,7 +212,7 @@ async def _open_after_the_handshake(opening: Opening, context: Context, call_nex
     return result
 
 
-def _instructions(serving: Serving) -> str:
+def _instructions(serving: ServerOptions) -> str:
     bound = f"\nOnly project {serving.only_project!r} is served here." if serving.only_project else ""
     return INSTRUCTIONS.format(writing="" if serving.read_only else WRITING) + bound
 
@@ -220,7 +220,7 @@ def _instructions(serving: Serving) -> str:
 # Tools
 
 
-def _called(serving: Serving, schemas: dict[str, Any], name: str, given: dict[str, Any]) -> types.CallToolResult:
+def _called(serving: ServerOptions, schemas: dict[str, Any], name: str, given: dict[str, Any]) -> types.CallToolResult:
     """A tool's answer; what goes wrong is an error of the tool, which a model can read and act on."""
     try:
         if name not in schemas:
@@ -273,7 +273,7 @@ async def _list_templates(_: Context, params: types.PaginatedRequestParams | Non
     return types.ListResourceTemplatesResult(resource_templates=templates)
 
 
-def _read(serving: Serving, uri: str) -> tuple[str, str]:
+def _read(serving: ServerOptions, uri: str) -> tuple[str, str]:
     from memorist.mcp_server import resources
 
     try:
@@ -306,7 +306,7 @@ async def _list_prompts(
     return types.ListPromptsResult(prompts=[_RECALL] if read_only else [_RECALL, _SAVE])
 
 
-def _prompt(serving: Serving, name: str, given: dict[str, str]) -> types.GetPromptResult:
+def _prompt(serving: ServerOptions, name: str, given: dict[str, str]) -> types.GetPromptResult:
     from memorist.mcp_server import resources
 
     try:

@@ -13,18 +13,18 @@ from typing import NoReturn
 import anyio
 from mcp.server.stdio import stdio_server
 
-from memorist.mcp_server.server import Opening, Serving, build, close
+from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build, close
 
 LOOK_AT_PARENT = 1.0  # seconds
 
 
-def serve(serving: Serving) -> None:
+def serve(serving: ServerOptions) -> None:
     """Serve until the client is gone."""
     anyio.run(_serve, serving)
     _leave()
 
 
-async def _serve(serving: Serving) -> None:
+async def _serve(serving: ServerOptions) -> None:
     server = build(serving)
     async with anyio.create_task_group() as beside:
         beside.start_soon(_end_with_parent, serving.opening)
@@ -38,20 +38,20 @@ async def _serve(serving: Serving) -> None:
         beside.cancel_scope.cancel()
 
 
-async def _end_with_parent(opening: Opening) -> None:
+async def _end_with_parent(opening: BackgroundOpener) -> None:
     parent = os.getppid()
     while os.getppid() == parent:
         await anyio.sleep(LOOK_AT_PARENT)
     await _end(opening)
 
 
-async def _end_when_told(opening: Opening) -> None:
+async def _end_when_told(opening: BackgroundOpener) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             await _end(opening)
 
 
-async def _end(opening: Opening) -> None:
+async def _end(opening: BackgroundOpener) -> None:
     await close(opening)
     _leave()
 

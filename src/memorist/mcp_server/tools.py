@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolSpec:
     """A tool: what it is for, what it takes, and what it does to what is remembered."""
 
     purpose: str
@@ -80,8 +80,8 @@ _FIELDS: Mapping[str, Schema] = {
     "salience": _share("How much it matters (0.5)"),
 }
 
-OFFERS: Mapping[str, Offer] = {
-    "memory_search": Offer(
+TOOLS: Mapping[str, ToolSpec] = {
+    "memory_search": ToolSpec(
         "Find memories by word and by meaning, best first. Start here. Gives snippets; then memory_get for the full "
         "text of the few ids that matter.",
         {
@@ -101,7 +101,7 @@ OFFERS: Mapping[str, Offer] = {
         },
         ("query",),
     ),
-    "memory_get": Offer(
+    "memory_get": ToolSpec(
         "The full text of memories, by ids from a search or timeline. A long one comes in parts: see offset.",
         {
             "ids": _texts("Ids, or 6+ characters of their ends", minItems=1, maxItems=MOST_IDS),
@@ -110,7 +110,7 @@ OFFERS: Mapping[str, Offer] = {
         },
         ("ids",),
     ),
-    "memory_timeline": Offer(
+    "memory_timeline": ToolSpec(
         "What happened, in order, one line each: the latest, between two times, or around a memory (anchor) or the "
         "best match of a query.",
         {
@@ -124,7 +124,7 @@ OFFERS: Mapping[str, Offer] = {
             "as_of": _AS_OF,
         },
     ),
-    "memory_add": Offer(
+    "memory_add": ToolSpec(
         "Remember one thing worth knowing next time: a decision and why, a cause, a preference, how something is done. "
         "Self-contained, no secrets. The same text again reinforces the memory that is there.",
         {
@@ -140,7 +140,7 @@ OFFERS: Mapping[str, Offer] = {
         writes=True,
         idempotent=False,
     ),
-    "memory_update": Offer(
+    "memory_update": ToolSpec(
         'Correct a memory; what it said before is kept in its history. Only given fields change; "" empties one. If '
         "things have changed since, add a new memory and use memory_supersede instead.",
         {"id": _ID, "content": _text(), **_FIELDS},
@@ -148,21 +148,21 @@ OFFERS: Mapping[str, Offer] = {
         writes=True,
         idempotent=True,
     ),
-    "memory_supersede": Offer(
+    "memory_supersede": ToolSpec(
         "Say that a newer memory replaces an older one, which searches then leave out.",
         {"old_id": _ID, "new_id": _ID},
         ("old_id", "new_id"),
         writes=True,
         idempotent=True,
     ),
-    "memory_forget": Offer(
+    "memory_forget": ToolSpec(
         "Take a memory out of every search. Only if it is wrong or unwanted; the user can restore it.",
         {"id": _ID},
         ("id",),
         writes=True,
         destroys=True,
     ),
-    "memory_context": Offer(
+    "memory_context": ToolSpec(
         "The memories that matter for a message, packed into one block: the short way when a task begins.",
         {
             "message": _text("The task or question"),
@@ -176,7 +176,7 @@ OFFERS: Mapping[str, Offer] = {
 
 def listed(*, bound: bool, read_only: bool) -> list[Tool]:
     """The tools of a server; one that only reads has none that write."""
-    return [offer.tool(name, bound=bound) for name, offer in OFFERS.items() if not (read_only and offer.writes)]
+    return [offer.tool(name, bound=bound) for name, offer in TOOLS.items() if not (read_only and offer.writes)]
 
 
 _TEXT: Schema = {"type": "string"}

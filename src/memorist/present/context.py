@@ -17,7 +17,7 @@ LINE = 160  # characters of a memory, or of a session, that is told on one line
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class HitContext:
     """What stands around a hit: a file's place with more of the file, or the turns before and after a turn."""
 
     widened: DocumentHit | None = None
@@ -25,7 +25,7 @@ class Around:
     after: tuple[Memory, ...] = ()
 
 
-class Block:
+class ContextBlock:
     """A block that takes what fits, and leaves what does not."""
 
     def __init__(self, budget: int, count: Count) -> None:
@@ -61,7 +61,7 @@ class Block:
             if self.put(memory.id, text, at_most=room):
                 room -= self.cost(text)
 
-    def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], Around]) -> None:
+    def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], HitContext]) -> None:
         """The best of each source first, whole ones before cut ones, and what stands around them where it fits."""
         found = [hit for hit in best_of_each_first(hits) if hit.memory.id not in self._known]
         whole = [hit for hit in found if self.put(hit.memory.id, self._whole(hit))]
@@ -91,7 +91,7 @@ class Block:
         text = self._framed(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
         return text if self.cost(text) <= self.left else None
 
-    def _widen(self, hit: Hit, around: Around) -> None:
+    def _widen(self, hit: Hit, around: HitContext) -> None:
         if around.widened:
             self.put(hit.memory.id, self._whole(around.widened))
             return

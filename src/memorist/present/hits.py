@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
-from memorist.documents import Chunk, DocumentHit, Place
+from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchWords, Profile
 from memorist.records import Hit, Memory, Query
 from memorist.search.candidates import Candidates
 from memorist.search.fusion import Ranked
 from memorist.search.signals import certain, confidence, relevance
-from memorist.text.snippet import Needles, Passage, passage, preview
+from memorist.text.snippet import HighlightTerms, Passage, passage, preview
 
 PREVIEW = 100  # characters of a cut
 SNIPPET = 300  # characters of a memory that is listed by its beginning
 
 
 @dataclass(frozen=True, slots=True)
-class PageOfHits:
+class HitPage:
     """What is shown, the keys of it, and how much each threshold held back."""
 
     hits: tuple[Hit, ...]
@@ -39,9 +39,9 @@ def page(
     *,
     detail: str,
     include_facts: bool,
-) -> PageOfHits:
+) -> HitPage:
     """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
-    needles = Needles.of(query)
+    needles = HighlightTerms.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
     keys: list[int] = []
@@ -60,7 +60,7 @@ def page(
             keys.append(candidate.key)
         else:
             hidden[failed] += 1
-    return PageOfHits(tuple(hits), tuple(keys), dict(hidden))
+    return HitPage(tuple(hits), tuple(keys), dict(hidden))
 
 
 def _from_afar(hit: Hit, detail: str, include_facts: bool) -> Hit:
@@ -102,7 +102,7 @@ def _hit(
     entry: Ranked,
     relevant: float,
     memory: Memory,
-    needles: Needles,
+    needles: HighlightTerms,
     profile: Profile,
     nearest: tuple[int, int] | None,
 ) -> Hit:
@@ -138,13 +138,15 @@ def _match(by_keyword: bool, by_vector: bool, words: MatchWords | None) -> tuple
     return (words.both if by_keyword and by_vector else words.keyword if by_keyword else words.vector,)
 
 
-def placed(hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, Place], namespace: str) -> tuple[Hit, ...]:
+def placed(
+    hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, ChunkLocation], namespace: str
+) -> tuple[Hit, ...]:
     """Hits with where they stand, if that is in a file of the namespace."""
     found = zip(hits, keys, strict=True)
     return tuple(_placed(hit, places[key], namespace) if key in places else hit for hit, key in found)
 
 
-def _placed(hit: Hit, place: Place, namespace: str) -> DocumentHit:
+def _placed(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit:
     given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
     return DocumentHit(
         memory=replace(hit.memory, namespace=namespace),  # its chunks stand in one of their own
@@ -159,7 +161,7 @@ def _placed(hit: Hit, place: Place, namespace: str) -> DocumentHit:
     )
 
 
-def widened(hit: DocumentHit, chunks: Sequence[Chunk]) -> DocumentHit:
+def widened(hit: DocumentHit, chunks: Sequence[StoredChunk]) -> DocumentHit:
     """A hit with the chunks around it, as one text."""
     if not chunks:  # the file went in the meantime
         return hit
@@ -167,7 +169,7 @@ def widened(hit: DocumentHit, chunks: Sequence[Chunk]) -> DocumentHit:
     return replace(hit, memory=memory, start_line=chunks[0].start_line, end_line=chunks[-1].end_line, highlights=())
 
 
-def _joined(chunks: Sequence[Chunk]) -> str:
+def _joined(chunks: Sequence[StoredChunk]) -> str:
     """Neighbouring chunks as they stand in the file: with the blank lines between them, and what overlaps only once."""
     text, end = chunks[0].text, chunks[0].end_line
     for chunk in chunks[1:]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from memorist.profiles import ORIGIN, Profile
 from memorist.records import Row
 from memorist.search.fusion import Candidate
-from memorist.search.legs import Found
+from memorist.search.legs import LegResults
 from memorist.search.signals import certain, confidence
 from memorist.store.base import Store
 
@@ -26,7 +26,7 @@ class Candidates:
 
 
 def gather(
-    stores: Sequence[Store], found: Found, profile: Profile, now: datetime, as_of: datetime | None
+    stores: Sequence[Store], found: LegResults, profile: Profile, now: datetime, as_of: datetime | None
 ) -> Candidates:
     """Read the rows of what was found, once, and put the legs' numbers beside them."""
     by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
@@ -68,7 +68,7 @@ def gather(
     return Candidates(candidates, {row.key: row for row in rows}, too_far, len(keys) - len(rows))
 
 
-def _places(found: Found, rows: Sequence[Row]) -> dict[int, int]:
+def _places(found: LegResults, rows: Sequence[Row]) -> dict[int, int]:
     """The places of what the vector leg found, by exact similarity: the leg itself estimates."""
     near = {match.key for match in found.vector}
     exact = [(row.similarity, row.key) for row in rows if row.key in near and row.similarity is not None]

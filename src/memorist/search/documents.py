@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memorist.documents import Known
+from memorist.documents import IndexedFile
 from memorist.search.fusion import Ranked
 
 # What each further place counts, of the one before it. Chosen on 24 questions about the Kubernetes documentation: the
@@ -45,21 +45,21 @@ PAGES = ("", ".md", ".markdown", "/index.md", "/_index.md", "/README.md")  # wha
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class LinkResolver:
     """The documents that a link may lead to, by path and by root and name; paths have forward slashes here."""
 
     paths: dict[str, str]
     names: dict[tuple[str, str], str]
 
     @classmethod
-    def of(cls, known: Iterable[Known]) -> "Shelf":
+    def of(cls, known: Iterable[IndexedFile]) -> "LinkResolver":
         paths, names = dict[str, str](), dict[tuple[str, str], str]()
         for each in sorted(known, key=lambda each: (len(each.path), each.path)):  # of one name, the nearest to the root
             paths[_slashes(each.path)] = each.path
             names.setdefault((each.root, _name(_slashes(each.path))), each.path)
         return cls(paths, names)
 
-    def follow(self, source: Known, target: str) -> str | None:
+    def follow(self, source: IndexedFile, target: str) -> str | None:
         """The document that a link in another one leads to."""
         base = _slashes(source.root) if target.startswith("/") else posixpath.dirname(_slashes(source.path))
         whole = posixpath.normpath(posixpath.join(base, target.lstrip("/")))

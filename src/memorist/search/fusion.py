@@ -77,7 +77,7 @@ class Ranked:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _ScoreBuilder:
     """A score under construction."""
 
     candidate: Candidate
@@ -117,7 +117,7 @@ def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: 
     return [ranked for _, ranked in order]
 
 
-def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
     (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (nearness + likeness).
 
@@ -137,7 +137,7 @@ def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
             trace = {"keyword": keyword, "vector": alpha * near(candidate)}
             if candidate.likeness:
                 trace["likeness"] = alpha * candidate.likeness
-            tallies.append(_Tally(candidate, trace, _raw(candidate)))
+            tallies.append(_ScoreBuilder(candidate, trace, _raw(candidate)))
     return tallies
 
 
@@ -156,7 +156,7 @@ def longness(candidates: Sequence[Candidate]) -> float:
     return min(1.0, max(0.0, (typical - SHORT_TEXT) / (LONG_TEXT - SHORT_TEXT)))
 
 
-def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
     Reciprocal rank fusion: the sum of weight / (k + rank), divided by the most it can be.
 
@@ -181,11 +181,11 @@ def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[
                 for part, weight, last in zip(parts, weights, behind, strict=True)
             ]
         trace = {"keyword": parts[0] / most, "vector": parts[1] / most}
-        tallies.append(_Tally(candidate, trace, _raw(candidate) | {"rrf": math.fsum(parts)}))
+        tallies.append(_ScoreBuilder(candidate, trace, _raw(candidate) | {"rrf": math.fsum(parts)}))
     return tallies
 
 
-def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """A weighted sum of what the legs say, salience and recency."""
     weights = profile.weights
     scaled = _scaled_bm25(candidates, profile.bm25_norm)
@@ -198,11 +198,11 @@ def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> li
         }
         if profile.recency.form == "add":
             trace["recency"] = weights.recency * recency_bonus(profile.recency, _dated(candidate, profile), now)
-        tallies.append(_Tally(candidate, trace, _raw(candidate) | {"sum": math.fsum(trace.values())}))
+        tallies.append(_ScoreBuilder(candidate, trace, _raw(candidate) | {"sum": math.fsum(trace.values())}))
     return tallies
 
 
-def _vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Tally]:
+def _vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
     What the vector leg found by similarity, then what only the keyword leg found.
 
@@ -216,12 +216,15 @@ def _vector_first(candidates: Sequence[Candidate], profile: Profile, now: float)
     ceiling = min((_cosine(candidate) for candidate in head), default=1.0)
     scaled = _scaled_bm25(tail, profile.bm25_norm)
     return [
-        *(_Tally(candidate, {"vector": _cosine(candidate)}, _raw(candidate)) for candidate in head),
-        *(_Tally(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw(candidate), 1) for candidate in tail),
+        *(_ScoreBuilder(candidate, {"vector": _cosine(candidate)}, _raw(candidate)) for candidate in head),
+        *(
+            _ScoreBuilder(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw(candidate), 1)
+            for candidate in tail
+        ),
     ]
 
 
-_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_Tally]]] = {
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_ScoreBuilder]]] = {
     "convex": _convex,
     "rrf": _rrf,
     "linear": _linear,

@@ -15,7 +15,7 @@ from memorist.forks import renew_after_fork
 from memorist.ingest.vectorizer import Vectorizer
 from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
 from memorist.records import Filter, Match, Query
-from memorist.store.base import Model, Scope, Store, Words
+from memorist.store.base import KeywordMatches, Model, Scope, Store
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LegResults:
     """
     What the legs found, best first, and what was missing while they looked.
 
@@ -48,10 +48,10 @@ class Found:
     degraded: str | None = None
 
 
-def merged(one: Found, other: Found) -> Found:
+def merged(one: LegResults, other: LegResults) -> LegResults:
     """What was found in two places, as if it were one."""
     by_meaning = one if one.model else other  # where one had no vectors to go by
-    return Found(
+    return LegResults(
         keyword=sorted([*one.keyword, *other.keyword], key=lambda match: (not match.whole, -match.score, match.key)),
         strange=[word for word in one.strange if word in other.strange],
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
@@ -85,10 +85,10 @@ class Legs:
         if threads:
             threads.shutdown()
 
-    def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> Found:
+    def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> LegResults:
         limit, scope = candidates_wanted(profile), self._store.scope(filter)
 
-        def keyword(asked: Query = query) -> Words:
+        def keyword(asked: Query = query) -> KeywordMatches:
             match = partial(self._store.match, asked, scope, limit=limit, page=profile.limit, weights=profile.columns)
             return _named("keyword", match)
 
@@ -116,7 +116,7 @@ class Legs:
             return found
         return _with_words(found, beside.result())
 
-    def _vector(self, text: str, scope: Scope, limit: int, profile: Profile, vectorizer: Vectorizer) -> Found:
+    def _vector(self, text: str, scope: Scope, limit: int, profile: Profile, vectorizer: Vectorizer) -> LegResults:
         model = vectorizer.model()
         question = vectorizer.question(text)
         nearest = self._store.nearest(model, question, scope, limit=limit)
@@ -132,11 +132,11 @@ class Legs:
             )
         around = [match.key for match in nearest.unfiltered if floor is None or match.score >= floor - ESTIMATE_ERROR]
         far = [match.key for match in nearest.matches if floor is not None and match.score < floor - ESTIMATE_ERROR]
-        return Found(
+        return LegResults(
             vector=near, around=around, model=model, question=question, floor=floor, too_far=far, degraded=degraded
         )
 
-    def _beside(self, work: Callable[[], Words]) -> "Future[Words]":
+    def _beside(self, work: Callable[[], KeywordMatches]) -> "Future[KeywordMatches]":
         with self._lock:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
@@ -150,11 +150,11 @@ def candidates_wanted(profile: Profile) -> int:
     return max(profile.limit * profile.overfetch, profile.least_candidates, profile.reread)
 
 
-def _by_words(words: Words, degraded: str | None = None) -> Found:
-    return _with_words(Found(degraded=degraded), words)
+def _by_words(words: KeywordMatches, degraded: str | None = None) -> LegResults:
+    return _with_words(LegResults(degraded=degraded), words)
 
 
-def _with_words(found: Found, words: Words) -> Found:
+def _with_words(found: LegResults, words: KeywordMatches) -> LegResults:
     return replace(found, keyword=words.matches, strange=words.strange, with_words=words.all_keys)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from memorist.embed.reranker import Rereads
+from memorist.embed.reranker import Reranker
 from memorist.errors import EmbedderError
 from memorist.profiles import Profile
 from memorist.records import Query, Row
@@ -17,20 +17,20 @@ from memorist.search.fusion import Ranked
 from memorist.search.session_context import lent
 from memorist.search.temporal import timely
 from memorist.text.dates import Period
-from memorist.text.snippet import Needles, passage, without_marks
+from memorist.text.snippet import HighlightTerms, passage, without_marks
 
 PARTIAL = 1.5  # how fast an opinion loses weight with the share of a memory that was read
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class RerankScore:
     """How well a passage answers, 0..1, and what share of its memory the passage is."""
 
     score: float
     share: float
 
 
-def reranked(ranked: Sequence[Ranked], opinions: Mapping[int, Opinion], weight: float) -> list[Ranked]:
+def reranked(ranked: Sequence[Ranked], opinions: Mapping[int, RerankScore], weight: float) -> list[Ranked]:
     """
     What was read a second time in the order of both scores, then the rest as it was; `opinions` are by key.
 
@@ -64,7 +64,7 @@ SECOND_LOAN = 0.5  # of what neighbours lend before; what was read needs less of
 
 
 def reread(
-    reranker: Rereads,
+    reranker: Reranker,
     question: Query,
     times: Sequence[Period],
     ranked: Sequence[Ranked],
@@ -76,14 +76,14 @@ def reread(
 
     `times` are those that the question names: who reads a text does not see when it is from.
     """
-    best, needles = ranked[: profile.reread], Needles.of(question)
+    best, needles = ranked[: profile.reread], HighlightTerms.of(question)
     passages = [_passage(gathered.rows[entry.candidate.key], needles) for entry in best]
     try:
         scores = reranker.scores(question.text, [text for text, _ in passages], _seconds(profile))
     except EmbedderError as exc:
         return list(ranked), f"not reranked: {exc}"
     opinions = {
-        entry.candidate.key: Opinion(score, share)
+        entry.candidate.key: RerankScore(score, share)
         for entry, score, (_, share) in zip(best, scores, passages, strict=True)
         if score is not None
     }
@@ -92,7 +92,7 @@ def reread(
     return lent([*read, *again[len(opinions) :]], profile.neighbours * SECOND_LOAN), None
 
 
-def _passage(row: Row, needles: Needles) -> tuple[str, float]:
+def _passage(row: Row, needles: HighlightTerms) -> tuple[str, float]:
     """The stretch of a memory that has most to do with the question, under its title; and which share of it that is."""
     memory = row.memory()
     text = without_marks(passage(memory.content, needles, PASSAGE_WORDS, row.passage).text)

@@ -33,7 +33,7 @@ _SYNTAX = re.compile(r'"[^"]*"|(\{[^}]*\}|\w+(?=\s*:)|\bNEAR(?=\s*\())')
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _QueryWord:
     """
     A word of a question and its place.
 
@@ -68,7 +68,7 @@ def suggestion(query: Query, known: Known, similar: Similar) -> str | None:
     return _rewritten(query.text, (0, len(query.text)), fixes) if fixes else None
 
 
-def _words(query: Query) -> Iterator[_Word]:
+def _words(query: Query) -> Iterator[_QueryWord]:
     asked = {stem for term in query.terms if term.text.lower() not in STOP_WORDS for stem in stems(term.text)}
     syntax = [match.span(1) for match in _SYNTAX.finditer(query.text) if match[1]] if query.raw is not None else []
     for stretch in (_STRETCH if query.raw is None else _RAW_STRETCH).finditer(query.text):
@@ -76,7 +76,7 @@ def _words(query: Query) -> Iterator[_Word]:
         for part in parts:
             text = stretch[0][part.start : part.end]
             start = stretch.start() + part.start
-            yield _Word(
+            yield _QueryWord(
                 text,
                 (start, start + len(text)),
                 stretch.span(),
@@ -97,14 +97,14 @@ def _may_be_misspelt(word: str, shortest: int) -> bool:
     )
 
 
-def _unknown(words: Sequence[_Word], known: Known) -> list[_Word]:
+def _unknown(words: Sequence[_QueryWord], known: Known) -> list[_QueryWord]:
     """Those that stand nowhere, neither by their stems nor as a beginning."""
     forms = {word.text: [Term(word.text), Term(word.text, prefix=True)] for word in words}
     standing = known([form for each in forms.values() for form in each])
     return [word for word in words if not any(form in standing for form in forms[word.text])]
 
 
-def _joined(text: str, words: Sequence[_Word], unknown: Collection[_Word], known: Known) -> dict[Place, str]:
+def _joined(text: str, words: Sequence[_QueryWord], unknown: Collection[_QueryWord], known: Known) -> dict[Place, str]:
     """Two words, one of them unknown, that are known as one: a space too many."""
     fixes: dict[Place, str] = {}
     end = 0
@@ -118,7 +118,7 @@ def _joined(text: str, words: Sequence[_Word], unknown: Collection[_Word], known
     return fixes
 
 
-def _corrected(text: str, wrong: Sequence[_Word], known: Known, similar: Similar) -> dict[Place, str]:
+def _corrected(text: str, wrong: Sequence[_QueryWord], known: Known, similar: Similar) -> dict[Place, str]:
     """
     The unknown words of one stretch as they were probably meant, or nothing.
 
@@ -133,7 +133,7 @@ def _corrected(text: str, wrong: Sequence[_Word], known: Known, similar: Similar
     return _cut(wrong[0], known) if wrong[0].alone else {}
 
 
-def _cut(word: _Word, known: Known) -> dict[Place, str]:
+def _cut(word: _QueryWord, known: Known) -> dict[Place, str]:
     """An unknown word as two that stand side by side somewhere: a space too few."""
     for at in range(SHORTEST_HALF, len(word.text) - SHORTEST_HALF + 1):
         pair = Term(f"{word.text[:at]} {word.text[at:]}")

@@ -8,32 +8,32 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.documents import Chunk, Document, FileDraft, Known, Place
+from memorist.documents import ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.records import (
+    CheckReport,
+    ConversationBatch,
     Decay,
-    Draft,
     Fact,
     FactDraft,
     Feedback,
     Filter,
     Match,
     Memory,
+    MemoryDraft,
     Page,
     Query,
     Recall,
     Reinforcement,
     Related,
     Relation,
-    Report,
     Row,
     Session,
     SessionContext,
     Stats,
     Term,
-    Told,
     Version,
 )
-from memorist.store.export_schema import Line, Loaded
+from memorist.store.export_schema import ExportRecord, LoadReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Unembedded:
+class EmbeddingJob:
     """A memory that waits for its vector; it is made of title and content as they are now."""
 
     key: int
@@ -64,7 +64,7 @@ PART_BITS = 16  # number the parts of a memory; of a million characters, the bun
 class Part:
     """A part of a text that is too long for one vector: characters of its content, from `first` up to `last`."""
 
-    text: Unembedded
+    text: EmbeddingJob
     first: int
     last: int
     title: str | None = None  # as much of it as leaves room for the part
@@ -72,23 +72,23 @@ class Part:
     @property
     def embedded(self) -> str:
         """What the model gets of it: with the title, which tells what it is a part of."""
-        return Unembedded(self.text.key, self.title, self.text.content[self.first : self.last]).text
+        return EmbeddingJob(self.text.key, self.title, self.text.content[self.first : self.last]).text
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AddResult:
     """What became of a draft: stored as new, or known already and reinforced (then nothing is pending)."""
 
     memory: Memory
-    pending: Unembedded | None
+    pending: EmbeddingJob | None
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ConversationResult:
     """What became of turns: the ids of those that are new, their texts, how many were known, and new sessions."""
 
     ids: tuple[str, ...]
-    pending: tuple[Unembedded, ...]
+    pending: tuple[EmbeddingJob, ...]
     known: int
     sessions: int
 
@@ -102,7 +102,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class VectorMatches:
     """
     What the vector leg found, and how many memories have no vector yet to be found by. `unfiltered` is what it would
     have found without a filter.
@@ -115,7 +115,7 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class KeywordMatches:
     """
     What the keyword leg found, and the words of the question that may stand in no memory. `all_keys` are those of
     everything that holds one of the words, where the leg came across them.
@@ -126,7 +126,7 @@ class Words:
     all_keys: Sequence[int] | None = None
 
 
-class Links(Protocol):
+class LinkStore(Protocol):
     """What memories have to do with each other."""
 
     def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory: ...
@@ -144,7 +144,7 @@ class Links(Protocol):
     def replaced(self, id: str) -> list[Memory]: ...
 
 
-class Strength(Protocol):
+class StrengthStore(Protocol):
     """How much memories matter, and how sure their facts are. `rates` are the decay rates of kinds of facts."""
 
     def change(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory: ...
@@ -158,7 +158,7 @@ class Strength(Protocol):
     def remove_fact(self, id: str) -> Fact: ...
 
 
-class Sessions(Protocol):
+class SessionStore(Protocol):
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session: ...
 
     def end(self, id: str, summary: str | None, now: datetime) -> Session: ...
@@ -176,7 +176,7 @@ class Sessions(Protocol):
     def of(self, ids: Sequence[str]) -> list[Session]: ...
 
 
-class Recalls(Protocol):
+class RecallStore(Protocol):
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None: ...
 
     def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]: ...
@@ -184,13 +184,13 @@ class Recalls(Protocol):
     def clear(self, before: datetime | None) -> int: ...
 
 
-class Feedbacks(Protocol):
+class FeedbackStore(Protocol):
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback: ...
 
     def page(self, memory: str | None, limit: int) -> list[Feedback]: ...
 
 
-class Lenses(Protocol):
+class LensStore(Protocol):
     def put(self, name: str, definition: Mapping[str, Any]) -> None: ...
 
     def remove(self, name: str) -> bool: ...
@@ -198,13 +198,13 @@ class Lenses(Protocol):
     def all(self) -> dict[str, dict[str, Any]]: ...
 
 
-class Documents(Protocol):
+class DocumentStore(Protocol):
     """Files and their chunks. `chunks` is the store in which the chunks are found, like memories."""
 
     @property
     def chunks(self) -> "Store": ...
 
-    def known(self) -> dict[str, Known]: ...
+    def known(self) -> dict[str, IndexedFile]: ...
 
     def texts(self, path: str) -> set[tuple[str | None, str]]: ...
 
@@ -229,22 +229,22 @@ class Documents(Protocol):
     def links(self) -> list[tuple[str, int, str, str]]:
         """Every link of every file: the file's path, line, target, text."""
 
-    def places(self, keys: Sequence[int]) -> dict[int, Place]: ...
+    def places(self, keys: Sequence[int]) -> dict[int, ChunkLocation]: ...
 
-    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]: ...
+    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]: ...
 
 
-class Notebook(Protocol):
+class AgentFileStore(Protocol):
     """Files that are kept as memories, by path, within a project or outside of all."""
 
     def files(self, path: str, project: str | None) -> list[Memory]:
         """The file of a path or those of a folder, by path; where several took one path, the newest first."""
 
-    def create(self, draft: Draft) -> Kept: ...
+    def create(self, draft: MemoryDraft) -> AddResult: ...
 
     def edit(
         self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime
-    ) -> tuple[Memory, Unembedded | None]:
+    ) -> tuple[Memory, EmbeddingJob | None]:
         """Change a file as a function of it says, which is called while nobody else can write."""
 
     def move(self, path: str, to: str, project: str | None, now: datetime) -> int: ...
@@ -252,10 +252,10 @@ class Notebook(Protocol):
     def forget(self, path: str, project: str | None, now: datetime) -> int: ...
 
 
-class Loader(Protocol):
+class RecordLoader(Protocol):
     """One import, in batches."""
 
-    def put(self, lines: Sequence[Line]) -> Loaded:
+    def put(self, lines: Sequence[ExportRecord]) -> LoadReport:
         """Write records; what is there already stays as it is."""
 
 
@@ -266,32 +266,32 @@ class Store(Protocol):
     def namespace(self) -> str: ...
 
     @property
-    def documents(self) -> Documents: ...
+    def documents(self) -> DocumentStore: ...
 
     @property
-    def links(self) -> Links: ...
+    def links(self) -> LinkStore: ...
 
     @property
-    def strength(self) -> Strength: ...
+    def strength(self) -> StrengthStore: ...
 
     @property
-    def sessions(self) -> Sessions: ...
+    def sessions(self) -> SessionStore: ...
 
     @property
-    def recalls(self) -> Recalls: ...
+    def recalls(self) -> RecallStore: ...
 
     @property
-    def feedback(self) -> Feedbacks: ...
+    def feedback(self) -> FeedbackStore: ...
 
     @property
-    def lenses(self) -> Lenses: ...
+    def lenses(self) -> LensStore: ...
 
     @property
-    def notebook(self) -> Notebook: ...
+    def notebook(self) -> AgentFileStore: ...
 
-    def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]: ...
+    def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]: ...
 
-    def take(self, told: Sequence[Told]) -> Taken:
+    def take(self, told: Sequence[ConversationBatch]) -> ConversationResult:
         """Turns of conversations that are not there yet, each in its session. Nothing that is known is changed."""
 
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
@@ -310,7 +310,7 @@ class Store(Protocol):
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
-    ) -> tuple[Memory, Unembedded | None]: ...
+    ) -> tuple[Memory, EmbeddingJob | None]: ...
 
     def history(self, id: str) -> list[Version]: ...
 
@@ -326,10 +326,12 @@ class Store(Protocol):
     def scope(self, filter: Filter) -> Scope:
         """A filter as both legs of one search take it."""
 
-    def match(self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
+    def match(
+        self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches:
         """The keyword leg: what holds the words of the query, best first; a page of it if there is so much."""
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> Nearest:
+    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
         """The vector leg: what is closest in meaning, best first; `limit` of them if so many pass the filter."""
 
     def rows(
@@ -367,16 +369,16 @@ class Store(Protocol):
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
         """Let one memory supersede others and take over their tags, facts and pins."""
 
-    def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
+    def pending(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
         """Live texts beyond a key that no vector was made of since they were written."""
 
-    def without_vector(self, model: Model, after: int, limit: int) -> Sequence[Unembedded]:
+    def without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
         """Live texts beyond a key that have no vector of this model."""
 
     def put_vectors(
         self,
         model: Model,
-        texts: Sequence[Unembedded],
+        texts: Sequence[EmbeddingJob],
         vectors: NDArray[np.float32],
         parts: Sequence[Part] = (),
     ) -> None:
@@ -387,13 +389,13 @@ class Store(Protocol):
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
         """Every record of this namespace as of one moment, after one that tells what follows; see `carried`."""
 
-    def loader(self) -> Loader: ...
+    def loader(self) -> RecordLoader: ...
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         """Copy the whole database, as of one moment, and check the copy."""
 
     def stats(self, model: str | None) -> Stats: ...
 
-    def check(self, *, repair: bool) -> Report: ...
+    def check(self, *, repair: bool) -> CheckReport: ...
 
     def close(self) -> None: ...

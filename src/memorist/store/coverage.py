@@ -33,7 +33,7 @@ def worth(count: int, rows: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryWords:
     """An atom as the tokenizer sees it, and how much it tells. A literal one has to stand in the text as written."""
 
     text: str
@@ -43,7 +43,7 @@ class Asked:
     worth: float
 
     @classmethod
-    def of(cls, atom: Atom, worth: float, literals: Sequence[str]) -> "Asked":
+    def of(cls, atom: Atom, worth: float, literals: Sequence[str]) -> "QueryWords":
         stems = tuple(tokenizer.stems(atom.text))
         text = tokenizer.folded(atom.text)
         literal = atom.text.lower() in literals
@@ -61,7 +61,7 @@ class Asked:
         )
 
 
-def coverage(asked: Sequence[Asked], text: str) -> float:
+def coverage(asked: Sequence[QueryWords], text: str) -> float:
     """
     Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once.
 
@@ -81,16 +81,16 @@ def coverage(asked: Sequence[Asked], text: str) -> float:
     return max(had, least) / sum(each.worth for each in asked)
 
 
-def _together(held: set[Asked], stems: Sequence[str]) -> float:
+def _together(held: set[QueryWords], stems: Sequence[str]) -> float:
     """What the best stretch of a text has of what the text has, in worth."""
-    by_stem: dict[str, list[Asked]] = {}
+    by_stem: dict[str, list[QueryWords]] = {}
     for each in held:
         for stem in each.stems:
             by_stem.setdefault(stem, []).append(each)
     placed = [(place, each) for place, stem in enumerate(stems) for each in by_stem.get(stem, ())]
     # What has no place among the words, a beginning or a literal, is taken to stand everywhere.
     everywhere = sum(each.worth for each in held.difference(each for _, each in placed))
-    inside: Counter[Asked] = Counter()
+    inside: Counter[QueryWords] = Counter()
     best = total = 0.0
     left = 0
     for place, each in placed:

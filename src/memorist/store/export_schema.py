@@ -15,14 +15,14 @@ NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimension
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class RecordList:
     """A list of records within a record; left out where it is empty."""
 
     shape: Mapping[str, "Kind"]
 
 
 # What a field holds; with a ? it may be missing. A share is a number from 0 to 1, and a time is in UTC.
-Kind = str | Several
+Kind = str | RecordList
 Shape = Mapping[str, Kind]
 
 VECTOR: Shape = {"model": "text", "vector": "vector"}
@@ -36,20 +36,20 @@ SAID: Shape = {
 FACT_VERSION: Shape = {"replaced_at": "time", **SAID, "reinforced_at": "time"}
 FACT: Shape = {
     "id": "id", "text": "content", **SAID, "created_at": "time", "reinforced_at": "time",
-    "versions": Several(FACT_VERSION),
+    "versions": RecordList(FACT_VERSION),
 }  # fmt: skip
 MEMORY: Shape = {
     "id": "id", "project": "any?", "content": "content", "title": "any?", "summary": "any?", "kind": "any?",
     "source": "any?", "tags": "texts", "sector": "sector", "tier": "tier", "salience": "share", "metadata": "object",
     "created_at": "time", "updated_at": "time", "reinforced_at": "time", "recorded_at": "time", "deleted_at": "time?",
     "pinned": "flag", "access_count": "whole", "accessed_at": "time?",
-    "versions": Several(VERSION),
-    "strength": Several(STRENGTH),
-    "facts": Several(FACT),
-    "sessions": Several(USAGE),
-    "vectors": Several(VECTOR),
-    "old_vectors": Several({"version": "whole", **VECTOR}),
-    "part_vectors": Several({"first": "whole", "last": "whole", **VECTOR}),
+    "versions": RecordList(VERSION),
+    "strength": RecordList(STRENGTH),
+    "facts": RecordList(FACT),
+    "sessions": RecordList(USAGE),
+    "vectors": RecordList(VECTOR),
+    "old_vectors": RecordList({"version": "whole", **VECTOR}),
+    "part_vectors": RecordList({"first": "whole", "last": "whole", **VECTOR}),
 }  # fmt: skip
 CHUNK: Shape = {"ordinal": "whole", "start_line": "whole", "end_line": "whole", "breadcrumb": "texts", **MEMORY}
 RECALLED: Shape = {"memory": "id", "place": "whole", "score": "number", "relevance": "number", "facts": "texts"}
@@ -65,7 +65,7 @@ SHAPES: Mapping[str, Shape] = {
     },
     "recall": {
         "id": "id", "at": "time", "query": "any?", "mode": "text", "profile": "text", "lens": "any?",
-        "session": "session?", "memories": Several(RECALLED),
+        "session": "session?", "memories": RecordList(RECALLED),
     },
     "feedback": {"memory": "id", "query": "text", "good": "flag", "at": "time"},
     "lens": {"name": "text", "definition": "lens"},
@@ -73,14 +73,14 @@ SHAPES: Mapping[str, Shape] = {
         "id": "id", "path": "text", "root": "text", "project": "any?", "title": "any?", "sector": "sector",
         "tags": "texts", "front_matter": "object", "size": "whole", "modified_at": "whole", "hash": "bytes",
         "redacted": "flag", "indexed_at": "time",
-        "links": Several({"line": "whole", "target": "any", "text": "any"}),
-        "chunks": Several(CHUNK),
+        "links": RecordList({"line": "whole", "target": "any", "text": "any"}),
+        "chunks": RecordList(CHUNK),
     },
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ExportRecord:
     """A record on its way in, checked, and where it stands. Its times are datetimes, its bytes bytes."""
 
     place: str
@@ -89,7 +89,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadReport:
     """What became of some records: how many memories and documents are new or were known, and how many sessions new."""
 
     added: int = 0

@@ -25,7 +25,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Needles:
+class HighlightTerms:
     """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
 
     stems: frozenset[str]
@@ -33,7 +33,7 @@ class Needles:
     runs: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: Query) -> "Needles":
+    def of(cls, query: Query) -> "HighlightTerms":
         stems: set[str] = set()
         beginnings, runs = [], []
         for term in query.terms:
@@ -65,7 +65,7 @@ class Needles:
         return sorted(set(found))
 
 
-def passage(content: str, needles: Needles, width: int, nearest: tuple[int, int] | None = None) -> Passage:
+def passage(content: str, needles: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
     """
     The stretch of about `width` words with the most different matches, whole words only.
 
@@ -75,11 +75,13 @@ def passage(content: str, needles: Needles, width: int, nearest: tuple[int, int]
     places = range(0, max(1, min(len(content), LOOKED_AT * MOST_LOOKS)), LOOKED_AT)
     start, end = nearest or (0, 0)
     around = [(_after_space(content, start - AROUND), _after_space(content, end + AROUND))] if nearest else []
-    looks = (_Look.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)])
+    looks = (
+        _TextWindow.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)]
+    )
     first = next(looks)
     look = next((each for each in chain([first], looks) if each.found), None)
     if look is None:
-        look = _Look.at(content, start, start + LOOKED_AT, needles) if nearest else first
+        look = _TextWindow.at(content, start, start + LOOKED_AT, needles) if nearest else first
     start, end = _best_window(look.text, look.words, look.found, width)
     highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
     return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)
@@ -92,7 +94,7 @@ def _after_space(content: str, place: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _TextWindow:
     """A stretch of a content that is not too long to be cut into words, and what was found in it."""
 
     base: int
@@ -101,7 +103,7 @@ class _Look:
     found: list[tuple[int, int, str]]
 
     @classmethod
-    def at(cls, content: str, base: int, end: int, needles: Needles) -> "_Look":
+    def at(cls, content: str, base: int, end: int, needles: HighlightTerms) -> "_TextWindow":
         text = content[base:end]
         words = stemmed(text)
         return cls(base, text, words, needles.find(text, words))

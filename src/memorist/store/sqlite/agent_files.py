@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 
 from memorist import validation
-from memorist.errors import AlreadyThere, InvalidInput, NotFound
-from memorist.records import FILE, Draft, Memory
-from memorist.store.base import Kept, Unembedded
-from memorist.store.sqlite.connections import Pool, fetch
+from memorist.errors import AlreadyExists, InvalidInput, NotFound
+from memorist.records import FILE, Memory, MemoryDraft
+from memorist.store.base import AddResult, EmbeddingJob
+from memorist.store.sqlite.connections import ConnectionPool, fetch
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.rows import columns, memory_of
 from memorist.store.sqlite.writes import as_json, hash_by_id, insert, update
@@ -22,10 +22,10 @@ from memorist.store.sqlite.writes import as_json, hash_by_id, insert, update
 Files = list[tuple[int, Memory]]
 
 
-class Notebook:
+class SqliteAgentFiles:
     """Files by path, within a project or outside of all. A folder is what the paths of files have in common."""
 
-    def __init__(self, pool: Pool, namespace: str) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
         self._pool = pool
         self._namespace = namespace
 
@@ -33,18 +33,18 @@ class Notebook:
         with self._pool.reading() as connection:
             return [memory for _, memory in self._at_or_under(connection, path, project)]
 
-    def create(self, draft: Draft) -> Kept:
+    def create(self, draft: MemoryDraft) -> AddResult:
         path = draft.source or ""
         with self._pool.writing() as connection:
             self._require_free(connection, path, draft.project)
             rid = insert(connection, self._namespace, draft, hash_by_id(draft.id, draft.content))
             assert rid is not None, "its id is new"
             ((_, memory),) = self._at_or_under(connection, path, draft.project)
-            return Kept(memory, Unembedded(rid, draft.title, draft.content))
+            return AddResult(memory, EmbeddingJob(rid, draft.title, draft.content))
 
     def edit(
         self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime
-    ) -> tuple[Memory, Unembedded | None]:
+    ) -> tuple[Memory, EmbeddingJob | None]:
         with self._pool.writing() as connection:
             found = self._require(connection, path, project)
             rid, memory = found[0]
@@ -82,7 +82,7 @@ class Notebook:
         for _, memory in self._at_or_under(connection, path, project, above):
             if memory.source in above:
                 raise InvalidInput(f"{memory.source} is a file, not a folder")
-            raise AlreadyThere(f"{path} is there already")
+            raise AlreadyExists(f"{path} is there already")
 
     def _at_or_under(
         self, connection: apsw.Connection, path: str, project: str | None, also: Sequence[str] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import apsw
 
 from memorist.records import Filter, Match
-from memorist.store.coverage import Asked, Atom, coverage
+from memorist.store.coverage import Atom, QueryWords, coverage
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import conditions
 from memorist.store.sqlite.rows import THEN
@@ -49,7 +49,7 @@ def vector(*, then: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class PastTerm:
     """A word or phrase that is looked for, in the form of one of the indexes, and its inverse document frequency."""
 
     words: tuple[str, ...]
@@ -58,7 +58,7 @@ class Counted:
     idf: float
 
     @classmethod
-    def of(cls, atom: Atom, idf: float, *, stemmed: bool) -> "Counted":
+    def of(cls, atom: Atom, idf: float, *, stemmed: bool) -> "PastTerm":
         found = tokenizer.stems(atom.text) if stemmed else tokenizer.tokens(atom.text)
         if not atom.prefix or not found:
             return cls(tuple(found), None, stemmed, idf)
@@ -77,7 +77,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PastQuery:
     """
     What is looked for in texts that were others then.
 
@@ -85,16 +85,16 @@ class Wanted:
     words so common that they count for nothing but a last place; `part` is to be found inside of words, if nothing is.
     """
 
-    counted: Sequence[Counted]
-    asked: Sequence[Asked]
+    counted: Sequence[PastTerm]
+    asked: Sequence[QueryWords]
     all_needed: bool
     raw: str | None = None
-    spare: Sequence[Counted] = ()
+    spare: Sequence[PastTerm] = ()
     part: str | None = None
 
 
 def matches(
-    connection: apsw.Connection, namespace: str, filter: Filter, wanted: Wanted, weights: Mapping[str, float]
+    connection: apsw.Connection, namespace: str, filter: Filter, wanted: PastQuery, weights: Mapping[str, float]
 ) -> list[Match]:
     """What held the words then, scored by BM25 without regard to length, which the index alone knows the mean of."""
     where, values = conditions(filter, then=True)
@@ -124,7 +124,7 @@ def _texts(title: str | None, content: str, tags: str, source: str | None, facts
     return {name: text for name, text in columns.items() if text}
 
 
-def _match(rid: int, texts: Mapping[str, str], wanted: Wanted, weights: Mapping[str, float]) -> Match | None:
+def _match(rid: int, texts: Mapping[str, str], wanted: PastQuery, weights: Mapping[str, float]) -> Match | None:
     forms = {True: {name: tokenizer.stems(text) for name, text in texts.items()}}
     if not all(each.stemmed for each in (*wanted.counted, *wanted.spare)):
         forms[False] = {name: tokenizer.tokens(text) for name, text in texts.items()}

@@ -13,7 +13,7 @@ import apsw
 
 from memorist.errors import InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import bundled, migrate, pending
-from memorist.store.sqlite.connections import APPLICATION_ID, Pool, Schema, fetch, value
+from memorist.store.sqlite.connections import APPLICATION_ID, ConnectionPool, SqliteSchema, fetch, value
 from memorist.store.sqlite.maintenance import file_problems
 
 PAGES_AT_ONCE = 2000  # copied between two looks at whether the process is to stop
@@ -33,7 +33,7 @@ _COUNTED = (
 )
 
 
-def back_up(pool: Pool, path: str, *, overwrite: bool) -> None:
+def back_up(pool: ConnectionPool, path: str, *, overwrite: bool) -> None:
     """
     Copy the whole database, all namespaces, as it is at one moment; others go on reading and writing.
 
@@ -68,7 +68,7 @@ def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) ->
     there = place.exists() and place.stat().st_size > 0
     if there and not overwrite:
         raise InvalidInput(f"{target} exists; --force puts the backup in its place, and keeps what is there beside it")
-    backup = Pool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
+    backup = ConnectionPool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
     sound = False
     try:
         with backup.snapshot() as connection:
@@ -92,7 +92,7 @@ def _aside(place: Path) -> Path:
     return next(Path(name) for name in names if not os.path.lexists(name))
 
 
-def _restore(backup: Pool, source: apsw.Connection, place: Path, aside: Path | None) -> Path | None:
+def _restore(backup: ConnectionPool, source: apsw.Connection, place: Path, aside: Path | None) -> Path | None:
     counts = _counts(source)
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _part_of(place) as part:
@@ -110,7 +110,7 @@ def _replaced(place: Path, part: Path, aside: Path, busy_timeout: float) -> bool
     """Copy what is there aside, and the backup over it; False where it is so damaged that it had to be moved aside."""
     pool = None
     try:
-        pool = Pool(str(place), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+        pool = ConnectionPool(str(place), read_only=False, busy_timeout=busy_timeout, synchronous="full")
         with pool.snapshot() as old, _part_of(aside) as copy:
             _forget_positions(part, old)
             _copy(old, copy)
@@ -139,7 +139,7 @@ def _of_another_program(place: Path) -> bool:
     return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
 
 
-def _over(pool: Pool, part: Path, target: apsw.Connection) -> None:
+def _over(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
     """Write a database over another one, in one transaction of that one."""
     source = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -163,7 +163,7 @@ def _forget_positions(part: Path, old: apsw.Connection) -> None:
         copy.close()
 
 
-def _may_be_made(pool: Pool, target: Path, overwrite: bool) -> None:
+def _may_be_made(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
     if not pool.in_memory and target.exists() and target.samefile(pool.file):
         raise InvalidInput(f"{target} is the database itself; name another file for the backup")
     if target.is_dir():
@@ -236,10 +236,10 @@ def _applied(connection: apsw.Connection) -> dict[str, str]:
 
 
 def _bring_up_to_date(part: Path, busy_timeout: float) -> None:
-    pool = Pool(str(part), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+    pool = ConnectionPool(str(part), read_only=False, busy_timeout=busy_timeout, synchronous="full")
     try:
         with pool.reading() as connection:
-            migrate(Schema(pool, connection), bundled("sqlite"))
+            migrate(SqliteSchema(pool, connection), bundled("sqlite"))
     finally:
         pool.close()
 

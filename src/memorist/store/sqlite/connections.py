@@ -26,10 +26,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.05
 
 # SQLite's locks belong to a process but its bookkeeping of them is copied by a fork: a child that inherits an open
 # connection, used or not, takes a lock for held that it does not hold. So nothing is open while a process forks.
-_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
+_pools: "weakref.WeakSet[ConnectionPool]" = weakref.WeakSet()
 
 
-class Pool:
+class ConnectionPool:
     """
     A stack of idle connections.
 
@@ -249,7 +249,7 @@ class Pool:
         return wait
 
 
-_forking: list[Pool] = []
+_forking: list[ConnectionPool] = []
 
 
 def _before_fork() -> None:
@@ -282,10 +282,10 @@ def value(connection: apsw.Connection, sql: str, values: Any = None) -> Any:
     return connection.execute(sql, values).get
 
 
-class Schema:
+class SqliteSchema:
     """What `migrations.Database` asks for, on SQLite."""
 
-    def __init__(self, pool: Pool, connection: apsw.Connection) -> None:
+    def __init__(self, pool: ConnectionPool, connection: apsw.Connection) -> None:
         self._pool, self._connection = pool, connection
 
     def applied(self) -> dict[str, str]:

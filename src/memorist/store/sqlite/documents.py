@@ -9,13 +9,13 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.documents import Chunk, ChunkDraft, Document, FileDraft, Known, Place
+from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.errors import NotFound
-from memorist.records import Draft, new_id
-from memorist.store.base import Model, Store, Unembedded
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.records import MemoryDraft, new_id
+from memorist.store.base import EmbeddingJob, Model, Store
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.vectors import Vectors
+from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import as_json, hash_by_id, insert
 from memorist.text.tokenizer import segments
 
@@ -27,19 +27,19 @@ def beside(namespace: str) -> str:
     return namespace + BESIDE
 
 
-class Documents:
+class SqliteDocuments:
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 
-    def __init__(self, pool: Pool, namespace: str, chunks: Store, vectors: Vectors) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str, chunks: Store, vectors: SqliteVectors) -> None:
         self._pool, self._namespace, self._vectors = pool, namespace, vectors
         self.chunks = chunks
 
-    def known(self) -> dict[str, Known]:
+    def known(self) -> dict[str, IndexedFile]:
         """Every file, by its path."""
         sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
         with self._pool.reading() as connection:
             rows = fetch(connection, sql, (self._namespace,))
-        return {row[1]: Known(*row) for row in rows}
+        return {row[1]: IndexedFile(*row) for row in rows}
 
     def texts(self, path: str) -> set[tuple[str | None, str]]:
         """The chunks a file has, as heading and text: what need not be embedded again."""
@@ -111,7 +111,7 @@ class Documents:
         )
         return key
 
-    def _put_chunks(self, connection: apsw.Connection, key: int, file: FileDraft, now: int) -> list[Unembedded]:
+    def _put_chunks(self, connection: apsw.Connection, key: int, file: FileDraft, now: int) -> list[EmbeddingJob]:
         """Bring the chunks of a file up to date; gives the new ones."""
         old = fetch(
             connection,
@@ -137,7 +137,7 @@ class Documents:
             rid = kept.get(ordinal)
             if rid is None:
                 rid = self._insert(connection, file, chunk, now)
-                added.append(Unembedded(rid, chunk.heading, chunk.text))
+                added.append(EmbeddingJob(rid, chunk.heading, chunk.text))
             connection.execute(
                 """
                 insert into chunks(rid, did, ordinal, start_line, end_line, breadcrumb)
@@ -179,7 +179,7 @@ class Documents:
         )
 
     def _insert(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
-        draft = Draft(
+        draft = MemoryDraft(
             id=new_id(),
             content=chunk.text,
             project=file.project,
@@ -240,7 +240,7 @@ class Documents:
         with self._pool.reading() as connection:
             return [_document(row) for row in fetch(connection, sql, values)]
 
-    def places(self, keys: Sequence[int]) -> dict[int, Place]:
+    def places(self, keys: Sequence[int]) -> dict[int, ChunkLocation]:
         """Where chunks stand, by their keys."""
         sql = """
             select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
@@ -252,11 +252,11 @@ class Documents:
         with self._pool.reading() as connection:
             rows = fetch(connection, sql, {"keys": json.dumps(list(keys)), "namespace": self._namespace})
         return {
-            rid: Place(id, path, title, tuple(json.loads(breadcrumb)), start, end, ordinal)
+            rid: ChunkLocation(id, path, title, tuple(json.loads(breadcrumb)), start, end, ordinal)
             for rid, id, path, title, breadcrumb, start, end, ordinal in rows
         }
 
-    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[Chunk]]:
+    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]:
         """The chunks of files, each from one to another, in order."""
         sql = """
             select w.key, m.content, c.start_line, c.end_line, c.ordinal
@@ -266,10 +266,10 @@ class Documents:
             join memories m on m.rid = c.rid
             order by w.key, c.ordinal
         """
-        found: list[list[Chunk]] = [[] for _ in wanted]
+        found: list[list[StoredChunk]] = [[] for _ in wanted]
         with self._pool.reading() as connection:
             for place, *chunk in fetch(connection, sql, {"namespace": self._namespace, "wanted": json.dumps(wanted)}):
-                found[place].append(Chunk(*chunk))
+                found[place].append(StoredChunk(*chunk))
         return found
 
     def get(self, path: str) -> Document:

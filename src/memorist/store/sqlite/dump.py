@@ -9,7 +9,7 @@ import apsw
 
 from memorist.store import export_schema
 from memorist.store.export_schema import SHAPES, Shape, plain
-from memorist.store.sqlite.connections import Pool, value
+from memorist.store.sqlite.connections import ConnectionPool, value
 from memorist.store.sqlite.documents import beside
 from memorist.store.sqlite.filters import from_micros
 
@@ -46,7 +46,7 @@ _COLUMNS = {
 _ENDS = {end: f"(select m.id from memories m where m.rid = t.{end})" for end in ("source", "target")}  # of a relation
 
 
-def dump(pool: Pool, namespace: str, *, vectors: bool, types: Collection[str] = ()) -> Iterator[Record]:
+def dump(pool: ConnectionPool, namespace: str, *, vectors: bool, types: Collection[str] = ()) -> Iterator[Record]:
     """
     Every record in the order of `SHAPES`, after one that tells what follows; only those of some `types`, if given.
 
@@ -55,14 +55,14 @@ def dump(pool: Pool, namespace: str, *, vectors: bool, types: Collection[str] = 
     with pool.snapshot() as connection:
         schema = value(connection, "select max(name) from _migrations")
         yield {"memorist": export_schema.FORMAT, "schema": schema, "namespace": namespace, "vectors": vectors}
-        reader = _Reader(connection, namespace, vectors)
+        reader = _RecordReader(connection, namespace, vectors)
         for type in SHAPES:
             if not types or type in types:
                 for record in reader.of(type):
                     yield {"type": type, **record}
 
 
-class _Reader:
+class _RecordReader:
     """The tables of one namespace, on a connection that sees one moment."""
 
     def __init__(self, connection: apsw.Connection, namespace: str, vectors: bool) -> None:
@@ -158,7 +158,7 @@ class _Reader:
         if self._vectors:
             for name, wanted in _VECTORS_OF_A_MEMORY.items():
                 several = export_schema.MEMORY[name]
-                assert isinstance(several, export_schema.Several)
+                assert isinstance(several, export_schema.RecordList)
                 about[name] = [record for _, record in self._rows(several.shape, wanted, of=memory)]
         return _nonempty(about)
 

@@ -21,7 +21,7 @@ def several(part: str, ids: Sequence[str]) -> Ambiguous:
     return Ambiguous(f"{part!r} could be {', '.join(ids[:5])}: give more characters of the id")
 
 
-class Ids:
+class MemoryIds:
     """Looks up memories of one namespace. `deleted` None takes either state; `as_of` is in microseconds."""
 
     def __init__(self, namespace: str) -> None:

@@ -21,8 +21,8 @@ import apsw
 
 from memorist.forks import renew_after_fork
 from memorist.records import EVERYTHING, Filter, Match, Query, Term
-from memorist.store.base import Scope, Words
-from memorist.store.coverage import Asked, Atom, coverage, worth
+from memorist.store.base import KeywordMatches, Scope
+from memorist.store.coverage import Atom, QueryWords, coverage, worth
 from memorist.store.sqlite import as_of
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import CHANGED, EXISTED, FACT_KIND_THEN, MONTH, clauses, conditions, to_micros
@@ -82,7 +82,7 @@ class KeywordLeg:
         limit: int,
         page: int,
         weights: Mapping[str, float],
-    ) -> Words:
+    ) -> KeywordMatches:
         """What holds the words, best first: all of them before some of them before only the commonest of them."""
         search, filter = self.prepare(query, scope), scope.filter
         search.values |= {"limit": limit, "enough": min(limit, max(page, ENOUGH))}
@@ -91,7 +91,7 @@ class KeywordLeg:
         raw, all_keys = None if found is None else query.raw, None
         if found is None:
             if not search.expressions:
-                return Words([])
+                return KeywordMatches([])
             self._survey.look(connection, search)
             found, all_keys = _run(connection, search)
         if filter.as_of is not None:
@@ -100,9 +100,9 @@ class KeywordLeg:
             found = sorted(found, key=lambda match: (not match.whole, -match.score, match.key))[:limit]
         # Where there are other namespaces, the index cannot tell which words are strange to this one.
         strange = (atom.text for atom, count in search.counts.items() if not count or search.company)
-        return Words(found, tuple(strange), all_keys)
+        return KeywordMatches(found, tuple(strange), all_keys)
 
-    def _raw(self, connection: apsw.Connection, expression: str, search: "Search") -> list[Match] | None:
+    def _raw(self, connection: apsw.Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
         """What an expression in the index's own syntax finds; None where it is none."""
         # The index holds unspaced script as pairs, which only terms are cut into.
         if any(len(run) > 2 for run in tokenizer.unspaced(expression)):
@@ -116,12 +116,12 @@ class KeywordLeg:
         except apsw.SQLError:
             return None  # not the index's syntax after all: plain words
 
-    def prepare(self, query: Query, scope: Scope) -> "Search":
+    def prepare(self, query: Query, scope: Scope) -> "KeywordSearch":
         """What is to be asked of the index; `survey` tells how."""
         hides = not scope.filter.superseded and scope.filter.as_of is None
         where, values = conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
         expressions = _expressions(query.terms, stemmed=query.stemmed)
-        return Search(
+        return KeywordSearch(
             expressions,
             where,
             values | {"namespace": self.namespace, "passing": scope.keys},
@@ -134,7 +134,7 @@ class KeywordLeg:
             hidden=_SUPERSEDED_ROWS if hides else None,
         )
 
-    def survey(self, connection: apsw.Connection, search: "Search") -> None:
+    def survey(self, connection: apsw.Connection, search: "KeywordSearch") -> None:
         self._survey.look(connection, search)
 
     def readable(self, connection: apsw.Connection, expression: str) -> Expression | None:
@@ -148,7 +148,7 @@ class KeywordLeg:
 
 
 @dataclass(slots=True)
-class Search:
+class KeywordSearch:
     """What one search asks of the index."""
 
     expressions: list[Expression]
@@ -172,12 +172,12 @@ class Search:
         """That the row with this key may be found, as ` and ...`."""
         return f"and {key} not in ({self.hidden})" if self.hidden else ""
 
-    def asked(self) -> list[Asked]:
-        return [Asked.of(atom, each, self.literals) for atom, each in self.worth.items()]
+    def asked(self) -> list[QueryWords]:
+        return [QueryWords.of(atom, each, self.literals) for atom, each in self.worth.items()]
 
-    def wanted(self, raw: str | None = None) -> as_of.Wanted:
+    def wanted(self, raw: str | None = None) -> as_of.PastQuery:
         """The same, for texts that no index knows."""
-        return as_of.Wanted(
+        return as_of.PastQuery(
             self._counted(self.expressions),
             self.asked(),
             self.all_needed,
@@ -186,10 +186,10 @@ class Search:
             self.part,
         )
 
-    def _counted(self, expressions: Sequence[Expression]) -> list[as_of.Counted]:
+    def _counted(self, expressions: Sequence[Expression]) -> list[as_of.PastTerm]:
         """Each atom with the weight that BM25 gives it."""
         return [
-            as_of.Counted.of(atom, self._idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
+            as_of.PastTerm.of(atom, self._idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
             for expression in expressions
             for atom in expression.atoms
         ]
@@ -210,7 +210,7 @@ class _Survey:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def look(self, connection: apsw.Connection, search: Search) -> None:
+    def look(self, connection: apsw.Connection, search: KeywordSearch) -> None:
         """Find out how much each atom tells, and which rows are worth scoring."""
         rows, others, counts = self._counted(connection, search)
         search.rows, search.counts = rows, counts
@@ -224,7 +224,7 @@ class _Survey:
         if one_of_many and not search.few:
             search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
 
-    def _counted(self, connection: apsw.Connection, search: Search) -> tuple[int, int, dict[Atom, int]]:
+    def _counted(self, connection: apsw.Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int]]:
         """
         All rows, whether there are other namespaces, and rows of each atom.
         """
@@ -334,7 +334,7 @@ def _guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
     return " OR ".join(parts) or rare_first[0][1]
 
 
-def _run(connection: apsw.Connection, search: Search) -> tuple[list[Match], list[int] | None]:
+def _run(connection: apsw.Connection, search: KeywordSearch) -> tuple[list[Match], list[int] | None]:
     """
     The rows behind the guard; if they are too few, what else there is, in one more statement. Then the keys of all that
     holds a word, where the guard is everything that may be found.
@@ -352,7 +352,7 @@ def _run(connection: apsw.Connection, search: Search) -> tuple[list[Match], list
     return list(found.values())[: search.values["limit"]], all_keys
 
 
-def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: Search) -> None:
+def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: KeywordSearch) -> None:
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
         select u.rid, u.score, u.whole, iif(row_number() over best <= :limit, {_TEXT}, '')
@@ -369,7 +369,7 @@ def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[
 _TEXT = "concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)"
 
 
-def _more(search: Search, found: int) -> list[str]:
+def _more(search: KeywordSearch, found: int) -> list[str]:
     """All rows with one of the words; rows with only the commonest words; or the text inside of words."""
     stages = [_ranked(search, guarded=False)] if search.guard is not None else []
     if search.spare:
@@ -379,7 +379,7 @@ def _more(search: Search, found: int) -> list[str]:
     return stages
 
 
-def _ranked(search: Search, *, guarded: bool) -> str:
+def _ranked(search: KeywordSearch, *, guarded: bool) -> str:
     """Rows scored by BM25, those of several indexes added up."""
     scored = " union all ".join(
         _scored(search, number, expression.index, guarded=guarded)
@@ -404,7 +404,7 @@ _SUPERSEDED_ROWS = """
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(COLUMNS)))
 
 
-def _scored(search: Search, number: int, index: str, *, guarded: bool) -> str:
+def _scored(search: KeywordSearch, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
         select {index}.rowid as rid, -bm25({index}, {_WEIGHTS}) as score
         from {index}
@@ -426,7 +426,7 @@ def _scored(search: Search, number: int, index: str, *, guarded: bool) -> str:
     return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {shown}"
 
 
-def _whole(search: Search) -> str:
+def _whole(search: KeywordSearch) -> str:
     """Whether a row has all that was asked for: every word, and symbols such as the ++ of C++ as they were written."""
     tests = []
     if search.whole:
@@ -441,7 +441,7 @@ def _whole(search: Search) -> str:
     return " and ".join(tests) or "0"
 
 
-def _newest(search: Search) -> str:
+def _newest(search: KeywordSearch) -> str:
     """Rows that hold only words so common that they say little, when the page is not full."""
     index = search.spare[0].index
     search.values["spare"] = search.spare[0].any_of
@@ -460,7 +460,7 @@ def inside_words(part: str) -> tuple[str, str]:
     return "instr(folded(m.content), :part) > 0", tokenizer.folded(part)
 
 
-def _inside_words(search: Search) -> str:
+def _inside_words(search: KeywordSearch) -> str:
     """The one thing asked for as a part of a longer word, when no word is it."""
     has_it, search.values["part"] = inside_words(search.part or "")
     return f"""
@@ -621,7 +621,7 @@ def _found(
     return sql, values, filtered and passed and search.part is None and filter.as_of is None
 
 
-def _parts(search: Search, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
+def _parts(search: KeywordSearch, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
     """What has the one thing asked for inside of a word, where no word is it."""
     if search.part is None or not arms:
         return []

@@ -8,16 +8,16 @@ import apsw
 
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import SUPERSEDES, Memory, Related, Relation
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.ids import Ids
+from memorist.store.sqlite.ids import MemoryIds
 from memorist.store.sqlite.rows import columns, held, memory_of, source
 
 
-class Links:
+class SqliteLinks:
     """Relations between the memories of one namespace."""
 
-    def __init__(self, pool: Pool, ids: Ids) -> None:
+    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
         self._pool, self._ids = pool, ids
 
     def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory:

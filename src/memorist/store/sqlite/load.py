@@ -11,13 +11,13 @@ from memorist.errors import InvalidInput, StoreError
 from memorist.records import FILE, SUPERSEDES, TURN
 from memorist.store import export_schema
 from memorist.store.base import Model
-from memorist.store.export_schema import SHAPES, Line, Loaded, Shape
-from memorist.store.sqlite.connections import Pool, value
+from memorist.store.export_schema import SHAPES, ExportRecord, LoadReport, Shape
+from memorist.store.sqlite.connections import ConnectionPool, value
 from memorist.store.sqlite.documents import beside
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge
 from memorist.store.sqlite.links import leads_to
-from memorist.store.sqlite.vectors import Vectors
+from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import content_hash, hash_by_id
 from memorist.text.tokenizer import segments
 
@@ -33,7 +33,7 @@ _UNCUT = """
 """
 
 
-class Loader:
+class SqliteLoader:
     """
     One import into one namespace, a transaction a batch.
 
@@ -41,11 +41,11 @@ class Loader:
     later on is said of those.
     """
 
-    def __init__(self, pool: Pool, namespace: str) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
         self._pool, self._namespace = pool, namespace
         self._same: dict[str, str] = {}
         self._models: dict[str, tuple[int, int]] = {}
-        self._kept_in = [Vectors(pool, name) for name in (namespace, beside(namespace))]
+        self._kept_in = [SqliteVectors(pool, name) for name in (namespace, beside(namespace))]
         self._unmerged = 0
         self._prepared: dict[str, str] = {}
         self._put: Mapping[str, Callable[[apsw.Connection, Fields], bool | str]] = {
@@ -59,7 +59,7 @@ class Loader:
             "document": self._document,
         }
 
-    def put(self, lines: Sequence[Line]) -> Loaded:
+    def put(self, lines: Sequence[ExportRecord]) -> LoadReport:
         """Write records, all of them or none; one that cannot be taken is an InvalidInput that names its place."""
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
@@ -76,7 +76,7 @@ class Loader:
                 merge(connection)
                 self._unmerged = 0
             self._pack(connection)
-        return Loaded(added, known, sessions, tuple(skipped))
+        return LoadReport(added, known, sessions, tuple(skipped))
 
     def _pack(self, connection: apsw.Connection) -> None:
         """Pack the blocks of vectors that came along, as those that are made here are."""
@@ -84,7 +84,7 @@ class Loader:
             for vectors in self._kept_in:
                 vectors.store(connection, Model(name, dimensions), [], np.empty((0, dimensions), np.float32))
 
-    def _one(self, connection: apsw.Connection, line: Line) -> bool | str:
+    def _one(self, connection: apsw.Connection, line: ExportRecord) -> bool | str:
         try:
             return self._put[line.type](connection, line.fields)
         except _Missing as exc:

@@ -12,10 +12,10 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from memorist.records import SUPERSEDES, Report, Stats
+from memorist.records import SUPERSEDES, CheckReport, Stats
 from memorist.store.export_schema import NORM_TOLERANCE
 from memorist.store.migrations import bundled
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.documents import BESIDE
 from memorist.store.sqlite.keyword import INDEXES
 from memorist.store.sqlite.links import splice
@@ -25,7 +25,7 @@ from memorist.store.sqlite.vectors import block_rows, part_rows
 from memorist.store.vector_scan import encode, unpack
 
 
-def check(pool: Pool, namespace: str, *, repair: bool) -> Report:
+def check(pool: ConnectionPool, namespace: str, *, repair: bool) -> CheckReport:
     """Look at the whole file, all namespaces. With `repair`, rebuild what can be rebuilt."""
     problems: list[str] = []
     repaired: list[str] = []
@@ -53,16 +53,18 @@ def check(pool: Pool, namespace: str, *, repair: bool) -> Report:
             """,
             {"namespace": namespace},
         )
-    return Report(len(problems) == len(repaired), tuple(problems), tuple(repaired), tuple(skipped), memories, vectors)
+    return CheckReport(
+        len(problems) == len(repaired), tuple(problems), tuple(repaired), tuple(skipped), memories, vectors
+    )
 
 
-def _looked(pool: Pool, look: "_Look") -> list[str]:
+def _looked(pool: ConnectionPool, look: "_Look") -> list[str]:
     """What is wrong at one moment, whoever else writes. FTS5's own check is a write to SQLite."""
     with pool.writing() if look is _full_text else pool.snapshot() as connection:
         return list(look(connection))
 
 
-def stats(pool: Pool, namespace: str, model: str | None) -> Stats:
+def stats(pool: ConnectionPool, namespace: str, model: str | None) -> Stats:
     with pool.snapshot() as connection:
         memories, deleted, projects = value(
             connection,
@@ -334,7 +336,7 @@ def drop_deleted_words(connection: apsw.Connection) -> None:
         connection.execute(f"insert into {index}({index}) values ('optimize')")
 
 
-def wipe(pool: Pool, copies: Iterable[str]) -> None:
+def wipe(pool: ConnectionPool, copies: Iterable[str]) -> None:
     """
     Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left.
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import apsw
 
-from memorist.records import Feedback, Recall, Recalled, Reinforcement
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.filters import END_OF_TIME, from_micros, to_micros
-from memorist.store.sqlite.ids import Ids
+from memorist.store.sqlite.ids import MemoryIds
 from memorist.store.sqlite.sessions import link
 from memorist.store.sqlite.strength import strengthen
 
 
-class Recalls:
+class SqliteRecalls:
     """The recall log of one namespace."""
 
-    def __init__(self, pool: Pool, ids: Ids) -> None:
+    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
         self._pool, self._ids = pool, ids
 
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
@@ -107,10 +107,10 @@ class Recalls:
             return connection.changes()
 
 
-class Feedbacks:
+class SqliteFeedback:
     """What was said of answers in one namespace."""
 
-    def __init__(self, pool: Pool, ids: Ids) -> None:
+    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
         self._pool, self._ids = pool, ids
 
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
@@ -148,10 +148,10 @@ class Feedbacks:
         return [Feedback(id, query, bool(good), from_micros(at)) for id, query, good, at in rows]
 
 
-class Lenses:
+class SqliteLenses:
     """The lenses of one namespace, as they were defined: plain data."""
 
-    def __init__(self, pool: Pool, namespace: str) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
         self._pool, self._namespace = pool, namespace
 
     def put(self, name: str, definition: Mapping[str, Any]) -> None:
@@ -203,7 +203,7 @@ def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
 def _recall(row: Sequence[Any]) -> Recall:
     id, query, at, mode, profile, lens, session, memories = row
     found = tuple(
-        Recalled(id, place, score, relevance, tuple(facts))
+        RecalledMemory(id, place, score, relevance, tuple(facts))
         for id, place, score, relevance, facts in json.loads(memories)
     )
     return Recall(id, query, from_micros(at), mode, profile, lens, session, found)

@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
-from memorist.records import SUPERSEDES, Fact, Memory, Origin, Row, Successor
+from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
 from memorist.store.sqlite.filters import ACCESS_THEN, EXISTED, STRENGTH_THEN, VALID_UNTIL_THEN, from_micros
 
 SUCCESSOR_TEXT = 200  # characters of what replaced a memory
@@ -224,11 +224,11 @@ def fact_of(memory_id: str, row: Sequence[Any]) -> Fact:
     )  # fmt: skip
 
 
-def _origin_of(origin: str | None) -> Origin | None:
+def _origin_of(origin: str | None) -> SessionRef | None:
     if origin is None:
         return None
     id, started_at, summary, project = json.loads(origin)
-    return Origin(id, from_micros(started_at), summary, project)
+    return SessionRef(id, from_micros(started_at), summary, project)
 
 
 def _successor_of(successor: str | None) -> Successor | None:

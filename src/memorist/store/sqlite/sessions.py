@@ -9,9 +9,9 @@ import apsw
 
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import Session, SessionContext
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.ids import PART, SHORTEST_ID, Ids, several
+from memorist.store.sqlite.ids import PART, SHORTEST_ID, MemoryIds, several
 
 UUID = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # the form of the ids we make, for glob
 
@@ -22,10 +22,10 @@ _COLUMNS = """
 """
 
 
-class Sessions:
+class SqliteSessions:
     """The sessions of one namespace."""
 
-    def __init__(self, pool: Pool, ids: Ids) -> None:
+    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
         self._pool, self._ids = pool, ids
 
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session:

@@ -12,26 +12,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import InvalidInput
-from memorist.records import Draft, Filter, Memory, Page, Query, Reinforcement, Report, Row, Stats, Term, Told, Version
-from memorist.store.base import Kept, Model, Nearest, Part, Scope, Taken, Unembedded, Words
+from memorist.records import (
+    CheckReport,
+    ConversationBatch,
+    Filter,
+    Memory,
+    MemoryDraft,
+    Page,
+    Query,
+    Reinforcement,
+    Row,
+    Stats,
+    Term,
+    Version,
+)
+from memorist.store.base import (
+    AddResult,
+    ConversationResult,
+    EmbeddingJob,
+    KeywordMatches,
+    Model,
+    Part,
+    Scope,
+    VectorMatches,
+)
 from memorist.store.migrations import Migrations, bundled, migrate
 from memorist.store.sqlite import keyword, maintenance
-from memorist.store.sqlite.agent_files import Notebook
+from memorist.store.sqlite.agent_files import SqliteAgentFiles
 from memorist.store.sqlite.as_of import vector as stored_vector
 from memorist.store.sqlite.backup import ASIDE, back_up
-from memorist.store.sqlite.connections import Pool, Schema, fetch, value
-from memorist.store.sqlite.documents import Documents, beside
+from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, fetch, value
+from memorist.store.sqlite.documents import SqliteDocuments, beside
 from memorist.store.sqlite.dump import dump
 from memorist.store.sqlite.filters import END_OF_TIME, Scopes, conditions, from_micros, to_micros
-from memorist.store.sqlite.ids import Ids
-from memorist.store.sqlite.links import Links, replace_by, revive
-from memorist.store.sqlite.load import Loader
+from memorist.store.sqlite.ids import MemoryIds
+from memorist.store.sqlite.links import SqliteLinks, replace_by, revive
+from memorist.store.sqlite.load import SqliteLoader
 from memorist.store.sqlite.maintenance import drop_deleted_words, erase, wipe
-from memorist.store.sqlite.recalls import Feedbacks, Lenses, Recalls
+from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
 from memorist.store.sqlite.rows import columns, memory_of, ranking_row, source
-from memorist.store.sqlite.sessions import Sessions, link, open_session
+from memorist.store.sqlite.sessions import SqliteSessions, link, open_session
 from memorist.store.sqlite.strength import (
-    Strength,
+    SqliteStrength,
     add_facts,
     index_facts,
     set_pin,
@@ -39,7 +61,7 @@ from memorist.store.sqlite.strength import (
     take_facts,
 )
 from memorist.store.sqlite.turns import take
-from memorist.store.sqlite.vectors import NearestPart, Vectors, nearest_parts
+from memorist.store.sqlite.vectors import NearestPart, SqliteVectors, nearest_parts
 from memorist.store.sqlite.vocabulary import Vocabulary
 from memorist.store.sqlite.writes import as_json, content_hash, insert, update
 from memorist.store.vector_scan import with_parts
@@ -58,52 +80,54 @@ class SqliteStore:
         busy_timeout: float = 30.0,
         synchronous: str = "full",
         migrations: Migrations | None = None,
-        pool: Pool | None = None,
+        pool: ConnectionPool | None = None,
     ) -> None:
         self.path = path
         self.namespace = namespace
-        self._pool = pool or Pool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+        self._pool = pool or ConnectionPool(
+            path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous
+        )
         self._migrations = bundled("sqlite") if migrations is None else migrations
         self._scopes = Scopes(namespace)
         self._keyword = keyword.KeywordLeg(namespace)
-        self._vectors = Vectors(self._pool, namespace)
+        self._vectors = SqliteVectors(self._pool, namespace)
         self._vocabulary = Vocabulary(namespace)
         self._unmerged = 0
-        self._ids = Ids(namespace)
-        self.links = Links(self._pool, self._ids)
-        self.strength = Strength(self._pool, self._ids)
-        self.sessions = Sessions(self._pool, self._ids)
-        self.recalls = Recalls(self._pool, self._ids)
-        self.feedback = Feedbacks(self._pool, self._ids)
-        self.lenses = Lenses(self._pool, namespace)
-        self.notebook = Notebook(self._pool, namespace)
+        self._ids = MemoryIds(namespace)
+        self.links = SqliteLinks(self._pool, self._ids)
+        self.strength = SqliteStrength(self._pool, self._ids)
+        self.sessions = SqliteSessions(self._pool, self._ids)
+        self.recalls = SqliteRecalls(self._pool, self._ids)
+        self.feedback = SqliteFeedback(self._pool, self._ids)
+        self.lenses = SqliteLenses(self._pool, namespace)
+        self.notebook = SqliteAgentFiles(self._pool, namespace)
         if pool is not None:
             return
         try:
             with self._pool.reading() as connection:
-                migrate(Schema(self._pool, connection), self._migrations)
+                migrate(SqliteSchema(self._pool, connection), self._migrations)
         except BaseException:
             self._pool.close()
             raise
 
     @cached_property
-    def documents(self) -> Documents:
+    def documents(self) -> SqliteDocuments:
         """The files of this namespace. Their chunks are memories of a namespace beside it, in the same database."""
         chunks = SqliteStore(self.path, namespace=beside(self.namespace), migrations=self._migrations, pool=self._pool)
-        return Documents(self._pool, self.namespace, chunks, chunks._vectors)
+        return SqliteDocuments(self._pool, self.namespace, chunks, chunks._vectors)
 
     def close(self) -> None:
         self._pool.close()
 
     # Writing
 
-    def add(self, drafts: Sequence[Draft], reinforcement: Reinforcement) -> list[Kept]:
+    def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]:
         with self._pool.writing() as connection:
             kept = [self._add(connection, draft, reinforcement) for draft in drafts]
             self._merge_words(connection, len(kept))
             return kept
 
-    def take(self, told: Sequence[Told]) -> Taken:
+    def take(self, told: Sequence[ConversationBatch]) -> ConversationResult:
         with self._pool.writing() as connection:
             taken = take(connection, self.namespace, told)
             self._merge_words(connection, len(taken.ids))
@@ -116,7 +140,7 @@ class SqliteStore:
             keyword.merge(connection)
             self._unmerged = 0
 
-    def _add(self, connection: apsw.Connection, draft: Draft, reinforcement: Reinforcement) -> Kept:
+    def _add(self, connection: apsw.Connection, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
         recorded = to_micros(draft.recorded_at)
         sid = None if draft.session is None else open_session(connection, self.namespace, draft.session)
         hash = content_hash(draft.content)
@@ -125,7 +149,7 @@ class SqliteStore:
             if sid is not None:
                 link(connection, sid, [rid], "created", recorded)
             add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
-            return Kept(self._row(connection, rid), Unembedded(rid, draft.title, draft.content))
+            return AddResult(self._row(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
         known = value(
             connection,
             """
@@ -142,11 +166,11 @@ class SqliteStore:
         if sid is not None:
             link(connection, sid, [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
-        return Kept(self._row(connection, known), None)
+        return AddResult(self._row(connection, known), None)
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
-    ) -> tuple[Memory, Unembedded | None]:
+    ) -> tuple[Memory, EmbeddingJob | None]:
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, id)
             if session is not None:
@@ -301,7 +325,9 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return self._scopes.of(connection, filter)
 
-    def match(self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]) -> Words:
+    def match(
+        self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches:
         with self._pool.reading() as connection:
             return self._keyword.match(connection, query, scope, limit, page, weights)
 
@@ -324,7 +350,7 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return self._vocabulary.similar(connection, word)
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> Nearest:
+    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
         return self._vectors.nearest(model, vector, scope, limit)
 
     def rows(
@@ -370,16 +396,16 @@ class SqliteStore:
             blob = value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
         return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
 
-    def pending(self, after: int, limit: int) -> Sequence[Unembedded]:
+    def pending(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
         return self._vectors.pending(after, limit)
 
-    def without_vector(self, model: Model, after: int, limit: int) -> Sequence[Unembedded]:
+    def without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
         return self._vectors.without_vector(model, after, limit)
 
     def put_vectors(
         self,
         model: Model,
-        texts: Sequence[Unembedded],
+        texts: Sequence[EmbeddingJob],
         vectors: NDArray[np.float32],
         parts: Sequence[Part] = (),
     ) -> None:
@@ -393,8 +419,8 @@ class SqliteStore:
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
-    def loader(self) -> Loader:
-        return Loader(self._pool, self.namespace)
+    def loader(self) -> SqliteLoader:
+        return SqliteLoader(self._pool, self.namespace)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         back_up(self._pool, path, overwrite=overwrite)
@@ -402,7 +428,7 @@ class SqliteStore:
     def stats(self, model: str | None) -> Stats:
         return maintenance.stats(self._pool, self.namespace, model)
 
-    def check(self, *, repair: bool) -> Report:
+    def check(self, *, repair: bool) -> CheckReport:
         return maintenance.check(self._pool, self.namespace, repair=repair)
 
     # One memory

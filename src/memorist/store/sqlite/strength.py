@@ -9,9 +9,9 @@ import apsw
 
 from memorist.errors import NotFound
 from memorist.records import Decay, Fact, FactDraft, Memory, new_id
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.filters import to_micros
-from memorist.store.sqlite.ids import PART, SHORTEST_ID, Ids, several
+from memorist.store.sqlite.ids import PART, SHORTEST_ID, MemoryIds, several
 from memorist.store.sqlite.rows import fact_of
 from memorist.store.sqlite.sessions import link, open_session
 from memorist.text.tokenizer import segments
@@ -24,10 +24,10 @@ _FACT = (
 )
 
 
-class Strength:
+class SqliteStrength:
     """Reinforcement and facts, of one namespace."""
 
-    def __init__(self, pool: Pool, ids: Ids) -> None:
+    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
         self._pool, self._ids = pool, ids
 
     def change(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory:

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 import apsw
 
-from memorist.records import Told
-from memorist.store.base import Taken, Unembedded
+from memorist.records import ConversationBatch
+from memorist.store.base import ConversationResult, EmbeddingJob
 from memorist.store.sqlite.connections import fetch, value
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.sessions import link
 from memorist.store.sqlite.writes import hash_by_id, insert
 
 
-def take(connection: apsw.Connection, namespace: str, told: Sequence[Told]) -> Taken:
+def take(connection: apsw.Connection, namespace: str, told: Sequence[ConversationBatch]) -> ConversationResult:
     """Write down what is not there yet; what is there, or was and is forgotten, stays as it is."""
     known = _known(connection, namespace, [turn.id for one in told for turn in one.turns])
-    new: list[Unembedded] = []
+    new: list[EmbeddingJob] = []
     added: list[str] = []
     started = repeated = 0
     for one in told:
@@ -31,9 +31,9 @@ def take(connection: apsw.Connection, namespace: str, told: Sequence[Told]) -> T
                 continue
             link(connection, sid, [rid], "created", to_micros(turn.created_at))
             known[turn.id] = rid
-            new.append(Unembedded(rid, turn.title, turn.content))
+            new.append(EmbeddingJob(rid, turn.title, turn.content))
             added.append(turn.id)
-    return Taken(tuple(added), tuple(new), repeated, started)
+    return ConversationResult(tuple(added), tuple(new), repeated, started)
 
 
 def _known(connection: apsw.Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:
@@ -41,7 +41,9 @@ def _known(connection: apsw.Connection, namespace: str, ids: Sequence[str]) -> d
     return dict(fetch(connection, sql, (namespace, json.dumps(ids))))
 
 
-def _session(connection: apsw.Connection, namespace: str, told: Told, known: dict[str, int]) -> tuple[int, bool]:
+def _session(
+    connection: apsw.Connection, namespace: str, told: ConversationBatch, known: dict[str, int]
+) -> tuple[int, bool]:
     """
     The key of the session, made where there is none, and whether it is new.
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from memorist.errors import EmbedderError, StoreCorrupt
 from memorist.forks import renew_after_fork
 from memorist.records import EVERYTHING, Filter, Match
-from memorist.store.base import PART_BITS, Model, Nearest, Part, Scope, Unembedded
+from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Scope, VectorMatches
 from memorist.store.sqlite import as_of
-from memorist.store.sqlite.connections import Pool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, value
 from memorist.store.sqlite.filters import conditions
 from memorist.store.vector_scan import VectorScan, encode, pack, row_bytes, unpack, with_parts
 
@@ -35,10 +35,10 @@ NARROW_KEPT = 200  # filters remembered to be narrow
 SUPERSEDED_FIRST_LOOK = 2  # the same where only superseded ones are left out, of which there are few
 
 
-class Vectors:
+class SqliteVectors:
     """The vectors of one namespace."""
 
-    def __init__(self, pool: Pool, namespace: str) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
         self._pool = pool
         self._namespace = namespace
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class Vectors:
         self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
-    def pending(self, after: int, limit: int) -> list[Unembedded]:
+    def pending(self, after: int, limit: int) -> list[EmbeddingJob]:
         sql = """
             select m.rid, m.title, m.content
             from unembedded u
@@ -56,9 +56,9 @@ class Vectors:
             limit ?
         """
         with self._pool.reading() as connection:
-            return [Unembedded(*row) for row in fetch(connection, sql, (after, self._namespace, limit))]
+            return [EmbeddingJob(*row) for row in fetch(connection, sql, (after, self._namespace, limit))]
 
-    def without_vector(self, model: Model, after: int, limit: int) -> list[Unembedded]:
+    def without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
         sql = """
             select m.rid, m.title, m.content
             from memories m
@@ -71,10 +71,10 @@ class Vectors:
         """
         values = {"after": after, "namespace": self._namespace, "model": model.name, "limit": limit}
         with self._pool.reading() as connection:
-            return [Unembedded(*row) for row in fetch(connection, sql, values)]
+            return [EmbeddingJob(*row) for row in fetch(connection, sql, values)]
 
     def put(
-        self, model: Model, texts: Sequence[Unembedded], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
+        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
     ) -> None:
         """Store vectors for texts that still say what they said when they were embedded, and for parts of them."""
         with self._pool.writing() as connection:
@@ -84,7 +84,7 @@ class Vectors:
         self,
         connection: apsw.Connection,
         model: Model,
-        texts: Sequence[Unembedded],
+        texts: Sequence[EmbeddingJob],
         vectors: NDArray[np.float32],
         parts: Sequence[Part] = (),
     ) -> None:
@@ -155,18 +155,18 @@ class Vectors:
             )
             return dropped
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> Nearest:
+    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         mirror = self._current(model)
         if mirror is None:
             with self._pool.reading() as connection:
                 total = _live(connection, self._namespace)
-            return Nearest([], total, total)
+            return VectorMatches([], total, total)
         matches, unfiltered = self._nearest(mirror, vector, scope, limit)
         if scope.filter.as_of is not None:
             matches = sorted(
                 matches + self._then(model, vector, scope.filter), key=lambda each: (-each.score, each.key)
             )
-        return Nearest(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
+        return VectorMatches(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
 
     def have_parts(self, model: Model) -> bool:
         """Whether any memory has parts, or may have: where none has, nobody need ask for them."""
@@ -255,7 +255,7 @@ class _Mirror:
     def __init__(self, namespace: str, model: Model, position: int) -> None:
         self.model = model
         self.scan = VectorScan(model.dimensions)
-        self.parts = Parts(model.dimensions)
+        self.parts = PartScan(model.dimensions)
         self.total = 0  # how many memories there are to have a vector
         self._namespace = namespace
         self._position = position
@@ -508,7 +508,7 @@ def read_part_rows(
     return list(zip(keys.tolist(), (blob for _, blob in found), strict=True))
 
 
-class Parts:
+class PartScan:
     """The parts of one namespace in memory."""
 
     def __init__(self, dimensions: int) -> None:

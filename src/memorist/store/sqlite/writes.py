@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 
 from memorist.errors import InvalidInput
-from memorist.records import Draft, Memory
-from memorist.store.base import Unembedded
+from memorist.records import Memory, MemoryDraft
+from memorist.store.base import EmbeddingJob
 from memorist.store.sqlite.connections import value
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.rows import columns, memory_of
@@ -32,7 +32,7 @@ _INSERT = """
 """
 
 
-def insert(connection: apsw.Connection, namespace: str, draft: Draft, hash: bytes) -> int | None:
+def insert(connection: apsw.Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
     """The key of the new memory; None where its id is taken, or its hash by another of the project."""
     facts = list(dict.fromkeys(fact.text for fact in draft.facts))
     values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
@@ -77,7 +77,7 @@ _UPDATE = f"""
 
 def update(
     connection: apsw.Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
-) -> tuple[Memory, Unembedded | None]:
+) -> tuple[Memory, EmbeddingJob | None]:
     """The memory as it is then, and its text if it needs a new vector. `memory` is what it is before."""
     new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
     if all(new[field] == getattr(memory, field) for field in UPDATABLE):
@@ -107,7 +107,7 @@ def update(
         raise InvalidInput("another memory of that project says exactly this already; nothing was changed") from exc
     same_text = (text, new["title"]) == (memory.content, memory.title)
     changed = memory_of(value(connection, f"select {columns()} from memories m where m.rid = ?", (rid,)))
-    return changed, None if same_text else Unembedded(rid, new["title"], text)
+    return changed, None if same_text else EmbeddingJob(rid, new["title"], text)
 
 
 def _keep_history(connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
