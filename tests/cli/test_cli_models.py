@@ -76,7 +76,7 @@ def test_a_folder_without_a_known_model_is_refused(cli: CommandLine, tmp_path: P
     (tmp_path / "model.onnx").write_bytes(b"something else")
 
     cli("models", "add", str(tmp_path)).assert_failed(
-        1, "holds none of the models that can be added (bge-small, reranker)"
+        1, "holds none of the optional models (bge-small, reranker)"
     )
 
 
