@@ -5,8 +5,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
-    "errors forks records documents text profiles redact validation config http store embed ingest search importers "
-    "present engine evaluate hooks install mcp_server chat adapters cli"
+    "errors forks atomic_file records documents text profiles redact validation config http store embed ingest search "
+    "importers present engine evaluate hooks install mcp_server chat adapters cli"
 ).split()  # low to high
 SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters"}  # the command line starts them; none knows another
 MODULE_LIMIT, FUNCTION_LIMIT = 700, 60

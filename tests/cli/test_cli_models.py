@@ -75,9 +75,7 @@ def test_the_setting_names_a_folder_of_models(cli: CommandLine, tmp_path: Path) 
 def test_a_folder_without_a_known_model_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"something else")
 
-    cli("models", "add", str(tmp_path)).assert_failed(
-        1, "holds none of the optional models (bge-small, reranker)"
-    )
+    cli("models", "add", str(tmp_path)).assert_failed(1, "holds none of the optional models (bge-small, reranker)")
 
 
 def test_a_model_that_is_not_there_cannot_be_removed(cli: CommandLine) -> None:

@@ -1,0 +1,51 @@
+"""Write files whole or not at all."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+PART_SUFFIX = ".part"  # of the file beside the target while it is written
+
+
+@contextmanager
+def replace_atomically(target: Path) -> Iterator[BinaryIO]:
+    """
+    Open a file that takes the target's name when the block ends, and is removed when the block fails.
+
+    Readers see the old file or the new one, also after a power cut. A file that is replaced keeps its permissions; a
+    new one gets those of any new file.
+    """
+    part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{PART_SUFFIX}")
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            part.chmod(mode)  # the umask may have taken away from it
+        part.replace(target)
+        sync_folder(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_atomically(target: Path, content: bytes) -> None:
+    """Put content in the place of a file, making its folder where there is none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replace_atomically(target) as file:
+        file.write(content)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in a folder survive a power cut, where the system can be asked to."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
