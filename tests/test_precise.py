@@ -127,7 +127,7 @@ def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path
         memory.add("The parcels ship on Mondays.", session=other.id)
 
         found = [hit.memory.content for hit in memory.search("which command ships the code")]
-        alone = [hit.memory.content for hit in memory.search("which command ships the code", neighbours=0)]
+        alone = [hit.memory.content for hit in memory.search("which command ships the code", session_smoothing=0)]
 
     assert found.index("It is make ship.") < found.index("The parcels ship on Mondays.")
     assert alone[0] == found[0]

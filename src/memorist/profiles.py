@@ -15,7 +15,7 @@ NOISE_FLOOR: Mapping[str, float] = MappingProxyType({MINILM: 0.15, BGE_SMALL: 0.
 # nearness is measured from there: else all that is far away would seem half near. Not above the floor, so that what
 # counts as found keeps its order. Looked at on every second conversation of LoCoMo, where .4 to .5 make no difference,
 # and on 293 questions of SciFact's train part over a third of its documents, where more is a little better.
-ORIGIN: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
+UNRELATED_SIMILARITY: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
 
 # Models that know no script but Latin: what they make of another is noise that would drown the words.
 LATIN_ONLY = frozenset({MINILM, BGE_SMALL})
@@ -88,7 +88,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchWords:
+class MatchLabels:
     """What a profile calls a hit of one leg, of the other, and of both. None: the list of the legs' own names."""
 
     keyword: str
@@ -147,22 +147,22 @@ class Profile:
     min_relevance: float | None = None
     limit: int = 10
     overfetch: int = 3
-    least_candidates: int = 50
+    min_candidates: int = 50
     snippet: str = "passage"
     snippet_words: int = 32
-    match_words: MatchWords | None = None
+    match_labels: MatchLabels | None = None
     unknown_mode: str | None = None
     on_no_vector: str | None = None
     record: str = "off"
     reinforcement: float = 0.02
-    neighbours: float = 0.0
-    when: float = 0.0
+    session_smoothing: float = 0.0
+    time_boost: float = 0.0
     rerank: str | int = "off"
     rerank_ms: int = 500
     rerank_weight: float = 0.85
 
     @property
-    def reread(self) -> int:
+    def rerank_depth(self) -> int:
         """How many of the best are read a second time at most."""
         return {"off": 0, "auto": RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
 
@@ -170,7 +170,8 @@ class Profile:
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
 # docs/quality.md.
 _MEASURED: Any = {
-    "alpha": 0.5, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "when": 0.7, "noise_floor": True,
+    "alpha": 0.5, "alpha_long": 0.65, "expansion": 0.5, "session_smoothing": 0.15, "time_boost": 0.7,
+    "noise_floor": True,
 }  # fmt: skip
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
@@ -188,7 +189,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 fusion="rrf",
                 alpha=None,
                 columns=CONTENT_ONLY,
-                least_candidates=20,
+                min_candidates=20,
                 snippet="cut",
             ),
             # ccmemory: a weighted sum with salience, recency and sectors.
@@ -201,8 +202,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 sector_boosts=SECTOR_BOOSTS,
                 recency=Recency("add", rate=0.05),
                 overfetch=2,
-                least_candidates=20,
-                match_words=MatchWords("keyword", "semantic", "both"),
+                min_candidates=20,
+                match_labels=MatchLabels("keyword", "semantic", "both"),
                 record="reinforce",
             ),
             # AgentStack: vectors first, words where they end.
@@ -213,9 +214,9 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 columns=CONTENT_ONLY,
                 min_similarity=0.7,
                 overfetch=1,
-                least_candidates=20,
+                min_candidates=20,
                 snippet_words=64,
-                match_words=MatchWords("fts", "vector", "vector"),
+                match_labels=MatchLabels("fts", "vector", "vector"),
             ),
             # Cortex: weighted rank fusion, recency and confidence; an unknown mode is hybrid.
             Profile(
@@ -230,8 +231,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 min_confidence=0.1,
                 limit=20,
                 overfetch=2,
-                least_candidates=20,
-                match_words=MatchWords("bm25", "semantic", "hybrid"),
+                min_candidates=20,
+                match_labels=MatchLabels("bm25", "semantic", "hybrid"),
                 unknown_mode="hybrid",
             ),
             # tars: every word quoted, rank fusion on a scale of 0 to 1.
@@ -242,7 +243,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 alpha=None,
                 columns=CONTENT_ONLY,
                 overfetch=2,
-                least_candidates=20,
+                min_candidates=20,
                 snippet="full",
             ),
         )

@@ -12,7 +12,7 @@ from typing import Any
 from memorist.errors import InvalidInput
 from memorist.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, FactDraft, Filter, MemoryDraft, new_id
 from memorist.redact import redact
-from memorist.text.dates import Period, period
+from memorist.text.dates import Period, parse_period
 
 MAX_CONTENT = 1_000_000
 MAX_NAME = 500
@@ -25,6 +25,8 @@ EMBEDDER_FORMS = (
 )
 PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
 CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
+
+TimeLike = datetime | str | float  # a time as callers may give it
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
@@ -52,6 +54,13 @@ def content(value: object, what: str = "content") -> str:
     if len(text) > MAX_CONTENT:
         raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_CONTENT:,} fit: split it into parts")
     return text
+
+
+def id_or_part(value: object) -> str:
+    """An id, or the beginning or end of one."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"an id must be text, not {value!r}")
+    return clean(value)
 
 
 def name(value: object, what: str) -> str | None:
@@ -220,7 +229,7 @@ def end(value: object, what: str) -> datetime:
 
 
 def _period(value: object, what: str) -> Period:
-    found = period(value)
+    found = parse_period(value)
     if found is None:
         raise InvalidInput(
             f"{what} {value!r} is no time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "

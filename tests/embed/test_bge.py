@@ -12,8 +12,8 @@ from conftest import MODELS
 from memorist.embed.local import BgeSmall
 from memorist.embed.optional_models import OPTIONAL_MODELS
 from memorist.errors import EmbedderUnavailable
-from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, ORIGIN
-from memorist.search.signals import CALIBRATED
+from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, UNRELATED_SIMILARITY
+from memorist.search.signals import RELEVANCE_MODELS
 
 FOLDER = MODELS / "bge-small" / "src" / "memorist_bge_small"
 NOTES = [
@@ -88,8 +88,8 @@ def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
 
 def test_what_ranking_knows_of_a_model_is_kept_under_its_name(bge: BgeSmall) -> None:
     assert bge.model_id == BGE_SMALL
-    assert all(BGE_SMALL in known for known in (NOISE_FLOOR, ORIGIN, LATIN_ONLY, CALIBRATED))
-    assert ORIGIN[BGE_SMALL] <= NOISE_FLOOR[BGE_SMALL]  # what counts as found by meaning keeps its order
+    assert all(BGE_SMALL in known for known in (NOISE_FLOOR, UNRELATED_SIMILARITY, LATIN_ONLY, RELEVANCE_MODELS))
+    assert UNRELATED_SIMILARITY[BGE_SMALL] <= NOISE_FLOOR[BGE_SMALL]  # what counts as found by meaning keeps its order
 
 
 def test_what_has_nothing_to_do_with_the_question_is_not_relevant(bge: BgeSmall, path: Path) -> None:

@@ -13,10 +13,10 @@ from memorist.chat.base import Call, Tool
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
-from memorist.present.framing import as_data, on_one_line
+from memorist.present.framing import as_data, as_one_line
 from memorist.present.render import timestamp
 from memorist.records import Hit
-from memorist.text.snippet import ELLIPSIS, preview, without_marks
+from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 
 LIMIT, MOST = 5, 20  # memories that a search gives, if the model does not say, and at most
 OWN = 100  # more that are looked at, as turns of this conversation may be among them
@@ -153,7 +153,7 @@ def _row(hit: Hit) -> dict[str, Any]:
         "score": round(hit.score, 3),
         "relevance": round(hit.relevance, 3),
         "created_at": timestamp(memory.created_at.replace(microsecond=0)),
-    } | {name: preview(on_one_line(label), LABEL) for name, label in labels.items() if label}
+    } | {name: preview(as_one_line(label), LABEL) for name, label in labels.items() if label}
 
 
 def _passage(hit: Hit) -> str:
@@ -161,7 +161,7 @@ def _passage(hit: Hit) -> str:
     content = hit.memory.content
     if len(content) <= CONTENT:
         return content
-    found = without_marks(hit.snippet).strip(ELLIPSIS + " ")
+    found = strip_marks(hit.snippet).strip(ELLIPSIS + " ")
     start = max(0, min(content.find(found[:40]) - CONTENT // 4, len(content) - CONTENT))
     end = start + CONTENT
     before, after = ELLIPSIS if start else "", ELLIPSIS if end < len(content) else ""

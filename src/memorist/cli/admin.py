@@ -15,7 +15,7 @@ from memorist.cli.app import CommandContext
 from memorist.cli.options import ProgressBar, embedder_option, json_option, print_json
 from memorist.embed.optional_models import OPTIONAL_MODELS, OptionalModel
 from memorist.errors import InvalidInput, NotFound
-from memorist.present.render import counted, printable, record_json
+from memorist.present.render import count_of, printable, record_json
 from memorist.validation import choice
 
 
@@ -65,7 +65,7 @@ def check_command(session: CommandContext, /, repair: bool, as_json: bool) -> in
             click.echo(f"skipped: {part}")
         if report.ok:
             click.echo(
-                f"All is well: {counted(report.memories, 'memory', 'memories')}, {counted(report.vectors, 'vector')}."
+                f"All is well: {count_of(report.memories, 'memory', 'memories')}, {count_of(report.vectors, 'vector')}."
             )
         elif not repair:
             click.echo("`memorist check --repair` makes indexes and vectors anew.", err=True)
@@ -93,7 +93,7 @@ def reembed_command(session: CommandContext, /, embedder: str | None, prune: boo
     if as_json:
         print_json({"embedded": done})
     else:
-        click.echo(f"Made {counted(done, 'vector')}.")
+        click.echo(f"Made {count_of(done, 'vector')}.")
 
 
 @click.group("config", invoke_without_command=True)

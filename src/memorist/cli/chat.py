@@ -17,7 +17,7 @@ from memorist.cli.app import CommandContext
 from memorist.cli.options import json_option, print_json, switch, text_from
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
-from memorist.present.render import counted, printable
+from memorist.present.render import count_of, printable
 from memorist.records import Session as LivedSession
 
 PROMPT = "> "
@@ -220,7 +220,7 @@ def _talk(way: ChatOptions, earlier: LivedSession | None) -> None:
     conversation, screen = way.begin(earlier), way.screen
     screen.say(f"Talking to {way.provider.name}. /help shows what else there is; Ctrl-D ends.")
     if earlier:
-        screen.say(f"Going on after {counted(len(conversation.messages), 'message')}.")
+        screen.say(f"Going on after {count_of(len(conversation.messages), 'message')}.")
     while (line := _line()) is not None:
         command = line.strip()
         if not re.fullmatch(r"/[a-z]+", command):

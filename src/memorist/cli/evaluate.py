@@ -184,8 +184,8 @@ def _compared(
 
 def _run(session: CommandContext, wanted: _EvalRequest, cache: Path) -> dict[str, Any]:
     from memorist.embed import resolve
+    from memorist.embed.base import close_model
     from memorist.embed.reranker import CrossEncoder
-    from memorist.engine.core import close_model
     from memorist.evaluate.report import data
     from memorist.evaluate.systems import choices, settings
 

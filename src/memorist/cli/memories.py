@@ -33,7 +33,15 @@ from memorist.cli.options import (
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import Redaction, field_of, reported
-from memorist.present.render import LINE, memory_json, memory_line, memory_text, printable, timestamp, version_json
+from memorist.present.render import (
+    LINE_CHARACTERS,
+    memory_json,
+    memory_line,
+    memory_text,
+    printable,
+    timestamp,
+    version_json,
+)
 from memorist.records import NEAR, Memory, NearDuplicate, new_id
 from memorist.text.snippet import preview
 
@@ -108,7 +116,7 @@ def add_command(
 
 def _near_line(near: NearDuplicate) -> str:
     what = "Replaces" if near.merged else "Almost the same as"
-    return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE))}"
+    return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE_CHARACTERS))}"
 
 
 def _redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ class Encoder(OnnxModel):
                 self._queries.popitem(last=False)
         return vector
 
-    def has_kept(self, text: str) -> bool:
+    def has_cached(self, text: str) -> bool:
         """Whether the vector of this question is one of those that are kept."""
         with self._lock:
             return text in self._queries

@@ -46,25 +46,25 @@ _SPACE = re.compile(r"\s+")
 def as_data(text: str) -> str:
     """A text that can stand in any frame: nothing unseen in it, and no tag that could end the frame or open another."""
     plain = _LOOSE.sub("", _UNSEEN.sub("", _LINE_ENDS.sub("\n", text)))
-    return _BRACKET.sub(_escaped, plain)
+    return _BRACKET.sub(_escape_tag, plain)
 
 
-def _escaped(bracket: re.Match[str]) -> str:
+def _escape_tag(bracket: re.Match[str]) -> str:
     """As it stands, unless a tag begins there; also one in letters, or a slash, of another width."""
     follows = unicodedata.normalize("NFKC", bracket.string[bracket.end() : bracket.end() + _WINDOW])
     return f"&lt;{bracket[0][1:]}" if _TAG.match(follows) else bracket[0]
 
 
-def on_one_line(text: str) -> str:
+def as_one_line(text: str) -> str:
     """The same for a label."""
     return _SPACE.sub(" ", as_data(text)).strip()
 
 
-def element(name: str, labels: Mapping[str, str | None], text: str) -> str:
+def frame_element(name: str, labels: Mapping[str, str | None], text: str) -> str:
     """A text in a frame of its own, with what there is of its labels."""
-    given = "".join(f' {label}="{_quoted(value)}"' for label, value in labels.items() if value)
+    given = "".join(f' {label}="{_quote_label(value)}"' for label, value in labels.items() if value)
     return f"<{name}{given}>\n{as_data(text).strip()}\n</{name}>"
 
 
-def _quoted(value: str) -> str:
-    return on_one_line(value).replace('"', "'").replace("<", "&lt;").replace(">", "&gt;")
+def _quote_label(value: str) -> str:
+    return as_one_line(value).replace('"', "'").replace("<", "&lt;").replace(">", "&gt;")

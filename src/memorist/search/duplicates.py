@@ -15,17 +15,17 @@ from itertools import islice
 from memorist.errors import InvalidInput
 
 SIGNATURE_BITS = 128  # enough to tell most texts apart without comparing their words
-LARGE = 32  # texts in a group from which on skipping all of it at once pays
+LARGE_GROUP = 32  # texts in a group from which on skipping all of it at once pays
 SLACK = 1e-9  # to a computer, 0.07 * 100 is a little more than 7
 
 
-def resemblance(a: frozenset[str], b: frozenset[str]) -> float:
+def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     """The share of two texts' words that stand in both (Jaccard). Texts without words have nothing in common."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
-def groups(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) -> list[tuple[int, ...]]:
+def find_near_duplicates(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) -> list[tuple[int, ...]]:
     """
     The keys of texts that resemble each other at least so much, be it by way of others between them.
 
@@ -104,7 +104,7 @@ class _Join:
         least = math.ceil(2 * share / (1 + share) * size - SLACK)
         for word in rare_first[: size - least + 1]:
             posting = self._postings[word]
-            places = posting.large.setdefault(root, []) if self._sizes[root] >= LARGE else posting.rest
+            places = posting.large.setdefault(root, []) if self._sizes[root] >= LARGE_GROUP else posting.rest
             places.append(place)
 
     def _compare(self, place: int, posting: _Posting, start: int, end: int) -> None:
@@ -127,7 +127,7 @@ class _Join:
                     break
 
     def _resembles(self, place: int, other: int) -> bool:
-        return resemblance(self._texts[place], self._texts[other]) >= self._threshold
+        return jaccard(self._texts[place], self._texts[other]) >= self._threshold
 
     def _unite(self, place: int, other: int) -> None:
         small, large = sorted((self.root(place), self.root(other)), key=self._sizes.__getitem__)

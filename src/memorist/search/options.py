@@ -11,7 +11,7 @@ from memorist.profiles import (
     FACT_DECAY,
     PROFILES,
     SECTOR_DECAY,
-    MatchWords,
+    MatchLabels,
     Profile,
     Recency,
     Weights,
@@ -48,14 +48,14 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "confidence_weight": (0, 1),
     "reinforcement": (0, 1),
     "rerank_weight": (0, 1),
-    "neighbours": (0, 1),
-    "when": (0, 1),
+    "session_smoothing": (0, 1),
+    "time_boost": (0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int]] = {
-    "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
+    "k": (1, 100_000), "overfetch": (1, 100), "min_candidates": (0, 10_000), "snippet_words": (1, 1000),
     "rerank_ms": (1, 600_000),
 }  # fmt: skip
-_RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_words": MatchWords}
+_RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Recency, "form"): ("none", "add", "multiply", "tiers"),
     (Recency, "on"): ("created", "updated", "accessed"),
@@ -67,11 +67,11 @@ _PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {"sector_decay": SEC
 _FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
 
 
-def profile(name: str) -> Profile:
+def find_profile(name: str) -> Profile:
     return PROFILES[validation.choice(name, PROFILES, "profile")]
 
 
-def settle(base: Profile, replaced: Mapping[str, Any]) -> Profile:
+def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
     """The profile with every given option in place of its own. None is "not given"; 0 is a value."""
     given = {option: value for option, value in replaced.items() if value is not None}
     for option in given:
@@ -79,17 +79,17 @@ def settle(base: Profile, replaced: Mapping[str, Any]) -> Profile:
             raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
     if "alpha" in given:
         given.setdefault("alpha_long", given["alpha"])  # who says how much meaning counts says it of all texts
-    return dataclasses.replace(base, **{option: _checked(option, value, base) for option, value in given.items()})
+    return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
-def mode(value: object, base: Profile) -> str:
+def parse_mode(value: object, base: Profile) -> str:
     name = MODE_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in MODES and base.unknown_mode and isinstance(name, str):
         return base.unknown_mode
     return validation.choice(name, MODES, "mode")
 
 
-def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
+def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
     """The profile where only one leg ran: that leg has the whole score."""
     if settled.alpha is None or (mode == "hybrid" and not degraded):
         return settled
@@ -97,7 +97,7 @@ def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
     return dataclasses.replace(settled, alpha=alpha, alpha_long=alpha, expansion=0.0)
 
 
-def _checked(option: str, value: Any, base: Profile) -> Any:
+def _check_option(option: str, value: Any, base: Profile) -> Any:
     if option == "rerank" and not isinstance(value, str):
         return validation.whole_number(value, option, 1, validation.MAX_LIMIT)
     if option in _CHOICES:
@@ -109,15 +109,15 @@ def _checked(option: str, value: Any, base: Profile) -> Any:
     if option == "limit":
         return validation.limit(value)
     if option in _RECORDS:
-        return _record(option, value, getattr(base, option))
+        return _check_record(option, value, getattr(base, option))
     if option in _NUMBERS_BY_NAME:
-        return _numbers(option, value, getattr(base, option))
+        return _check_number_table(option, value, getattr(base, option))
     if not isinstance(value, bool):
         raise InvalidInput(f"{option} must be True or False, not {value!r}")
     return value
 
 
-def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
+def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
     """A table of numbers, with those in it replaced that were given; or a preset by its name."""
     known = _NUMBERS_BY_NAME[option]
     if isinstance(value, str) and option in _PRESETS:
@@ -133,7 +133,7 @@ def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, flo
     return {**old, **given}
 
 
-def _record(option: str, value: Any, old: Any) -> Any:
+def _check_record(option: str, value: Any, old: Any) -> Any:
     """A nested record, given whole or as a mapping of the parts to replace."""
     kind = _RECORDS[option]
     if isinstance(value, kind):
@@ -145,10 +145,10 @@ def _record(option: str, value: Any, old: Any) -> Any:
         validation.choice(part, known, f"{option}:")
         if (kind, part) in _PARTS:
             validation.choice(given, _PARTS[kind, part], f"{option}.{part}")
-        elif kind is MatchWords:
+        elif kind is MatchLabels:
             validation.required_name(given, f"{option}.{part}")
         else:
             validation.number(given, f"{option}.{part}", 0, 100)
-    if kind is MatchWords and old is None and len(value) < len(known):
+    if kind is MatchLabels and old is None and len(value) < len(known):
         raise InvalidInput(f"{option} needs all of: {', '.join(known)}")
     return dataclasses.replace(old, **value) if old is not None else kind(**value)

@@ -44,8 +44,8 @@ class QueryWords:
 
     @classmethod
     def of(cls, atom: Atom, worth: float, literals: Sequence[str]) -> "QueryWords":
-        stems = tuple(tokenizer.stems(atom.text))
-        text = tokenizer.folded(atom.text)
+        stems = tuple(tokenizer.list_stems(atom.text))
+        text = tokenizer.fold(atom.text)
         literal = atom.text.lower() in literals
         if not atom.prefix or not stems:
             return cls(text, stems, None, literal, worth)
@@ -69,11 +69,11 @@ def coverage(asked: Sequence[QueryWords], text: str) -> float:
     """
     if not asked:
         return 1.0
-    stems = tokenizer.stems(text[:CUT_INTO_WORDS])
+    stems = tokenizer.list_stems(text[:CUT_INTO_WORDS])
     present = set(stems)
     held = {each for each in asked if not each.literal and each.stands_in(present)}
     if len(held) < len(asked) and (len(text) > CUT_INTO_WORDS or any(each.literal for each in asked)):
-        whole = tokenizer.folded(text)
+        whole = tokenizer.fold(text)
         held |= {each for each in asked if each.text in whole}
     # The index found something in it, so it holds at least the least of them.
     least = 0.0 if any(each.literal for each in asked) else min(each.worth for each in asked)

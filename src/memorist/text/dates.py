@@ -10,7 +10,7 @@ from typing import Any
 
 MAX_TEXT = 100  # nobody says a time with more characters, and so reading one is always instant
 MAX_QUESTION = 1000  # characters of a question that are looked at for times
-MOST_TIMES = 3  # that a question speaks of; more are those of a log
+MAX_PERIODS = 3  # that a question speaks of; more are those of a log
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Period:
     end: datetime
 
 
-def period(value: object, now: datetime | None = None, zone: tzinfo | None = None) -> Period | None:
+def parse_period(value: object, now: datetime | None = None, zone: tzinfo | None = None) -> Period | None:
     """What a person means by a time; None where it is none. No zone means the system's, no `now` the present."""
     try:
         present = datetime.now(UTC) if now is None else _utc(now, zone)
@@ -42,7 +42,7 @@ def period(value: object, now: datetime | None = None, zone: tzinfo | None = Non
     return None
 
 
-def mentioned(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Period, ...]:
+def find_periods(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Period, ...]:
     """
     The times that a question speaks of, such as "last week" or "on 7 May 2023", as far as they have begun.
 
@@ -55,7 +55,7 @@ def mentioned(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Per
     if not any(date["date"] for date in dates):
         found += [_relative(words, said, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
     times = tuple(dict.fromkeys(time for time in found if time and time.start <= present))
-    return times if len(times) <= MOST_TIMES else ()
+    return times if len(times) <= MAX_PERIODS else ()
 
 
 _Days = tuple[date, date]  # the first and the last, as the calendar on the person's wall has them
@@ -331,7 +331,7 @@ _HALF_OF = {"week": 3 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
 
 def _dated(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
     """The time of a date in a text."""
-    time = period((found["date"] or found["led"]).replace(" of ", " "), now, zone)
+    time = parse_period((found["date"] or found["led"]).replace(" of ", " "), now, zone)
     return _led(time, found, said, now)
 
 
@@ -339,7 +339,7 @@ def _relative(found: re.Match[str], said: str, now: datetime, zone: tzinfo | Non
     """The time of words in a text that count from now. "Two months ago" is not the day, but about then."""
     length = found["several"] or (found["one"] and f"a {found['one']}")
     words = re.sub("(a )?few", "three", length or found["words"])
-    time = period(words.replace("past ", "last ").removeprefix("on "), now, zone)
+    time = parse_period(words.replace("past ", "last ").removeprefix("on "), now, zone)
     if time is None or length:
         return time and Period(time.start, now)
     with suppress(OverflowError):  # so long ago that half of it more is beyond the calendar

@@ -40,7 +40,7 @@ STOP_WORDS = frozenset(
 )
 
 
-def parse(text: str, grammar: str) -> Query:
+def parse_query(text: str, grammar: str) -> Query:
     if grammar == "fts5":
         return Query(text, terms=_split(_NEGATED.sub(" ", text), phrases=True), raw=text.strip() or None)
     if grammar in ("and", "or"):

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from itertools import chain
 
 from memorist.records import Query
-from memorist.text.tokenizer import Word, split_unspaced, stemmed
+from memorist.text.tokenizer import Word, split_unspaced, stem_words
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
-LOOKED_AT, MOST_LOOKS = 20_000, 10  # characters of a memory searched for the best passage at a time, and how often
-AROUND, LONGEST_WORD = 1_000, 50  # characters before and after the nearest part that are looked at, to whole words
+WINDOW_CHARACTERS, MAX_WINDOWS = (
+    20_000,
+    10,
+)  # characters of a memory searched for the best passage at a time, and how often
+NEAREST_MARGIN, LONGEST_WORD = (
+    1_000,
+    50,
+)  # characters before and after the nearest part that are looked at, to whole words
 _SPACE = re.compile(r"\s+")
-MOST_PAIRS = 128  # of a run of unspaced script that are looked for
+MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class HighlightTerms:
                 elif term.prefix:
                     beginnings.append(stretch.lower())
                 else:
-                    stems.update(word.stem for word in stemmed(stretch))
+                    stems.update(word.stem for word in stem_words(stretch))
         return cls(frozenset(stems), tuple(beginnings), tuple(runs))
 
     def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
@@ -56,7 +62,7 @@ class HighlightTerms:
                 if text[word.start : word.end].lower().startswith(beginning)
             ]
         for run in self.runs:
-            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MOST_PAIRS))] or [run]
+            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MAX_BIGRAMS))] or [run]
             for piece in dict.fromkeys(pieces):
                 start = text.find(piece)
                 while start >= 0:
@@ -65,29 +71,34 @@ class HighlightTerms:
         return sorted(set(found))
 
 
-def passage(content: str, needles: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
+def best_passage(content: str, needles: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
     """
     The stretch of about `width` words with the most different matches, whole words only.
 
     It is looked for around the part that is `nearest` in meaning first, if there is one. Without a match, as for a
     memory that only its meaning found, it is the beginning, of that part or of all.
     """
-    places = range(0, max(1, min(len(content), LOOKED_AT * MOST_LOOKS)), LOOKED_AT)
+    places = range(0, max(1, min(len(content), WINDOW_CHARACTERS * MAX_WINDOWS)), WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
-    around = [(_after_space(content, start - AROUND), _after_space(content, end + AROUND))] if nearest else []
+    around = (
+        [(_next_word_start(content, start - NEAREST_MARGIN), _next_word_start(content, end + NEAREST_MARGIN))]
+        if nearest
+        else []
+    )
     looks = (
-        _TextWindow.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)]
+        _TextWindow.at(content, *stretch, needles)
+        for stretch in [*around, *((at, at + WINDOW_CHARACTERS) for at in places)]
     )
     first = next(looks)
     look = next((each for each in chain([first], looks) if each.found), None)
     if look is None:
-        look = _TextWindow.at(content, start, start + LOOKED_AT, needles) if nearest else first
+        look = _TextWindow.at(content, start, start + WINDOW_CHARACTERS, needles) if nearest else first
     start, end = _best_window(look.text, look.words, look.found, width)
-    highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
-    return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)
+    highlights = _merge_ranges([(look.base + left, look.base + right) for left, right, _ in look.found])
+    return Passage(_mark_matches(content, look.base + start, look.base + end, highlights), highlights)
 
 
-def _after_space(content: str, place: int) -> int:
+def _next_word_start(content: str, place: int) -> int:
     """Where the next word begins, if one does soon."""
     space = _SPACE.search(content, place, place + LONGEST_WORD) if place > 0 else None
     return space.end() if space else max(place, 0)
@@ -105,11 +116,11 @@ class _TextWindow:
     @classmethod
     def at(cls, content: str, base: int, end: int, needles: HighlightTerms) -> "_TextWindow":
         text = content[base:end]
-        words = stemmed(text)
+        words = stem_words(text)
         return cls(base, text, words, needles.find(text, words))
 
 
-def without_marks(text: str) -> str:
+def strip_marks(text: str) -> str:
     return _MARKS.sub("", text)
 
 
@@ -136,12 +147,12 @@ def _best_window(
         if worth > best_worth:
             best, best_worth = start, worth
     if best_worth == (0, 0):
-        return _on_word_edges(text, words, 0, length)
+        return _snap_to_words(text, words, 0, length)
     # The match stands a little in from the left, so that what leads up to it is seen.
-    return _on_word_edges(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
+    return _snap_to_words(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
 
 
-def _on_word_edges(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
+def _snap_to_words(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
     for word in words:
         if word.start < start < word.end and word.end - word.start < 60:
             start = word.start
@@ -150,7 +161,7 @@ def _on_word_edges(text: str, words: Sequence[Word], start: int, end: int) -> tu
     return start, min(end, len(text))
 
 
-def _marked(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:
+def _mark_matches(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:
     parts, at = [ELLIPSIS if start > 0 else ""], start
     for left, right in highlights:
         if left >= start and right <= end:
@@ -160,7 +171,7 @@ def _marked(content: str, start: int, end: int, highlights: Sequence[tuple[int, 
     return "".join(parts).strip()
 
 
-def _merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _merge_ranges(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     merged: list[tuple[int, int]] = []
     for start, end in ranges:
         if merged and start <= merged[-1][1]:

@@ -32,7 +32,7 @@ class Word:
     stem: str
 
 
-def stemmed(text: str) -> list[Word]:
+def stem_words(text: str) -> list[Word]:
     """The words of a text as the stemmed index has them."""
     encoded = text.encode("utf-8", "replace")
     found: Any = _tokenizer("porter")(encoded, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
@@ -47,12 +47,12 @@ def stemmed(text: str) -> list[Word]:
     return words
 
 
-def stems(text: str) -> list[str]:
+def list_stems(text: str) -> list[str]:
     """The stems of a text, without their places: several times faster."""
     return _cut(text, "porter")
 
 
-def tokens(text: str) -> list[str]:
+def list_tokens(text: str) -> list[str]:
     """The words of a text as the unstemmed index has them."""
     return _cut(text, "unicode61")
 
@@ -68,13 +68,13 @@ def _cut(text: str, tokenizer: str) -> list[str]:
     return list(found)
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """A text in small letters and without accents, as the tokenizer compares it."""
     lowered = text.lower()
     return lowered if lowered.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", lowered))
 
 
-def segments(*texts: str | None) -> str | None:
+def unspaced_bigrams(*texts: str | None) -> str | None:
     """
     The runs of unspaced script in the texts as pairs of neighbouring characters; None where there are none.
 
@@ -82,10 +82,10 @@ def segments(*texts: str | None) -> str | None:
     found as a prefix.
     """
     whole = [unicodedata.normalize("NFC", text) for text in texts if text and not text.isascii()]
-    return " ".join(pair for text in whole for run in unspaced(text) for pair in _pairs(run)) or None
+    return " ".join(pair for text in whole for run in find_unspaced_runs(text) for pair in _pairs(run)) or None
 
 
-def unspaced(text: str) -> list[str]:
+def find_unspaced_runs(text: str) -> list[str]:
     """The runs of unspaced script in a text."""
     return _UNSPACED.findall(text)
 

@@ -59,7 +59,7 @@ class PastTerm:
 
     @classmethod
     def of(cls, atom: Atom, idf: float, *, stemmed: bool) -> "PastTerm":
-        found = tokenizer.stems(atom.text) if stemmed else tokenizer.tokens(atom.text)
+        found = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
         if not atom.prefix or not found:
             return cls(tuple(found), None, stemmed, idf)
         return cls(tuple(found[:-1]), found[-1], stemmed, idf)
@@ -113,21 +113,21 @@ def matches(
         texts = {rid: text for rid, text in texts.items() if rid in found_by_it}
     found = [match for rid, text in texts.items() if (match := _match(rid, text, wanted, weights)) is not None]
     if not found and wanted.part:
-        part = tokenizer.folded(wanted.part)
-        found = [Match(rid, 1e-6) for rid, text in texts.items() if part in tokenizer.folded(text["content"])]
+        part = tokenizer.fold(wanted.part)
+        found = [Match(rid, 1e-6) for rid, text in texts.items() if part in tokenizer.fold(text["content"])]
     return found
 
 
 def _texts(title: str | None, content: str, tags: str, source: str | None, facts: str | None) -> dict[str, str]:
-    segments = tokenizer.segments(title, content, tags, facts)
+    segments = tokenizer.unspaced_bigrams(title, content, tags, facts)
     columns = {"title": title, "content": content, "tags": tags, "source": source, "segments": segments, "facts": facts}
     return {name: text for name, text in columns.items() if text}
 
 
 def _match(rid: int, texts: Mapping[str, str], wanted: PastQuery, weights: Mapping[str, float]) -> Match | None:
-    forms = {True: {name: tokenizer.stems(text) for name, text in texts.items()}}
+    forms = {True: {name: tokenizer.list_stems(text) for name, text in texts.items()}}
     if not all(each.stemmed for each in (*wanted.counted, *wanted.spare)):
-        forms[False] = {name: tokenizer.tokens(text) for name, text in texts.items()}
+        forms[False] = {name: tokenizer.list_tokens(text) for name, text in texts.items()}
     score, held = 0.0, 0
     for each in wanted.counted:
         times = {name: each.times(found) for name, found in forms[each.stemmed].items()}

@@ -18,7 +18,7 @@ from uuid import uuid4
 import apsw
 
 from memorist.errors import StoreBusy, StoreCorrupt, StoreError
-from memorist.text.tokenizer import folded
+from memorist.text.tokenizer import fold
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
 PAGE_CACHE_KIB = 32_768
@@ -269,7 +269,7 @@ if hasattr(os, "register_at_fork"):
 
 def _folded(*texts: Any) -> Any:
     """`folded(text)` for SQL, whose own lower() knows ASCII only."""
-    return folded(texts[0])
+    return fold(texts[0])
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import EVERYTHING, GLOBAL, SUPERSEDES, Filter
 from memorist.store.base import Scope
 from memorist.store.sqlite.connections import fetch
-from memorist.text.dates import period
+from memorist.text.dates import parse_period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -132,7 +132,7 @@ def _stretches(months: tuple[str, ...], zone: tuple[str, str]) -> list[list[int]
     """Months as microseconds from and to, neighbours joined; they are those of the local `zone`."""
     stretches: list[list[int]] = []
     for month in sorted(set(months)):
-        stretch = period(month)
+        stretch = parse_period(month)
         assert stretch is not None, "months are checked where they come in"
         start, end = to_micros(stretch.start), to_micros(stretch.end)
         if stretches and stretches[-1][1] == start:

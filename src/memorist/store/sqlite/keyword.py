@@ -105,7 +105,7 @@ class KeywordLeg:
     def _raw(self, connection: apsw.Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
         """What an expression in the index's own syntax finds; None where it is none."""
         # The index holds unspaced script as pairs, which only terms are cut into.
-        if any(len(run) > 2 for run in tokenizer.unspaced(expression)):
+        if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
             return None
         raw = replace(search, all_needed=True, whole=False, few=False, literals=(), spare=[], part=None)
         self._survey.look(connection, raw)
@@ -457,7 +457,7 @@ def inside_words(part: str) -> tuple[str, str]:
     """What is asked of a memory `m` that has this inside of a word. SQLite's lower() knows ASCII only."""
     if part.isascii():
         return "instr(lower(m.content), :part) > 0", part
-    return "instr(folded(m.content), :part) > 0", tokenizer.folded(part)
+    return "instr(folded(m.content), :part) > 0", tokenizer.fold(part)
 
 
 def _inside_words(search: KeywordSearch) -> str:

@@ -19,7 +19,7 @@ from memorist.store.sqlite.keyword import MERGE_EVERY, merge
 from memorist.store.sqlite.links import leads_to
 from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import content_hash, hash_by_id
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 
 Fields = Mapping[str, Any]
 
@@ -196,7 +196,7 @@ class SqliteLoader:
         derived = {
             "namespace": namespace,
             "content_hash": hash,
-            "segments": segments(fields.get("title"), fields["content"], *fields["tags"], *texts),
+            "segments": unspaced_bigrams(fields.get("title"), fields["content"], *fields["tags"], *texts),
             "facts": "\n".join(texts) or None,
         }
         rid: int | None = self._insert(connection, "memories", export_schema.MEMORY, fields, derived, key="rid")

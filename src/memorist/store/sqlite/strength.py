@@ -14,7 +14,7 @@ from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.ids import PART, SHORTEST_ID, MemoryIds, several
 from memorist.store.sqlite.rows import fact_of
 from memorist.store.sqlite.sessions import link, open_session
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 
 DAY = 86_400e6  # microseconds
 _ABOUT = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
@@ -188,7 +188,7 @@ def index_facts(connection: apsw.Connection, rid: int) -> None:
     title, content, tags = value(connection, "select title, content, tags from memories where rid = ?", (rid,))
     connection.execute(
         "update memories set facts = ?, segments = ? where rid = ?",
-        ("\n".join(texts) or None, segments(title, content, *json.loads(tags), *texts), rid),
+        ("\n".join(texts) or None, unspaced_bigrams(title, content, *json.loads(tags), *texts), rid),
     )
 
 

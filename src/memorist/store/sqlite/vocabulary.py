@@ -18,7 +18,7 @@ from memorist.store.coverage import Atom
 from memorist.store.sqlite.connections import fetch, value
 from memorist.store.sqlite.keyword import STEMS, WORDS
 from memorist.text.spelling import Lexicon, reach
-from memorist.text.tokenizer import folded, tokens, unspaced
+from memorist.text.tokenizer import find_unspaced_runs, fold, list_tokens
 
 LONGEST = 40  # characters; nobody types a longer word
 QUICK = 0.01  # seconds; a list that is read in less is read whenever the index has changed
@@ -102,11 +102,13 @@ class Vocabulary:
 
         The words are in small letters and without accents, as the index has them.
         """
-        plain = folded(word)
-        if not 2 <= len(plain) <= LONGEST or unspaced(plain):
+        plain = fold(word)
+        if not 2 <= len(plain) <= LONGEST or find_unspaced_runs(plain):
             return []
         near = {
-            other: slips for other, slips in self._near(connection, plain, reach(plain)).items() if not unspaced(other)
+            other: slips
+            for other, slips in self._near(connection, plain, reach(plain)).items()
+            if not find_unspaced_runs(other)
         }
         if not near:
             return []
@@ -131,7 +133,7 @@ class Vocabulary:
             self._parts = parts
         elif newest > self._seen:
             values = {"seen": self._seen, "namespace": self._namespace}
-            found = (token for (text,) in fetch(connection, _NEW, values) for token in tokens(text))
+            found = (token for (text,) in fetch(connection, _NEW, values) for token in list_tokens(text))
             self._new.update(token for token in found if 2 <= len(token) <= LONGEST)
             self._added = Lexicon(list(self._new))
         self._seen = newest

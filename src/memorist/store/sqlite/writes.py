@@ -17,7 +17,7 @@ from memorist.store.sqlite.connections import value
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.rows import columns, memory_of
 from memorist.store.sqlite.strength import keep_strength
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
 _INSERT = """
@@ -40,7 +40,7 @@ def insert(connection: apsw.Connection, namespace: str, draft: MemoryDraft, hash
         "namespace": namespace,
         "content_hash": hash,
         "tags": as_json(draft.tags),
-        "segments": segments(draft.title, draft.content, *draft.tags, *facts),
+        "segments": unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
         "metadata": as_json(draft.metadata),
         "created_at": to_micros(draft.created_at),
         "recorded_at": to_micros(draft.recorded_at),
@@ -100,7 +100,7 @@ def update(
                 "content_hash": content_hash(text) if known_by_text else hash_by_id(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
-                "segments": segments(new["title"], text, *new["tags"], *facts),
+                "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )
     except apsw.ConstraintError as exc:
