@@ -287,8 +287,7 @@ class Memorist:
         detail: str = "index",
     ) -> Timeline:
         """
-        List memories in the order they happened: between two times, around one (`anchor`), or around the best match of
-        a query.
+        List memories in the order they happened: between two times, around an `anchor`, or a query's best match.
 
         `end` is included to its last moment: `end="2026-03"` takes in all of March. Around a memory, the nearest on
         both sides come from its own project, unless another is asked for.
