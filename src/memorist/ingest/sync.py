@@ -33,7 +33,7 @@ from memorist.ingest.walk import LARGEST, FoundFile, Skipped, Walk, is_there
 from memorist.records import SECTORS
 from memorist.redact import redact
 from memorist.store.base import DocumentStore
-from memorist.validation import MAX_NAME, MAX_TAGS
+from memorist.validation import MAX_NAME_CHARACTERS, MAX_TAGS
 
 BUDGET = 200  # tokens of a chunk: with its heading it stays below what the bundled model reads
 HEADING = 300  # characters of what stands above a chunk
@@ -359,5 +359,5 @@ def _sector(entry: FoundFile, matter: Mapping[str, Any]) -> str:
 def _tags(matter: Mapping[str, Any]) -> tuple[str, ...]:
     given = matter.get("tags") or matter.get("keywords") or ()
     names = given if isinstance(given, list) else str(given or "").replace(",", " ").split()
-    tags = (str(name).strip().lstrip("#")[:MAX_NAME] for name in names if name is not None)
+    tags = (str(name).strip().lstrip("#")[:MAX_NAME_CHARACTERS] for name in names if name is not None)
     return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]

@@ -17,7 +17,7 @@ from memorist.records import Term
 from memorist.store.coverage import Atom
 from memorist.store.sqlite.connections import fetch, value
 from memorist.store.sqlite.keyword import STEMS, WORDS
-from memorist.text.spelling import Lexicon, reach
+from memorist.text.spelling import Lexicon, max_typos
 from memorist.text.tokenizer import find_unspaced_runs, fold, list_tokens
 
 LONGEST = 40  # characters; nobody types a longer word
@@ -107,7 +107,7 @@ class Vocabulary:
             return []
         near = {
             other: slips
-            for other, slips in self._near(connection, plain, reach(plain)).items()
+            for other, slips in self._near(connection, plain, max_typos(plain)).items()
             if not find_unspaced_runs(other)
         }
         if not near:
@@ -121,7 +121,7 @@ class Vocabulary:
         with self._lock:
             self._follow(connection)
             whole, added = self._list, self._added
-        return whole.near(word, slips) | added.near(word, slips)
+        return whole.find_near(word, slips) | added.find_near(word, slips)
 
     def _follow(self, connection: apsw.Connection) -> None:
         """Keep up with what was written since the list was read, by whichever process."""
