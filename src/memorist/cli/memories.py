@@ -42,7 +42,7 @@ from memorist.present.render import (
     timestamp,
     version_json,
 )
-from memorist.records import NEAR, Memory, NearDuplicate, new_id
+from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, new_id
 from memorist.text.snippet import preview
 
 details = together(
@@ -68,7 +68,7 @@ details = together(
 @click.option("--id", "id", help="An id of your own.")
 @session_option
 @click.option("--fact", "facts", multiple=True, help="One thing it says, to be kept as a fact (repeat for several).")
-@click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR)}.")
+@click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR_ACTIONS)}.")
 @redact_option
 @json_option
 @click.pass_obj

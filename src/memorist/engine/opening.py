@@ -15,7 +15,7 @@ from memorist.engine.memorist import Memorist
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
-from memorist.records import NEAR
+from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
 from memorist.store.sqlite.store import SqliteStore
 
@@ -56,7 +56,7 @@ def open_memory(
     resolve_embedder = partial(resolve, threads=threads, models=folder)
     settings: dict[str, Any] = {
         "profile": find_profile(profile),
-        "near": validation.choice(near, NEAR, "near"),
+        "near": validation.choice(near, NEAR_ACTIONS, "near"),
         "redaction": Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow")),
         "reranker": CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
     }

@@ -13,7 +13,7 @@ from memorist.engine.resources import Resources
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
 from memorist.records import (
-    EVERYTHING,
+    NO_FILTER,
     Filter,
     Hit,
     Lens,
@@ -294,7 +294,7 @@ class Searcher:
         if ranking.candidates.below_floor and request.profile.min_similarity is not None:
             hidden["min_similarity"] = ranking.candidates.below_floor
         full = len(ranking.page.hits) == request.profile.limit or not request.memories
-        if not full and request.query and request.filter != EVERYTHING:
+        if not full and request.query and request.filter != NO_FILTER:
             hidden |= self._store.held_back(request.keyword_query, request.filter, ranking.results.unfiltered)
         return hidden | dict(ranking.page.hidden)
 

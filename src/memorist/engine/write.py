@@ -10,7 +10,7 @@ from memorist.engine.resources import Resources
 from memorist.engine.similarity import Similarity
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH
-from memorist.records import NEAR, Memory, MemoryDraft, Reinforcement
+from memorist.records import NEAR_ACTIONS, Memory, MemoryDraft, Reinforcement
 from memorist.store.base import AddResult
 from memorist.validation import TimeLike
 
@@ -28,7 +28,7 @@ class Writer:
 
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         """Store one memory, and report or merge an older one that says almost the same."""
-        action = self._resources.near if near is None else validation.choice(near, NEAR, "near")
+        action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
         draft = self._resources.redaction.draft(validation.draft(fields, datetime.now(UTC)))
         (result,) = self._store.add([draft], self._reinforcement)
         self._resources.embed(result.pending)

@@ -1,4 +1,4 @@
-"""The options of one search: a profile, with what the caller replaced."""
+"""The options of one search: a profile with the caller's options applied and checked."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from memorist.profiles import (
     Recency,
     Weights,
 )
-from memorist.records import FUSIONS, GRAMMARS, MODES, RECORDING, SECTORS
+from memorist.records import FUSIONS, GRAMMARS, MODES, RECORD_MODES, SECTORS
 
 MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
@@ -32,7 +32,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "on_no_vector": ("keyword", "error"),
     "unknown_mode": MODES,
     "confidence_mode": ("off", "blend", "multiply"),
-    "record": RECORDING,
+    "record": RECORD_MODES,
     "rerank": ("off", "auto"),
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -68,21 +68,23 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
 
 
 def find_profile(name: str) -> Profile:
+    """Return a profile by its name."""
     return PROFILES[validation.choice(name, PROFILES, "profile")]
 
 
 def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
-    """The profile with every given option in place of its own. None is "not given"; 0 is a value."""
+    """Return the profile with the given options replaced. None means not given; 0 is a value."""
     given = {option: value for option, value in replaced.items() if value is not None}
     for option in given:
         if option not in _FIELDS or option == "name":
             raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
     if "alpha" in given:
-        given.setdefault("alpha_long", given["alpha"])  # who says how much meaning counts says it of all texts
+        given.setdefault("alpha_long", given["alpha"])  # a caller's alpha holds for long texts, too
     return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
 def parse_mode(value: object, base: Profile) -> str:
+    """Return the mode that a name or an alias means."""
     name = MODE_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in MODES and base.unknown_mode and isinstance(name, str):
         return base.unknown_mode
@@ -90,7 +92,7 @@ def parse_mode(value: object, base: Profile) -> str:
 
 
 def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
-    """The profile where only one leg ran: that leg has the whole score."""
+    """Return the profile with the whole weight on one leg, where only that one ran."""
     if settled.alpha is None or (mode == "hybrid" and not degraded):
         return settled
     alpha = 1.0 if mode == "semantic" and not degraded else 0.0
@@ -118,7 +120,7 @@ def _check_option(option: str, value: Any, base: Profile) -> Any:
 
 
 def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
-    """A table of numbers, with those in it replaced that were given; or a preset by its name."""
+    """Return a table of numbers with the given ones replaced, or a preset by its name."""
     known = _NUMBERS_BY_NAME[option]
     if isinstance(value, str) and option in _PRESETS:
         return dict(_PRESETS[option][validation.choice(value, _PRESETS[option], option)])
@@ -134,7 +136,7 @@ def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> di
 
 
 def _check_record(option: str, value: Any, old: Any) -> Any:
-    """A nested record, given whole or as a mapping of the parts to replace."""
+    """Return a nested record, given whole or as a mapping of the fields to replace."""
     kind = _RECORDS[option]
     if isinstance(value, kind):
         return value

@@ -1,7 +1,7 @@
 """
-"Did you mean ...": a question again, with the words that stand nowhere as they were probably meant.
+"Did you mean": a query with its unknown words corrected.
 
-Only those words are replaced. All around them stays as it was typed: quotation marks, operators, capitals.
+Only those words are replaced. Quotation marks, operators and capitals stay as they were typed.
 """
 
 import re
@@ -14,20 +14,20 @@ from memorist.records import Query, Term
 from memorist.text.query import STOP_WORDS
 from memorist.text.tokenizer import find_unspaced_runs, fold, list_stems, stem_words
 
-MIN_WORD_LETTERS = 4  # letters; a shorter word by itself is one slip away from too many others
-MIN_PART_LETTERS = 2  # letters of a word in an identifier or phrase, where the others beside it tell what it was
-MAX_WORD_LETTERS = 40  # letters
-MIN_HALF_LETTERS = 3  # letters on each side of a space that may be missing
-MAX_UNKNOWN_WORDS = 5  # words; with more of them it is not a slip, but a question about something else
-MAX_QUERY_CHARACTERS = 1000  # characters; what is longer is a text, and has more words than a few to go by
-MAX_SPELLINGS = 100  # spellings of one identifier or phrase
+MIN_WORD_LETTERS = 4  # a shorter word alone is one typo away from too many others
+MIN_PART_LETTERS = 2  # of a word in an identifier or phrase, where the other words narrow it down
+MAX_WORD_LETTERS = 40
+MIN_HALF_LETTERS = 3  # on each side of a missing space
+MAX_UNKNOWN_WORDS = 5  # with more it is not a typo, but a question about something else
+MAX_QUERY_CHARACTERS = 1000  # a longer query is a text with enough known words
+MAX_SPELLINGS = 100  # tried for one identifier or phrase
 
 Known = Callable[[Sequence[Term]], Collection[Term]]
 Similar = Callable[[str], Sequence[str]]
 Place = tuple[int, int]
 
 _STRETCH = re.compile(r'"[^"]*"|\S+')
-# The same in the index's own syntax, and what is no word in it: columns, and the operator NEAR.
+# The same in the index's own syntax, in which column names and the operator NEAR are no words.
 _RAW_STRETCH = re.compile(r'"[^"]*"|[^\s():{}]+')
 _SYNTAX = re.compile(r'"[^"]*"|(\{[^}]*\}|\w+(?=\s*:)|\bNEAR(?=\s*\())')
 
@@ -35,10 +35,10 @@ _SYNTAX = re.compile(r'"[^"]*"|(\{[^}]*\}|\w+(?=\s*:)|\bNEAR(?=\s*\())')
 @dataclass(frozen=True, slots=True)
 class _QueryWord:
     """
-    A word of a question and its place.
+    A word of a query and its position.
 
-    `stretch` is the place of the identifier or phrase that it is a part of, unless it stands `alone`. One that is not
-    `asked` may be as it likes: a stop word, a number, an operator.
+    `stretch` is the span of the identifier or phrase that it is a part of, unless it stands `alone`. A word that is not
+    `asked` is never corrected: a stop word, a number, an operator.
     """
 
     text: str
@@ -50,9 +50,9 @@ class _QueryWord:
 
 def suggest_query(query: Query, known: Known, similar: Similar) -> str | None:
     """
-    The question with its unknown words corrected; None if all are known, or nothing in the store is like them.
+    Return the query with its unknown words corrected; None if all are known, or nothing in the store is similar.
 
-    `known` picks the terms that stand in the store; `similar` gives its words that are most like one, best first.
+    `known` picks the terms that the store has; `similar` returns its most similar words, best first.
     """
     if len(query.text) > MAX_QUERY_CHARACTERS:
         return None
@@ -88,7 +88,7 @@ def _query_words(query: Query) -> Iterator[_QueryWord]:
 
 
 def _may_be_misspelt(word: str, shortest: int) -> bool:
-    """Numbers, stop words and scripts without spaces are left alone."""
+    """Whether a word can be corrected: not a number, a stop word, or of a script without spaces."""
     return (
         shortest <= len(word) <= MAX_WORD_LETTERS
         and any(character.isalpha() for character in word)
@@ -98,7 +98,7 @@ def _may_be_misspelt(word: str, shortest: int) -> bool:
 
 
 def _find_unknown(words: Sequence[_QueryWord], known: Known) -> list[_QueryWord]:
-    """Those that stand nowhere, neither by their stems nor as a beginning."""
+    """Return the words that the store lacks, both by their stems and as prefixes."""
     forms = {word.text: [Term(word.text), Term(word.text, prefix=True)] for word in words}
     standing = known([form for each in forms.values() for form in each])
     return [word for word in words if not any(form in standing for form in forms[word.text])]
@@ -107,7 +107,7 @@ def _find_unknown(words: Sequence[_QueryWord], known: Known) -> list[_QueryWord]
 def _join_words(
     text: str, words: Sequence[_QueryWord], unknown: Collection[_QueryWord], known: Known
 ) -> dict[Place, str]:
-    """Two words, one of them unknown, that are known as one: a space too many."""
+    """Join two words, one of them unknown, that are known as one: a space too many."""
     fixes: dict[Place, str] = {}
     end = 0
     for first, second in pairwise(words):
@@ -122,9 +122,9 @@ def _join_words(
 
 def _correct_stretch(text: str, wrong: Sequence[_QueryWord], known: Known, similar: Similar) -> dict[Place, str]:
     """
-    The unknown words of one stretch as they were probably meant, or nothing.
+    Return corrections of the unknown words of one stretch, or nothing.
 
-    An identifier or a phrase is looked for as a whole, so it has to stand somewhere as a whole.
+    An identifier or a phrase is searched for as a whole, so the corrected whole must exist in the store.
     """
     places = [word.place for word in wrong]
     spellings = [[_match_typing(other, word.text) for other in similar(word.text)] for word in wrong]
@@ -136,7 +136,7 @@ def _correct_stretch(text: str, wrong: Sequence[_QueryWord], known: Known, simil
 
 
 def _split_word(word: _QueryWord, known: Known) -> dict[Place, str]:
-    """An unknown word as two that stand side by side somewhere: a space too few."""
+    """Split an unknown word into two that stand side by side somewhere: a space too few."""
     for at in range(MIN_HALF_LETTERS, len(word.text) - MIN_HALF_LETTERS + 1):
         pair = Term(f"{word.text[:at]} {word.text[at:]}")
         if known([pair]):
@@ -145,7 +145,7 @@ def _split_word(word: _QueryWord, known: Known) -> dict[Place, str]:
 
 
 def _match_typing(word: str, typed: str) -> str:
-    """A word of the store with the capitals and accents of the one that was typed in its place."""
+    """Give a word of the store the capitals and accents of the one that was typed."""
     if len(fold(typed)) != len(typed):
         return word
     if typed.isupper():
@@ -153,7 +153,7 @@ def _match_typing(word: str, typed: str) -> str:
     if typed[0].isupper() and typed == typed.capitalize():
         plain = _match_typing(word, typed.lower())
         return plain[0].upper() + plain[1:]
-    # A letter that was typed elsewhere, and as a capital only, is one here too: getsUer, getUser.
+    # A letter that was typed only as a capital stays one where it moved: getsUer, getUser.
     letters = [letter.upper() if letter not in typed and letter.upper() in typed else letter for letter in word]
     for here, there, length in SequenceMatcher(None, fold(typed), word, autojunk=False).get_matching_blocks():
         letters[there : there + length] = typed[here : here + length]
@@ -161,7 +161,7 @@ def _match_typing(word: str, typed: str) -> str:
 
 
 def _apply_fixes(text: str, stretch: Place, fixes: Mapping[Place, str]) -> str:
-    """A stretch of a text with what stands at some places replaced."""
+    """Return a stretch of a text with some spans replaced."""
     parts, (at, end) = [], stretch
     for start, stop in sorted(fixes):
         parts += [text[at:start], fixes[start, stop]]

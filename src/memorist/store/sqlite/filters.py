@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import EVERYTHING, GLOBAL, SUPERSEDES, Filter
+from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.base import Scope
 from memorist.store.sqlite.connections import fetch
 from memorist.text.dates import parse_period
@@ -172,7 +172,7 @@ class Scopes:
 
     def of(self, connection: apsw.Connection, filter: Filter) -> Scope:
         where, values, asked = "", dict[str, Any](), "null"
-        if replace(filter, superseded=True, as_of=None) != EVERYTHING and not self._known_broad(filter):
+        if replace(filter, superseded=True, as_of=None) != NO_FILTER and not self._known_broad(filter):
             where, values = conditions(filter)
             # A project and what belongs to all: left to itself, SQLite walks some index that knows nothing of either.
             hint = "indexed by memories_scope" if filter.project and filter.include_global else ""

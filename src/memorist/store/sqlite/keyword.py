@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import EVERYTHING, Filter, Match, Query, Term
+from memorist.records import NO_FILTER, Filter, Match, Query, Term
 from memorist.store.base import KeywordMatches, Scope
 from memorist.store.coverage import Atom, QueryWords, coverage, worth
 from memorist.store.sqlite import as_of
@@ -551,7 +551,7 @@ def held_back(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    anything = Scope(replace(EVERYTHING, as_of=filter.as_of))
+    anything = Scope(replace(NO_FILTER, as_of=filter.as_of))
     matching, more, _ = _found(connection, leg, query, anything, keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memorist.errors import EmbedderError, StoreCorrupt
 from memorist.forks import renew_after_fork
-from memorist.records import EVERYTHING, Filter, Match
+from memorist.records import NO_FILTER, Filter, Match
 from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Scope, VectorMatches
 from memorist.store.sqlite import as_of
 from memorist.store.sqlite.connections import ConnectionPool, fetch, value
@@ -187,12 +187,12 @@ class SqliteVectors:
     ) -> tuple[list[Match], list[Match]]:
         """What passes the filter, and what there was without it."""
         filter = scope.filter
-        if filter == EVERYTHING:
+        if filter == NO_FILTER:
             found = mirror.nearest(vector, limit)
             return found, found
         # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
         # that pass is read and only those are compared. Either way it is what a scan of all would find.
-        look = limit * (SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == EVERYTHING else FILTER_FIRST_LOOK)
+        look = limit * (SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == NO_FILTER else FILTER_FIRST_LOOK)
         if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= look:
             matches = mirror.nearest(vector, limit, self._passing(filter) if scope.keys is None else _keys(scope.keys))
             return matches, matches if len(matches) == limit else mirror.nearest(vector, limit)
