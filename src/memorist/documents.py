@@ -146,7 +146,7 @@ class IndexReport:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing changed."""
+        """True if nothing changed."""
         return not (self.added or self.changed or self.renamed or self.removed)
 
 

@@ -434,7 +434,7 @@ class Results(RecordSequence[Hit]):
 
     @property
     def relevant(self) -> bool:
-        """Whether any hit is more likely about the question than not."""
+        """True if any hit is more likely about the question than not."""
         return any(hit.relevance >= RELEVANT for hit in self.hits)
 
     def _items(self) -> tuple[Hit, ...]:
@@ -596,7 +596,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Whether a memory, by its id, was a good answer to a query."""
+    """A judgement whether a memory, by its id, was a good answer to a query."""
 
     memory: str
     query: str

@@ -32,7 +32,7 @@ class ActiveModel:
         return self._call(lambda embedder: Model(embedder.model_id, embedder.dimensions))
 
     def has_cached(self, query: str) -> bool:
-        """Whether the vector of a query costs nothing, because the model has it cached."""
+        """Return whether the model has the vector of a query cached."""
         cached: Callable[[str], bool] | None = getattr(self.embedder, "has_cached", None)
         return cached is not None and cached(query)
 

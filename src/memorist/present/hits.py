@@ -1,7 +1,4 @@
-"""From ranked rows to hits: thresholds, the passage that shows why, and how relevant it really is.
-
-Hits in files: which place of which file each is, and what stands around it.
-"""
+"""Hits: thresholds, snippets and relevance applied to what was ranked, and the files that chunks come from."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,13 +13,13 @@ from memorist.search.fusion import Ranked
 from memorist.search.signals import estimate_relevance, mean_confidence, with_effective_confidence
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
 
-PREVIEW_CHARACTERS = 100  # characters of a cut
-SNIPPET_CHARACTERS = 300  # characters of a memory that is listed by its beginning
+PREVIEW_CHARACTERS = 100  # of a `cut` snippet
+SNIPPET_CHARACTERS = 300  # of a memory listed by its beginning
 
 
 @dataclass(frozen=True, slots=True)
 class HitPage:
-    """What is shown, the keys of it, and how much each threshold held back."""
+    """A page of hits, their keys, and how many each threshold held back."""
 
     hits: tuple[Hit, ...]
     keys: tuple[int, ...]
@@ -40,7 +37,7 @@ def build_page(
     detail: str,
     include_facts: bool,
 ) -> HitPage:
-    """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
+    """Return the best hits that pass every threshold, up to the limit, and count what was held back before that."""
     needles = HighlightTerms.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
@@ -67,15 +64,15 @@ def build_page(
 
 def _limit_detail(hit: Hit, detail: str, include_facts: bool) -> Hit:
     facts = hit.memory.facts if include_facts else ()
-    highlights = hit.highlights if detail == "full" else ()  # they are places in the content
+    highlights = hit.highlights if detail == "full" else ()  # they are spans of the content
     return replace(hit, memory=apply_detail(hit.memory, detail, include_facts), facts=facts, highlights=highlights)
 
 
 def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Memory:
     """
-    A memory from as far away as was asked for: `full`, its beginning (`snippet`), or an entry of an index.
+    Return a memory in the detail asked for: `full`, its beginning (`snippet`), or an entry of an `index`.
 
-    Less than full always has a summary: its own, or its first words.
+    In less than full detail it always has a summary: its own, or its first words.
     """
     if not include_facts:
         memory = replace(memory, facts=())
@@ -87,7 +84,7 @@ def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Mem
 
 
 def _failed_threshold(entry: Ranked, relevant: float, profile: Profile) -> str | None:
-    """The threshold this candidate does not reach, if any. (`min_similarity` and `min_salience` act in the legs.)"""
+    """Return the threshold that a candidate misses, if any (`min_similarity` and `min_salience` act in the legs)."""
     reached = (
         ("min_score", entry.score),
         ("min_confidence", entry.candidate.confidence),
@@ -111,7 +108,7 @@ def _build_hit(
     candidate = entry.candidate
     shown = best_passage(memory.content, needles, profile.snippet_words, nearest)
     by_keyword = candidate.keyword_rank is not None
-    # A neighbour at a right angle or beyond is no find where words already found it.
+    # A similarity of 0 or less is no match of the vector leg where the keyword leg has one.
     by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)
     return Hit(
         memory=memory,
@@ -143,7 +140,7 @@ def _match_labels(by_keyword: bool, by_vector: bool, words: MatchLabels | None) 
 def attach_locations(
     hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, ChunkLocation], namespace: str
 ) -> tuple[Hit, ...]:
-    """Hits with where they stand, if that is in a file of the namespace."""
+    """Return the hits with their files and lines, where they are chunks."""
     found = zip(hits, keys, strict=True)
     return tuple(_document_hit(hit, places[key], namespace) if key in places else hit for hit, key in found)
 
@@ -151,7 +148,7 @@ def attach_locations(
 def _document_hit(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit:
     given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
     return DocumentHit(
-        memory=replace(hit.memory, namespace=namespace),  # its chunks stand in one of their own
+        memory=replace(hit.memory, namespace=namespace),  # chunks have a namespace of their own
         **given,
         path=place.path,
         title=place.title,
@@ -164,22 +161,22 @@ def _document_hit(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit
 
 
 def extend_with_chunks(hit: DocumentHit, chunks: Sequence[StoredChunk]) -> DocumentHit:
-    """A hit with the chunks around it, as one text."""
-    if not chunks:  # the file went in the meantime
+    """Return a hit with the chunks around it, as one text."""
+    if not chunks:  # the file was removed in the meantime
         return hit
     memory = replace(hit.memory, content=_join_chunks(chunks))
     return replace(hit, memory=memory, start_line=chunks[0].start_line, end_line=chunks[-1].end_line, highlights=())
 
 
 def _join_chunks(chunks: Sequence[StoredChunk]) -> str:
-    """Neighbouring chunks as they stand in the file: with the blank lines between them, and what overlaps only once."""
+    """Join adjacent chunks as they stand in the file: with blank lines between them, and overlaps only once."""
     text, end = chunks[0].text, chunks[0].end_line
     for chunk in chunks[1:]:
         between = chunk.start_line - end
         lines = chunk.text.split("\n")
         if between > 0:
             text += "\n" * between + chunk.text
-        elif chunk.start_line == chunk.end_line:  # a part of one long line, that may begin with the end of the last
+        elif chunk.start_line == chunk.end_line:  # a piece of one long line, which may begin with the end of the last
             same = next((n for n in range(len(chunk.text), 0, -1) if text.endswith(chunk.text[:n])), 0)
             text += chunk.text[same:] if same else f" {chunk.text}"
         elif len(lines) == chunk.end_line - chunk.start_line + 1:

@@ -1,8 +1,4 @@
-"""Records as JSON and as lines for people.
-
-What memories live through, as JSON and as lines for people: timelines, sessions, relations, recalls, lenses.
-What became of files, and what was found in them, as JSON and as lines for people.
-"""
+"""Rendering of records as JSON, and as lines for people."""
 
 import dataclasses
 import os
@@ -19,29 +15,30 @@ from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
 
-LINE_CHARACTERS = 100  # characters of a text that is shown on one line
+LINE_CHARACTERS = 100  # of a text shown on one line
 LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
 
-# What could move the cursor, colour the terminal or hide text: stored text is data, also on a screen.
+# Characters that could move the cursor, colour the terminal or hide text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def timestamp(moment: datetime | None) -> str | None:
-    """ISO 8601 in UTC, to the second where there is no fraction."""
+    """Return a time as ISO 8601 in UTC, to the second where there is no fraction."""
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def printable(text: str) -> str:
+    """Replace control characters, so that stored text cannot steer a terminal."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def count_of(number: int, one: str, many: str | None = None) -> str:
-    """A number of things: "1 file", "2 files"; `many` where that takes more than an s."""
+    """Return a count with its noun: "1 file", "2 files"; `many` is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def to_json(value: Any) -> Any:
-    """What JSON knows of a value: records by their fields, times as text."""
+    """Convert a value to JSON: records by their fields, times as text."""
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, Mapping):
@@ -52,12 +49,12 @@ def to_json(value: Any) -> Any:
 
 
 def record_json(record: Any) -> dict[str, Any]:
-    """A record, field by field."""
+    """Convert a record to JSON, field by field."""
     return {field.name: to_json(getattr(record, field.name)) for field in dataclasses.fields(record)}
 
 
 def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
-    """A memory as it was seen: whole, by its beginning (`snippet`), or as an entry of an index."""
+    """Convert a memory to JSON in the detail it has: `full`, `snippet` or `index`."""
     if detail != "full":
         origin = {"session": to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
         return index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
@@ -102,7 +99,7 @@ def index_json(memory: Memory) -> dict[str, Any]:
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
-    """A fact, beside the memory it belongs to."""
+    """Convert a fact to JSON, without the id of its memory."""
     return {field: value for field, value in record_json(fact).items() if field != "memory_id"}
 
 
@@ -153,13 +150,13 @@ def version_json(version: Version) -> dict[str, Any]:
 
 
 def memory_line(memory: Memory, style: Style, detail: str = "index") -> str:
-    """A memory on one line: its beginning, or as much as a `snippet` has."""
+    """Return a memory on one line: its beginning, or its `snippet`."""
     text = memory.content if detail == "snippet" else preview(memory.content or memory.summary or "", LINE_CHARACTERS)
     return f"{style(memory.short_id, fg='cyan')}  {printable(text)}  {_details(memory, style)}"
 
 
 def memory_text(memory: Memory, style: Style) -> str:
-    """All of a memory, with its facts and the session it comes from."""
+    """Return a whole memory, with its facts and the session it comes from."""
     lines = [f"{style(memory.id, fg='cyan')}  {_details(memory, style)}"]
     if memory.title:
         lines.append(style(printable(memory.title), bold=True))
@@ -184,7 +181,7 @@ def hit_text(place: int, hit: Hit, style: Style, *, explain: bool, detail: str =
 
 
 def _hit_content(hit: Hit, style: Style, detail: str) -> str:
-    """What is shown of a hit: the summary, the passage that was found, or all of it."""
+    """Return the text of a hit by detail: its summary, the passage found, or all of it."""
     if detail == "index":
         return printable(preview(hit.memory.summary or "", LINE_CHARACTERS))
     if detail == "full":
@@ -194,20 +191,20 @@ def _hit_content(hit: Hit, style: Style, detail: str) -> str:
 
 
 def fact_text(fact: Fact, style: Style) -> str:
-    """A fact in one line, with the confidence it has left."""
-    certainty = f"({fact.kind + ', ' if fact.kind else ''}{fact.effective:.2f})"
-    return f"- {printable(' '.join(fact.text.split()))}  {style(printable(certainty), dim=True)}"
+    """Return a fact on one line, with its present confidence."""
+    confidence = f"({fact.kind + ', ' if fact.kind else ''}{fact.effective:.2f})"
+    return f"- {printable(' '.join(fact.text.split()))}  {style(printable(confidence), dim=True)}"
 
 
 def explanation(hit: Hit) -> str:
-    """The score as the sum it is, with the raw numbers behind it."""
+    """Return the score as the sum of its trace, with the raw scores."""
     parts = " ".join(f"{'+' if value >= 0 else '-'} {abs(value):.3f} {step}" for step, value in hit.trace.items())
     raw = ", ".join(f"{name} {value:.3f}" for name, value in hit.raw.items())
     return f"score {hit.score:.3f} = {parts.removeprefix('+ ')}" + (f"   ({raw})" if raw else "")
 
 
 def local_time(moment: datetime) -> str:
-    """A time as the clock on the wall has it, to the minute."""
+    """Return a time in the local zone, to the minute."""
     try:
         return moment.astimezone().strftime("%Y-%m-%d %H:%M")
     except (OverflowError, OSError):  # a time that the local zone cannot express
@@ -215,7 +212,7 @@ def local_time(moment: datetime) -> str:
 
 
 def superseded_mark(memory: Memory) -> str:
-    """What is said of a memory that no longer holds; nothing of one that does."""
+    """Return a mark for a superseded memory, or ""."""
     if memory.superseded_by:
         return f"(superseded by {memory.superseded_by.id[-8:]})"
     return "(superseded)" if memory.superseded else ""
@@ -237,7 +234,7 @@ def timeline_json(timeline: Timeline, detail: str) -> dict[str, Any]:
 
 
 def timeline_entry_text(memory: Memory, style: Style, *, anchor: bool, detail: str) -> str:
-    """An entry of a timeline: when, which, what; the anchor is marked."""
+    """Return an entry of a timeline: time, id and text; the anchor is marked."""
     tags = " ".join(f"#{tag}" for tag in memory.tags)
     text = {"full": "", "snippet": memory.content}.get(detail, preview(memory.summary or "", LINE_CHARACTERS))
     about = style(printable("  ".join(filter(None, [tags, superseded_mark(memory)]))), dim=True)
@@ -272,7 +269,7 @@ def related_json(related: Related) -> dict[str, Any]:
 
 
 def related_line(related: Related, style: Style) -> str:
-    """What belongs to a memory, and how: by what was said of the two, or by being similar."""
+    """Return a related memory, and how it is related: by a link, or by similarity."""
     if related.relation:
         said = related.relation
         who = f", said by {said.said_by}" if said.said_by else ""
@@ -283,7 +280,7 @@ def related_line(related: Related, style: Style) -> str:
 
 
 def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> str:
-    """A question that was asked, and the memories that came back; `known` are those that are still there."""
+    """Return a recorded search and the memories it found; `known` are those that still exist."""
     asked = "(the question was erased)" if recall.query is None else preview(recall.query, LINE_CHARACTERS)
     where = [recall.mode, recall.lens and f"lens {recall.lens}", recall.session and f"session {recall.session}"]
     about = style(printable(" · ".join(filter(None, where))), dim=True)
@@ -296,7 +293,7 @@ def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> st
 
 
 def describe_lens(lens: Lens) -> list[str]:
-    """What a lens does, in a few words each."""
+    """Return what a lens does, in a few words each."""
     parts = [f"profile {lens.profile}"] if lens.profile else []
     parts += [f"{field} {_values(value)}" for field, value in lens.filters.items()]
     parts += [
@@ -319,16 +316,16 @@ _COUNTS = ("added", "changed", "unchanged", "renamed", "removed")
 
 
 def display_path(path: str, folder: Path | None = None) -> str:
-    """A path as somebody in a folder would write it: from there on where it is inside, else whole."""
+    """Return a path relative to a folder where it is inside it, else absolute."""
     here = os.path.realpath(folder or Path.cwd())
     inside = os.path.relpath(path, here) if path.startswith(here.rstrip(os.sep) + os.sep) else path
     return printable(inside)
 
 
 def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool) -> str:
-    """Where it stands, and under it the passage that was found; or the `whole` text, line by line."""
+    """Return the location of a passage and, below it, the passage, or the `whole` text line by line."""
     lines = f"{hit.start_line}-{hit.end_line}" if hit.end_line > hit.start_line else f"{hit.start_line}"
-    # A heading that is the title already need not be said twice.
+    # A heading that equals the title is not repeated.
     titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
     numbers = style(f"(relevance {hit.relevance:.2f} · {' + '.join(hit.match)})", dim=True)
     where = style(f"{display_path(hit.path)}:{lines}", fg="cyan")
@@ -341,12 +338,12 @@ def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool
 
 
 def document_json(document: Document) -> dict[str, Any]:
-    """A file of a list, without its links: they are followed only for one that is asked for."""
+    """Convert a listed file to JSON, without its links, which only a single document has."""
     return {name: value for name, value in record_json(document).items() if name not in ("links", "linked_from")}
 
 
 def document_line(document: Document, style: Style) -> str:
-    """A file on one line."""
+    """Return a file on one line."""
     chunks = count_of(document.chunks, "chunk")
     about = " · ".join(filter(None, [local_time(document.indexed_at), chunks, document.project]))
     title = f"  {printable(document.title)}" if document.title else ""
@@ -354,7 +351,7 @@ def document_line(document: Document, style: Style) -> str:
 
 
 def report_line(report: IndexReport) -> str:
-    """What became of the files, on one line; of what changed nothing is left out that happened."""
+    """Return the counts of an indexing run on one line."""
     parts = [f"{getattr(report, name):,} {name}" for name in _COUNTS if getattr(report, name)]
     if report.chunks:
         parts.append(f"{count_of(report.chunks, 'chunk')} ({report.embedded:,} embedded)")
@@ -364,7 +361,7 @@ def report_line(report: IndexReport) -> str:
 
 
 def report_lines(report: IndexReport, *, verbose: bool) -> Iterator[str]:
-    """What was skipped, by reason, and what was redacted, by kind and place; never what it was."""
+    """Yield what was skipped, by reason, and what was redacted, by kind and place; never the secret itself."""
     if report.skipped:
         yield "Skipped:"
         yield from _count_lines(Counter(reason for _, reason in report.skipped).most_common(), lambda reason: reason)

@@ -163,7 +163,7 @@ def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegRes
 
 
 def _is_exact_query(query: Query, profile: Profile) -> bool:
-    """Whether the query is nothing but identifiers and phrases, of which words alone decide."""
+    """Return whether the query is nothing but identifiers and phrases, of which words alone decide."""
     return profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
 
 

@@ -88,7 +88,7 @@ def _query_words(query: Query) -> Iterator[_QueryWord]:
 
 
 def _may_be_misspelt(word: str, shortest: int) -> bool:
-    """Whether a word can be corrected: not a number, a stop word, or of a script without spaces."""
+    """Return whether a word can be corrected: not a number, a stop word, or of a script without spaces."""
     return (
         shortest <= len(word) <= MAX_WORD_LETTERS
         and any(character.isalpha() for character in word)

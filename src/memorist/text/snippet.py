@@ -1,4 +1,4 @@
-"""The passage of a memory that shows why it was found."""
+"""Snippets: the passage of a text that matches a query best, with its matches marked."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A cut of the content with its matches marked, and where the matches are in the content."""
+    """A piece of a text with its matches marked, and the spans of all matches in the text."""
 
     text: str
     highlights: tuple[tuple[int, int], ...]
@@ -32,34 +32,34 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class HighlightTerms:
-    """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
+    """The words of a query to be marked: stems, prefixes, and runs of unspaced script."""
 
     stems: frozenset[str]
-    beginnings: tuple[str, ...]
+    prefixes: tuple[str, ...]
     runs: tuple[str, ...]
 
     @classmethod
     def of(cls, query: Query) -> "HighlightTerms":
         stems: set[str] = set()
-        beginnings, runs = [], []
+        prefixes, runs = [], []
         for term in query.terms:
             for stretch, unspaced in split_unspaced(term.text):
                 if unspaced:
                     runs.append(stretch)
                 elif term.prefix:
-                    beginnings.append(stretch.lower())
+                    prefixes.append(stretch.lower())
                 else:
                     stems.update(word.stem for word in stem_words(stretch))
-        return cls(frozenset(stems), tuple(beginnings), tuple(runs))
+        return cls(frozenset(stems), tuple(prefixes), tuple(runs))
 
     def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
-        """Where they occur: start, end, and which one it was."""
+        """Return where they occur: start, end, and which one."""
         found = [(word.start, word.end, word.stem) for word in words if word.stem in self.stems]
-        for beginning in self.beginnings:
+        for prefix in self.prefixes:
             found += [
-                (word.start, word.end, beginning)
+                (word.start, word.end, prefix)
                 for word in words
-                if text[word.start : word.end].lower().startswith(beginning)
+                if text[word.start : word.end].lower().startswith(prefix)
             ]
         for run in self.runs:
             pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MAX_BIGRAMS))] or [run]
@@ -71,12 +71,12 @@ class HighlightTerms:
         return sorted(set(found))
 
 
-def best_passage(content: str, needles: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
+def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
     """
-    The stretch of about `width` words with the most different matches, whole words only.
+    Return the passage of about `width` words with the most different matches, cut at words.
 
-    It is looked for around the part that is `nearest` in meaning first, if there is one. Without a match, as for a
-    memory that only its meaning found, it is the beginning, of that part or of all.
+    The part that is `nearest` in meaning is searched first, if there is one. Without a match, as where only the vector
+    leg found a memory, the passage is the beginning of that part, or of the text.
     """
     places = range(0, max(1, min(len(content), WINDOW_CHARACTERS * MAX_WINDOWS)), WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
@@ -85,28 +85,28 @@ def best_passage(content: str, needles: HighlightTerms, width: int, nearest: tup
         if nearest
         else []
     )
-    looks = (
-        _TextWindow.at(content, *stretch, needles)
+    windows = (
+        _TextWindow.at(content, *stretch, terms)
         for stretch in [*around, *((at, at + WINDOW_CHARACTERS) for at in places)]
     )
-    first = next(looks)
-    look = next((each for each in chain([first], looks) if each.found), None)
-    if look is None:
-        look = _TextWindow.at(content, start, start + WINDOW_CHARACTERS, needles) if nearest else first
-    start, end = _best_window(look.text, look.words, look.found, width)
-    highlights = _merge_ranges([(look.base + left, look.base + right) for left, right, _ in look.found])
-    return Passage(_mark_matches(content, look.base + start, look.base + end, highlights), highlights)
+    first = next(windows)
+    window = next((candidate for candidate in chain([first], windows) if candidate.found), None)
+    if window is None:
+        window = _TextWindow.at(content, start, start + WINDOW_CHARACTERS, terms) if nearest else first
+    start, end = _best_window(window.text, window.words, window.found, width)
+    highlights = _merge_ranges([(window.base + left, window.base + right) for left, right, _ in window.found])
+    return Passage(_mark_matches(content, window.base + start, window.base + end, highlights), highlights)
 
 
 def _next_word_start(content: str, place: int) -> int:
-    """Where the next word begins, if one does soon."""
+    """Return where the next word begins, if one does soon."""
     space = _SPACE.search(content, place, place + LONGEST_WORD) if place > 0 else None
     return space.end() if space else max(place, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _TextWindow:
-    """A stretch of a content that is not too long to be cut into words, and what was found in it."""
+    """A stretch of a text that is short enough to be tokenized, with its matches."""
 
     base: int
     text: str
@@ -114,18 +114,19 @@ class _TextWindow:
     found: list[tuple[int, int, str]]
 
     @classmethod
-    def at(cls, content: str, base: int, end: int, needles: HighlightTerms) -> "_TextWindow":
+    def at(cls, content: str, base: int, end: int, terms: HighlightTerms) -> "_TextWindow":
         text = content[base:end]
         words = stem_words(text)
-        return cls(base, text, words, needles.find(text, words))
+        return cls(base, text, words, terms.find(text, words))
 
 
 def strip_marks(text: str) -> str:
+    """Remove the marks around matches."""
     return _MARKS.sub("", text)
 
 
 def preview(content: str, length: int) -> str:
-    """The beginning of a text on one line, cut at a word where that is possible."""
+    """Return the beginning of a text on one line, cut at a word where possible."""
     line = " ".join(content[: length * 4].split())
     if len(line) <= length and len(content) <= length * 4:
         return line
@@ -148,7 +149,7 @@ def _best_window(
             best, best_worth = start, worth
     if best_worth == (0, 0):
         return _snap_to_words(text, words, 0, length)
-    # The match stands a little in from the left, so that what leads up to it is seen.
+    # The match is put a little to the right, so that the words before it are seen.
     return _snap_to_words(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
 
 
