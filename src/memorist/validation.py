@@ -136,7 +136,7 @@ def file_path(value: object, *, folder: bool = False) -> str:
 
 
 def _is_invisible(character: str) -> bool:
-    """Return whether it is a control character, a mark of direction, half a surrogate, or a selector that can hide text."""
+    """Return whether it is invisible: control, direction mark, half a surrogate, or a selector that can hide text."""
     return (
         unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") or "\U000e0000" <= character <= "\U000e0fff"
     )
