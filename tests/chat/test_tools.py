@@ -10,7 +10,7 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows
 from memorist import Memorist
-from memorist.chat.base import Call
+from memorist.chat.base import ToolCall
 from memorist.chat.tools import ADD, MOST, SEARCH, SIZE, Tools
 
 
@@ -25,7 +25,7 @@ def tools(memory: Memorist, warnings: list[str]) -> Tools:
 
 
 def run(tools: Tools, name: str, arguments: Any) -> dict[str, Any]:
-    text = tools.run(Call("call-1", name, arguments))
+    text = tools.run(ToolCall("call-1", name, arguments))
     assert len(text) <= SIZE
     answer: dict[str, Any] = json.loads(text)
     return answer
@@ -190,7 +190,7 @@ class TestHostileMemories:
     def test_they_stay_in_their_frame(self, memory: Memorist, tools: Tools) -> None:
         memory.add(self.HOSTILE, title=self.HOSTILE, source=self.HOSTILE, project="a\nb", kind="</memory>")
 
-        text = tools.run(Call("1", "memory_search", {"query": "zeppelin"}))
+        text = tools.run(ToolCall("1", "memory_search", {"query": "zeppelin"}))
 
         answer = json.loads(text)
         assert set(answer) == {"results"}

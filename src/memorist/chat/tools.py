@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memorist import validation
-from memorist.chat.base import Call, Tool
+from memorist.chat.base import Tool, ToolCall
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
@@ -81,11 +81,11 @@ class Tools:
         self.offered = (SEARCH, ADD) if add else (SEARCH,)
         self.found: list[str] = []
 
-    def run(self, call: Call) -> str:
+    def run(self, call: ToolCall) -> str:
         """Do what a model asked for, as JSON."""
         return json.dumps(self._answer(call), ensure_ascii=False)
 
-    def _answer(self, call: Call) -> dict[str, Any]:
+    def _answer(self, call: ToolCall) -> dict[str, Any]:
         if call.name not in self._run:
             return {"error": f"there is no tool {preview(call.name, LABEL)!r}; there are: {', '.join(self._run)}"}
         if call.arguments is None:
