@@ -24,7 +24,7 @@ NOTES = [
 
 
 def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
-    assert OPTIONAL_MODELS["bge-small"].is_in(FOLDER)
+    assert OPTIONAL_MODELS["bge-small"].matches(FOLDER)
 
 
 def test_a_question_is_asked_with_the_words_it_was_trained_with(bge: BgeSmall) -> None:

@@ -52,7 +52,7 @@ def test_any_passage_can_be_read(passages: list[str]) -> None:
 
 
 def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
-    assert OPTIONAL_MODELS["reranker"].is_in(FOLDER)
+    assert OPTIONAL_MODELS["reranker"].matches(FOLDER)
 
 
 def test_where_it_is_missing_it_is_said_how_to_get_it(elsewhere: Path) -> None:

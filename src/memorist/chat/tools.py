@@ -94,10 +94,9 @@ class Tools:
             return {"error": "the arguments are no JSON object: write them as the tool's schema says"}
         try:
             return self._search(call.arguments) if call.name == SEARCH_TOOL.name else self._add(call.arguments)
-        except InvalidInput as exc:
-            return {"error": as_data(str(exc))}
-        except MemoristError as exc:  # not the model's fault: the user has to know
-            self._warn(f"{call.name} failed: {exc}")
+        except MemoristError as exc:
+            if not isinstance(exc, InvalidInput):  # not the model's fault: the user has to know
+                self._warn(f"{call.name} failed: {exc}")
             return {"error": as_data(str(exc))}
 
     def _search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
