@@ -101,6 +101,22 @@ class WordPiece:
         return tuple(ids)
 
 
+@cache
+def load_tokenizer() -> WordPiece:
+    """Return the tokenizer of the bundled model, which all local models share."""
+    return WordPiece.from_lines((files("memorist.embed") / "minilm" / "vocab.txt").read_bytes().decode("utf-8"))
+
+
+def count_tokens(text: str) -> int:
+    """
+    Estimate the tokens of a text for any language model, rather too many than too few.
+
+    WordPiece calls a long run of letters, or a row of emoji, one unknown word, and sees no space at all.
+    """
+    least = -(-len(text.encode("utf-8", "replace")) // _MAX_BYTES_PER_TOKEN)
+    return max(load_tokenizer().count_tokens(text), least)
+
+
 class _NormalizationTable(dict[int, str | None]):
     """A table for `str.translate` that normalizes each character when it is first met."""
 
@@ -150,19 +166,3 @@ def _split_slice(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(_ASCII_CONTROL.sub("", text).lower())
     return text.translate(_normalization).split()
-
-
-@cache
-def load_tokenizer() -> WordPiece:
-    """Return the tokenizer of the bundled model, which all local models share."""
-    return WordPiece.from_lines((files("memorist.embed") / "minilm" / "vocab.txt").read_bytes().decode("utf-8"))
-
-
-def count_tokens(text: str) -> int:
-    """
-    Estimate the tokens of a text for any language model, rather too many than too few.
-
-    WordPiece calls a long run of letters, or a row of emoji, one unknown word, and sees no space at all.
-    """
-    least = -(-len(text.encode("utf-8", "replace")) // _MAX_BYTES_PER_TOKEN)
-    return max(load_tokenizer().count_tokens(text), least)
