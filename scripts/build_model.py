@@ -143,7 +143,7 @@ def build_model(weights: Weights) -> bytes:
 
 
 def add_embeddings(graph: Graph, weights: Weights) -> str:
-    """Add the sum of word and position embeddings, normalised; that of the token type, always 0, is in the positions."""
+    """Add word and position embeddings, normalised; the token type, which is always 0, is part of the positions."""
     words, scale = quantise(weights["embeddings.word_embeddings.weight"], axis=1)
     (embedded,) = graph.add("Gather", graph.constant("words.int8", words), "input_ids")
     (embedded,) = graph.add("Cast", embedded, to=TensorProto.FLOAT)

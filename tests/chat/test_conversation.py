@@ -1,4 +1,4 @@
-"""A conversation: what the model is told and when, what it may look up, and what is written down of it."""
+"""A conversation: the context and tools that the model gets, and the turns that are saved."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -62,8 +62,8 @@ def hush(piece: str) -> None:
     """Nobody listens."""
 
 
-def written(memory: Memorist, conversation: Conversation) -> list[tuple[str, str]]:
-    """What was written down of a conversation, in order."""
+def saved_turns(memory: Memorist, conversation: Conversation) -> list[tuple[str, str]]:
+    """Return the saved turns of a conversation, in order."""
     found = memory.list(session=conversation.recorder.session)
     return [(turn.metadata["role"], turn.content) for turn in reversed(found)]
 
@@ -228,7 +228,7 @@ class TestCalls:
         assert server.results() == []
 
 
-class TestWhatIsWrittenDown:
+class TestSaving:
     def test_turns_have_the_form_of_imported_ones(
         self, memory: Memorist, server: ModelServer, begin: Begin, tmp_path: Path
     ) -> None:
@@ -253,18 +253,16 @@ class TestWhatIsWrittenDown:
             server.script = [says("ok")]
             conversation.ask("yes", hush)
 
-        assert written(memory, conversation) == [("user", "yes"), ("assistant", "ok")] * 2
+        assert saved_turns(memory, conversation) == [("user", "yes"), ("assistant", "ok")] * 2
 
-    def test_a_message_is_written_down_with_its_answer(
-        self, memory: Memorist, server: ModelServer, begin: Begin
-    ) -> None:
+    def test_a_message_is_saved_with_its_answer(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
         conversation = begin()
         seen: list[int] = []
 
         conversation.ask("hello", lambda piece: seen.append(len(memory.list())))
 
         assert set(seen) == {0}
-        assert written(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
+        assert saved_turns(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
 
     def test_a_message_without_an_answer_leaves_nothing(
         self, memory: Memorist, server: ModelServer, begin: Begin
@@ -283,9 +281,9 @@ class TestWhatIsWrittenDown:
         for conversation in (guarded, open_):
             conversation.ask(f"my token is {TOKEN}", hush)
 
-        assert "ghp_" not in json.dumps(written(memory, guarded))
-        assert "[redacted:" in json.dumps(written(memory, guarded))
-        assert json.dumps(written(memory, open_)).count(TOKEN) == 2
+        assert "ghp_" not in json.dumps(saved_turns(memory, guarded))
+        assert "[redacted:" in json.dumps(saved_turns(memory, guarded))
+        assert json.dumps(saved_turns(memory, open_)).count(TOKEN) == 2
         assert server.told(0) == [("user", f"my token is {TOKEN}")]
 
     @every_provider
@@ -301,7 +299,7 @@ class TestWhatIsWrittenDown:
         assert conversation.unanswered
         conversation.retry(hush)
 
-        assert written(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
+        assert saved_turns(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
         with pytest.raises(ChatError, match="no message without an answer"):
             conversation.retry(hush)
 
@@ -314,9 +312,9 @@ class TestWhatIsWrittenDown:
         conversation.ask("anybody?", hush)
 
         assert server.told() == [("user", "hello\n\nanybody?")]
-        assert written(memory, conversation) == [("user", "hello"), ("user", "anybody?"), ("assistant", "both")]
+        assert saved_turns(memory, conversation) == [("user", "hello"), ("user", "anybody?"), ("assistant", "both")]
 
-    def test_what_could_not_be_written_is_written_later(
+    def test_what_could_not_be_saved_is_saved_later(
         self, memory: Memorist, server: ModelServer, begin: Begin, path: Path, warnings: list[str]
     ) -> None:
         rows(path, "create trigger refuse before insert on sessions begin select raise(abort, 'not now'); end")
@@ -328,11 +326,16 @@ class TestWhatIsWrittenDown:
         conversation.ask("two", hush)
 
         assert conversation.recorder.saved
-        assert [text for _, text in written(memory, conversation)] == ["one", "You said: one", "two", "You said: two"]
+        assert [text for _, text in saved_turns(memory, conversation)] == [
+            "one",
+            "You said: one",
+            "two",
+            "You said: two",
+        ]
         assert len(warnings) == 1
         assert "is not being saved" in warnings[0]
 
-    def test_ctrl_c_while_it_is_written_down_writes_nothing_twice(self, server: ModelServer, path: Path) -> None:
+    def test_ctrl_c_while_it_is_saved_saves_nothing_twice(self, server: ModelServer, path: Path) -> None:
         class Stopped(HashingEmbedder):
             answered = False
 
@@ -355,7 +358,7 @@ class TestWhatIsWrittenDown:
                 conversation.ask("one", answered)
             conversation.ask("two", hush)
 
-            said = [text for _, text in written(memory, conversation)]
+            said = [text for _, text in saved_turns(memory, conversation)]
         assert said == ["one", "You said: one", "two", "You said: two"]
 
     def test_an_empty_message_is_none(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
@@ -377,7 +380,7 @@ class TestGoingOn:
         assert server.told() == [
             ("user", "My name is Ada"), ("assistant", "You said: My name is Ada"), ("user", "What is my name?"),
         ]  # fmt: skip
-        assert len(written(memory, first)) == 4
+        assert len(saved_turns(memory, first)) == 4
         assert len(memory.sessions()) == 1
 
     def test_a_message_that_got_no_answer_then_can_be_asked_again_now(
@@ -392,7 +395,7 @@ class TestGoingOn:
 
         assert "make ship" in server.system()
         assert server.told() == [("user", "how do we deploy?")]
-        assert [role for role, _ in written(memory, again)] == ["user", "assistant"]
+        assert [role for role, _ in saved_turns(memory, again)] == ["user", "assistant"]
 
     def test_of_a_very_long_one_the_end_is_told_beginning_with_the_user(
         self, memory: Memorist, monkeypatch: pytest.MonkeyPatch
@@ -456,6 +459,6 @@ def test_an_answer_too_long_to_be_saved_is_told_and_does_not_stand_in_the_way(
     conversation.ask("one", hush)
     conversation.ask("two", hush)
 
-    assert [text for _, text in written(memory, conversation)] == ["one", "two", "short"]
+    assert [text for _, text in saved_turns(memory, conversation)] == ["one", "two", "short"]
     assert len(warnings) == 1
     assert "cannot be saved" in warnings[0]

@@ -1,4 +1,4 @@
-"""What a model may do with the memory, and what it is answered: JSON of a limited size that nothing breaks out of."""
+"""The tools of a model: their arguments and errors, and results as JSON of a limited size."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""bge-small: what it does otherwise than the bundled model, and what is said where it is missing."""
+"""bge-small: how it differs from the bundled model, and the message where it is missing."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def test_what_answers_is_nearer_than_what_is_about_something_else(bge: BgeSmall)
     assert asked @ other < 0.6
 
 
-def test_where_it_is_missing_words_find_and_degraded_tells_the_cure(elsewhere: Path, path: Path) -> None:
+def test_where_it_is_missing_words_find_and_degraded_tells_how_to_install_it(elsewhere: Path, path: Path) -> None:
     with memorist.open(path, embedder="local:bge-small", models=elsewhere) as memory:
         memory.add_many(NOTES)
         found = memory.search("backups")

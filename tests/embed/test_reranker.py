@@ -1,4 +1,4 @@
-"""The reranker: what it makes of a question and passages, in how much time, and what is said where it is missing."""
+"""The reranker: its scores, its time limit, and the message where it is missing."""
 
 import os
 import shutil

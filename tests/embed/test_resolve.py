@@ -40,7 +40,7 @@ def test_the_bundled_model_is_the_default(local, spec):
     assert resolve(spec, threads=3) == ("local", 3)
 
 
-def test_a_further_model_is_looked_for_in_the_folder_of_models(elsewhere):
+def test_an_optional_model_is_looked_for_in_the_folder_of_models(elsewhere):
     os.symlink(MODELS / "bge-small" / "src" / "memorist_bge_small", elsewhere / "bge-small")
 
     embedder = resolve("local:bge-small", threads=1, models=elsewhere)
