@@ -12,7 +12,7 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows
 from memorist import ChatError, InvalidInput, Memorist, NotFound
-from memorist.chat import resolve_provider
+from memorist.chat import create_provider
 from memorist.chat.conversation import (
     MAX_CALLS,
     MAX_ROUNDS,
@@ -52,7 +52,7 @@ def begin(memory: Memorist, server: ModelServer, warnings: list[str]) -> Begin:
         )
         tools = Tools(memory, session=recorder.session, warn=warnings.append, add=options.get("add", False))
         context = partial(memory.context, session=recorder.session)
-        provider = resolve_provider(model, timeout=10, environ=server.environment)
+        provider = create_provider(model, timeout=10, environ=server.environment)
         return Conversation(provider, tools, recorder, context, warnings.append)
 
     return one
@@ -351,7 +351,7 @@ class TestSaving:
         model = Stopped()
         with memorist.open(path, embedder=model) as memory:
             recorder = ConversationRecorder(memory, project=None, redact=True, warn=print)
-            provider = resolve_provider(MODELS[0], timeout=10, environ=server.environment)
+            provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
             conversation = Conversation(provider, None, recorder, memory.context, print)
 
             with pytest.raises(KeyboardInterrupt):
@@ -427,7 +427,7 @@ class TestGoingOn:
 class TestWithoutMemory:
     def test_one_can_talk_all_the_same(self, server: ModelServer) -> None:
         recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
-        provider = resolve_provider(MODELS[0], timeout=10, environ=server.environment)
+        provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
         conversation = Conversation(provider, None, recorder, lambda message: "", print)
 
         assert conversation.ask("hello", hush).text == "You said: hello"
@@ -441,7 +441,7 @@ class TestWithoutMemory:
         said: list[str] = []
         with memorist.open(path, embedder="none", read_only=True) as reading:
             recorder = ConversationRecorder(reading, project=None, redact=True, warn=said.append)
-            provider = resolve_provider(MODELS[0], timeout=10, environ=server.environment)
+            provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
 
             Conversation(provider, None, recorder, reading.context, said.append).ask("how do we deploy?", hush)
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from memorist import ChatError, ConfigError, InvalidInput
-from memorist.chat import resolve_provider
+from memorist.chat import create_provider
 from memorist.chat.base import Message, Provider, Reply, Tool, ToolCall, ToolResult, Usage
 from model_server import (
     KEY,
@@ -42,7 +42,7 @@ def server() -> Iterator[ModelServer]:
 def provider(server: ModelServer, model: str, slept: list[float] | None = None, **environment: str) -> Provider:
     """A provider that asks the server; what it waits is written down instead."""
     waits = [] if slept is None else slept
-    return resolve_provider(model, timeout=10, environ=server.environment | environment, sleep=waits.append)
+    return create_provider(model, timeout=10, environ=server.environment | environment, sleep=waits.append)
 
 
 def ask(server: ModelServer, model: str, messages: list[Message] = HELLO, **options: Any) -> tuple[Reply, list[str]]:
@@ -353,7 +353,7 @@ class TestRefusals:
         name = model.partition(":")[0].upper()
 
         with pytest.raises(ConfigError, match=f"^{model} needs a key: set {name}_API_KEY$"):
-            resolve_provider(model, timeout=10, environ={})
+            create_provider(model, timeout=10, environ={})
 
     @every_provider
     def test_a_model_that_is_not_there(self, server: ModelServer, model: str) -> None:
@@ -423,7 +423,7 @@ class TestBrokenAnswers:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             settings = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": url, "OLLAMA_HOST": url}
-            asked = resolve_provider(model, timeout=0.1, environ=settings)
+            asked = create_provider(model, timeout=0.1, environ=settings)
             with pytest.raises(ChatError, match=r"cannot reach .* \(no answer within 0.1 s\)"):
                 asked.answer("", HELLO, [], lambda piece: None)
 
@@ -433,9 +433,7 @@ class TestBrokenAnswers:
         for timeout in (0.2, 2.0, 20.0):  # the longer ones only where a busy machine lets even the beginning wait
             server.script = [Pauses(says("one", "two"), after=SECOND[model])]
             with pytest.raises(ChatError) as failed:
-                resolve_provider(model, timeout=timeout, environ=server.environment).answer(
-                    "", HELLO, [], pieces.append
-                )
+                create_provider(model, timeout=timeout, environ=server.environment).answer("", HELLO, [], pieces.append)
             if pieces:
                 break
 
@@ -545,7 +543,7 @@ class TestChoosing:
     @pytest.mark.parametrize("model", ["", "claude", "anthropic:", "gemini:pro", "ollama: "])
     def test_a_model_is_named_with_its_provider(self, model: str) -> None:
         with pytest.raises(InvalidInput, match="anthropic:MODEL, openai:MODEL, ollama:MODEL"):
-            resolve_provider(model, timeout=1, environ={})
+            create_provider(model, timeout=1, environ={})
 
     def test_a_name_may_have_colons_and_slashes_of_its_own(self, server: ModelServer) -> None:
         ask(server, "ollama:hf.co/some/model:8b")
@@ -557,5 +555,5 @@ class TestChoosing:
     )
     def test_a_key_or_an_address_that_cannot_be_one(self, name: str, value: str) -> None:
         with pytest.raises(ConfigError, match=name) as refused:
-            resolve_provider("anthropic:m", timeout=1, environ={name: value})
+            create_provider("anthropic:m", timeout=1, environ={name: value})
         assert value not in str(refused.value)

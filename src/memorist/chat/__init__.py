@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from memorist.chat.base import Provider
 
 
-def resolve_provider(
+def create_provider(
     model: str,
     *,
     timeout: float,

@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from memorist.chat import resolve_provider
+from memorist.chat import create_provider
 from memorist.chat.base import Provider
 from memorist.chat.conversation import (
     ChatAnswer,
@@ -168,7 +168,7 @@ def _provider(model: str | None, timeout: float) -> Provider:
             "no model to talk to is set; choose one with `memorist config set chat anthropic:MODEL` (its key in "
             "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or for once with --model"
         )
-    return resolve_provider(model, timeout=timeout)
+    return create_provider(model, timeout=timeout)
 
 
 @contextmanager

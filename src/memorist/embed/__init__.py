@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # numpy and the models are loaded by the first call that need
     from memorist.embed.base import Embedder
 
 
-def resolve(
+def create_embedder(
     spec: "str | Embedder | None", *, threads: int | None = None, models: Path | None = None
 ) -> "Embedder | None":
     """Return the embedder that a setting names; None for "none". `models` is a folder of optional models."""

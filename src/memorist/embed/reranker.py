@@ -22,7 +22,7 @@ _MAX_QUESTION_TOKENS, _MAX_PAIR_TOKENS = 64, 192
 class Reranker(Protocol):
     """A model that scores passages by how well they answer a question."""
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
 class CrossEncoder(OnnxModel):
@@ -43,7 +43,7 @@ class CrossEncoder(OnnxModel):
         super().__init__(threads=threads)
         self._folder = folder
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
         """
         Return how well each passage answers, 0..1, in order; None for those not read within so many seconds.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, nothing_at
-from memorist.embed import resolve
+from memorist.embed import create_embedder
 from memorist.embed.base import Embedder
 from memorist.embed.reranker import CrossEncoder, Reranker
 from memorist.engine.memorist import Memorist
@@ -53,7 +53,7 @@ def open_memory(
     if threads is not None:
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
-    resolve_embedder = partial(resolve, threads=threads, models=folder)
+    resolve_embedder = partial(create_embedder, threads=threads, models=folder)
     settings: dict[str, Any] = {
         "profile": find_profile(profile),
         "near": validation.choice(near, NEAR_ACTIONS, "near"),

@@ -45,7 +45,7 @@ def rerank(
     best, terms = ranked[: profile.rerank_depth], HighlightTerms.of(query)
     passages = [_passage_to_read(candidates.rows[entry.candidate.key], terms) for entry in best]
     try:
-        scores = reranker.scores(query.text, [text for text, _ in passages], _time_limit(profile))
+        scores = reranker.score_passages(query.text, [text for text, _ in passages], _time_limit(profile))
     except EmbedderError as exc:
         return list(ranked), f"not reranked: {exc}"
     read = {
