@@ -84,7 +84,7 @@ OLLAMA = Service(
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a request is sent again. Times are in seconds."""
+    """The rules for sending a request again. Times are in seconds."""
 
     retries: int  # at most, after the first attempt
     patience: float  # no attempt begins later than this after the first one
@@ -119,7 +119,7 @@ class Failure:
 
     @property
     def temporary(self) -> bool:
-        """Whether the same request may succeed a little later."""
+        """True where the same request may succeed a little later."""
         return self.status in _TEMPORARY and not self.too_long and "insufficient_quota" not in self.text
 
 
@@ -244,7 +244,9 @@ class ModelClient:
                     answer = read(connection, response)
                     stack.pop_all()  # the connection stays open
                     return answer
-                text = response.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace")
+                text = ""
+                with contextlib.suppress(OSError, http.client.HTTPException):  # the status says enough
+                    text = response.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace")
                 failure = Failure(response.status, text, _parse_retry_after(response.getheader("Retry-After")))
             except TimeoutError:
                 failure = Failure(0, f"no answer within {self._timeout:g} s")

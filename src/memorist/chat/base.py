@@ -71,7 +71,7 @@ class Provider(Protocol):
 
     @property
     def supports_tools(self) -> bool:
-        """Whether the model takes tools, as far as is known: one that does not refuses the first request with them."""
+        """True until the model refuses a request because of its tools."""
         ...
 
     def answer(

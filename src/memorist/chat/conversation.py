@@ -173,7 +173,7 @@ class ConversationRecorder:
 
     @property
     def saved(self) -> bool:
-        """Whether there are turns, and all of them are saved."""
+        """True where there are turns, and all of them are saved."""
         return self._saved_turns > 0 and not self._pending
 
     def save(self, turns: Iterable[tuple[str, str]]) -> None:

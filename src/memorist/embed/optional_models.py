@@ -32,7 +32,7 @@ class OptionalModel:
 
     @property
     def install_hint(self) -> str:
-        """How to get it, in words that can follow a comma."""
+        """A hint on how to install it, in words that can follow a comma."""
         return f"`pip install {self.distribution}` adds it (from a checkout: `pip install ./models/{self.name}`)"
 
     def user_folder(self) -> Path:
