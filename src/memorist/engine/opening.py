@@ -46,7 +46,7 @@ def open_memory(
     writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
     "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets are redacted before anything is
     stored; `redact_allow` are exceptions: texts, or patterns written as /regex/. `models` is a folder in which to look
-    for optional models. `reranker` is an object with `score_passages(question, passages, seconds)` to use instead of ours.
+    for optional models. `reranker` is an object with `score_passages(question, passages, seconds)` to use instead.
     """
     validation.choice(synchronous, SYNCHRONOUS, "synchronous")
     validation.number(busy_timeout, "busy_timeout", 0, 86_400)
