@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import fmean
 
 from memorist.embed.local import LocalEmbedder
-from memorist.evaluate.dataset import Dataset, load
-from memorist.evaluate.indexing import Indexed, indexed
-from memorist.evaluate.runner import run
-from memorist.evaluate.systems import MemoristSystem, parsed
+from memorist.evaluate.dataset import Dataset, load_dataset
+from memorist.evaluate.indexing import IndexedDataset, index_dataset
+from memorist.evaluate.runner import run_system
+from memorist.evaluate.systems import MemoristSystem, parse_config
 from memorist.profiles import PROFILES
 
 TRIED: Mapping[str, tuple[float, ...]] = {
@@ -41,8 +41,8 @@ def main() -> None:
     model = LocalEmbedder()
     asked = []
     for folder in arguments.sets:
-        dataset = load(folder).narrowed((), arguments.n, 0)
-        asked.append(_Asked(dataset, indexed(dataset, model, arguments.cache)))
+        dataset = load_dataset(folder).select_questions((), arguments.n, 0)
+        asked.append(_Asked(dataset, index_dataset(dataset, model, arguments.cache)))
     print(f"{'':28}{'as shipped':>12}{'chosen without it':>20}")
     for one in asked:
         others = [other for other in asked if other is not one]
@@ -66,7 +66,7 @@ def _best(option: str, others: "list[_Asked]") -> float:
 class _Asked:
     """One set, and what was measured of it already."""
 
-    def __init__(self, dataset: Dataset, made: Indexed) -> None:
+    def __init__(self, dataset: Dataset, made: IndexedDataset) -> None:
         self.name = dataset.name
         self._dataset, self._made = dataset, made
         self._known: dict[tuple[float, ...], float] = {}
@@ -75,9 +75,9 @@ class _Asked:
         key = tuple(options.values())
         if key not in self._known:
             given = ",".join(f"{option}={value:g}" for option, value in options.items())
-            way = MemoristSystem(parsed(f"balanced:{given}", "hybrid"), self._made.memory, self._made)
-            answers = run(way, self._dataset.questions).answers
-            self._known[key] = fmean(answer.figures["ndcg@10"] for answer in answers)
+            way = MemoristSystem(parse_config(f"balanced:{given}", "hybrid"), self._made.memory, self._made)
+            answers = run_system(way, self._dataset.questions).answers
+            self._known[key] = fmean(answer.measures["ndcg@10"] for answer in answers)
         return self._known[key]
 
     def close(self) -> None:
