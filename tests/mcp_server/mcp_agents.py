@@ -15,7 +15,8 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 import memorist
 from memorist import Memorist
-from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build
+from memorist.mcp_server.opener import BackgroundOpener
+from memorist.mcp_server.server import ServerOptions, build_server
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 
@@ -84,17 +85,17 @@ def agent(client: Client) -> Iterator[Agent]:
 @contextmanager
 def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
     """An agent of a server in this process, whose memory is open and loaded."""
-    opening = BackgroundOpener(open)
-    serving = ServerOptions(opening, **{"answer_tokens": 1500} | options)
-    opening.memory()
-    wait_until(lambda: opening.ready)
-    with agent(Client(build(serving), mode=mode)) as connected:
+    opener = BackgroundOpener(open)
+    server = build_server(ServerOptions(opener, **{"answer_tokens": 1500} | options))
+    opener.wait_for_memory()
+    wait_until(lambda: opener.is_ready)
+    with agent(Client(server, mode=mode)) as connected:
         yield connected
 
 
 def unready(open: Callable[[], Memorist]) -> Any:
     """An agent of a server in this process that has opened nothing yet."""
-    return agent(Client(build(ServerOptions(BackgroundOpener(open), answer_tokens=1500))))
+    return agent(Client(build_server(ServerOptions(BackgroundOpener(open), answer_tokens=1500))))
 
 
 def serving(path: Path, **options: Any) -> Any:

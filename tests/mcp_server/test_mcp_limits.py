@@ -130,7 +130,7 @@ def test_a_timeline_goes_on_where_it_was_cut(agent: Agent, tokens: int) -> None:
     second = sized(agent, tokens, "memory_timeline", start=start, end="2026-03-01")
 
     assert first["memories"][0]["id"] == "the-long-one"
-    assert first["left_out"]["how"].startswith("at least so many")
+    assert first["left_out"]["how"].startswith("at least this many")
     assert first["memories"][-1]["created_at"] <= second["memories"][0]["created_at"]
 
 

@@ -414,8 +414,8 @@ class TestReadOnly:
             id = memory.add("kept").id
         with beside(lambda: memorist.open(path, embedder="none", read_only=True), read_only=True) as agent:
             assert set(agent.tools()) == {"memory_search", "memory_get", "memory_timeline", "memory_context"}
-            assert "only reads" in agent.refused("memory_add", content="x")
-            assert "only reads" in agent.refused("memory_forget", id=id)
+            assert "read-only" in agent.refused("memory_add", content="x")
+            assert "read-only" in agent.refused("memory_forget", id=id)
             assert agent.call("memory_search", query="kept")["results"]
             with pytest.raises(MCPError):
                 agent.prompt("save")

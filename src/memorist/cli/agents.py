@@ -70,7 +70,7 @@ def mcp_command(
         click.echo(f"Note: {printable(session.loaded.passed_over)}", err=True)
     server = _part("server")
     serving = server.ServerOptions(
-        server.BackgroundOpener(lambda: session.open(create=not read_only, read_only=read_only)),
+        _part("opener").BackgroundOpener(lambda: session.open(create=not read_only, read_only=read_only)),
         answer_tokens=settings.answer_tokens,
         project=settings.project,
         only_project=only_project,
@@ -80,7 +80,7 @@ def mcp_command(
         _part("stdio").serve(serving)
     else:
         over = _part("http")
-        over.serve(serving, over.ListenAddress.of(http), settings.http_token, hosts)
+        over.serve(serving, over.ListenAddress.parse(http), settings.http_token, hosts)
 
 
 def _part(name: str) -> ModuleType:
