@@ -32,11 +32,11 @@ def hook_command(session: CommandContext, /, event: tuple[str, ...]) -> None:
 
     hook = Hook(
         name=" ".join(event),
-        given=sys.stdin.buffer,
-        here=session.untyped(),
-        state=user_state_path("memorist", appauthor=False),
-        root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
-        worker=(sys.executable, "-m", "memorist", "hook", LATER),
+        input=sys.stdin.buffer,
+        workspace=session.untyped(),
+        state_folder=user_state_path("memorist", appauthor=False),
+        project_root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
+        worker_command=(sys.executable, "-m", "memorist", "hook", LATER),
     )
     if answer := hook.run():
         click.echo(answer)
