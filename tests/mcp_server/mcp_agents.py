@@ -1,4 +1,4 @@
-"""Agents for tests: the SDK's own client, spoken to without async, and servers as the processes they are."""
+"""Agents for tests: the SDK's own client with a synchronous interface, and servers in this process or their own."""
 
 import json
 import subprocess
@@ -39,19 +39,19 @@ class Agent:
         return result
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers; the text says the same as the structure."""
+        """Return a tool's answer, which is the same as text and as structure."""
         result = self.ask(tool, **arguments)
-        assert not result.is_error, said(result)
-        assert json.loads(said(result)) == result.structured_content
+        assert not result.is_error, text_of(result)
+        assert json.loads(text_of(result)) == result.structured_content
         answer: dict[str, Any] = result.structured_content
         return answer
 
     def refused(self, tool: str, /, **arguments: Any) -> str:
-        """What a tool says instead of an answer."""
+        """Return the error of a tool that refuses a call."""
         result = self.ask(tool, **arguments)
         assert result.is_error
         assert result.structured_content is None
-        return said(result)
+        return text_of(result)
 
     def add(self, content: str, **fields: Any) -> str:
         id: str = self.call("memory_add", content=content, **fields)["id"]
@@ -70,7 +70,7 @@ class Agent:
         return {tool.name: tool for tool in self.do(self.client.list_tools).tools}
 
 
-def said(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     (content,) = result.content
     assert isinstance(content, TextContent)
     return content.text
@@ -83,7 +83,7 @@ def agent(client: Client) -> Iterator[Agent]:
 
 
 @contextmanager
-def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
+def serve_in_process(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
     """An agent of a server in this process, whose memory is open and loaded."""
     opener = BackgroundOpener(open)
     server = build_server(ServerOptions(opener, **{"answer_tokens": 1500} | options))
@@ -93,14 +93,14 @@ def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) 
         yield connected
 
 
-def unready(open: Callable[[], Memorist]) -> Any:
+def serve_unopened(open: Callable[[], Memorist]) -> Any:
     """An agent of a server in this process that has opened nothing yet."""
     return agent(Client(build_server(ServerOptions(BackgroundOpener(open), answer_tokens=1500))))
 
 
 def serving(path: Path, **options: Any) -> Any:
     """An agent of a server in this process, with keyword search only."""
-    return beside(lambda: memorist.open(path, embedder="none"), **options)
+    return serve_in_process(lambda: memorist.open(path, embedder="none"), **options)
 
 
 @contextmanager
