@@ -66,7 +66,7 @@ class Hook:
 
     def run(self) -> str:
         """Return the output: an answer in the client's form, or nothing."""
-        log, notes = HookLog(self.state_folder / _LOG_NAME), PendingNotes(self.state_folder)
+        log, notes = _HookLog(self.state_folder / _LOG_NAME), PendingNotes(self.state_folder)
         seconds = _TIME_LIMITS.get(self.name, _DEFAULT_TIME_LIMIT)
         try:
             with _TimeLimit(seconds, lambda: self._give_up(log, notes, seconds)):
@@ -80,7 +80,7 @@ class Hook:
             log.write_error(self.name, exc)
             return ""
 
-    def _handle(self, event: Event, notes: PendingNotes, log: "HookLog") -> str:
+    def _handle(self, event: Event, notes: PendingNotes, log: "_HookLog") -> str:
         """Do what an event asks for, and return the context for the model, which may be empty."""
         workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
         if event.action != RECALL and workspace.loaded.passed_over:  # once a session, not with every prompt
@@ -134,7 +134,7 @@ class Hook:
             else:
                 self._start_worker()
 
-    def _finish_pending(self, notes: PendingNotes, log: "HookLog") -> None:
+    def _finish_pending(self, notes: PendingNotes, log: "_HookLog") -> None:
         """Save every conversation that is noted, of any session."""
         if hasattr(os, "nice"):
             os.nice(10)  # the user is at work on this machine
@@ -151,7 +151,7 @@ class Hook:
                     tried.add((note.file, note.written))
                     self._finish(note, log)
 
-    def _finish(self, note: PendingNote, log: "HookLog") -> None:
+    def _finish(self, note: PendingNote, log: "_HookLog") -> None:
         if note.is_expired:
             note.remove()  # this is its last try
         conversation = note.conversation
@@ -166,7 +166,7 @@ class Hook:
                 return  # it may work another time: the database is locked, say
         note.remove()
 
-    def _give_up(self, log: "HookLog", notes: PendingNotes, seconds: float) -> None:
+    def _give_up(self, log: "_HookLog", notes: PendingNotes, seconds: float) -> None:
         log.write(self.name, f"not done in {seconds:g} s; the agent goes on without an answer")
         if ACTIONS.get(self.name) == SAVE and any(notes.read()):
             self._start_worker()
@@ -213,7 +213,7 @@ def _fit_context(build: Callable[[int], str]) -> str:
     return ""
 
 
-class HookLog:
+class _HookLog:
     """A log file of limited size, as an agent has no place to show errors. Writing to it never raises."""
 
     def __init__(self, file: Path) -> None:

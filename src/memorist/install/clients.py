@@ -15,7 +15,7 @@ USER, PROJECT = "user", "project"
 SCOPES = (USER, PROJECT)
 _HOOK_TIMEOUT_SECONDS = 10  # of the client; a hook ends by itself before that
 
-MakeEntry = Callable[[list[str]], dict[str, Any]]
+_MakeEntry = Callable[[list[str]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Client:
     folder: str  # exists once the client was used
     server_files: Mapping[str, str]  # by scope
     server_key: str  # under which the file lists servers
-    server_entry: MakeEntry
+    server_entry: _MakeEntry
     hooks: HookConfig | None = None
     allows_comments: bool = False  # in its JSON
     next_step: str = "Restart it for this to take effect."

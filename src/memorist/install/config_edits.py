@@ -23,8 +23,8 @@ from memorist.install.clients import NAME, Client, ConfigPaths, HookConfig
 HOOKS_KEY = "hooks"  # in the config of every client that has hooks
 _BACKUP_SUFFIX = ".before-memorist"
 
-Values = dict[str, Any]
-Edit = Callable[[Values], Values]
+_Values = dict[str, Any]
+_Edit = Callable[[_Values], _Values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class FileChange:
 def list_installed(client: Client, scope: str, paths: ConfigPaths) -> list[str]:
     """Return which of our entries a client has in a scope: "server", "hooks", both or neither."""
     server_file, hooks_file = _find_files(client, scope, paths)
-    has_our_server = has_server(_parse(client, server_file, _read_text(server_file)), client)
-    has_our_hooks = hooks_file is not None and has_hooks(_parse(client, hooks_file, _read_text(hooks_file)))
+    has_our_server = _has_server(_parse(client, server_file, _read_text(server_file)), client)
+    has_our_hooks = hooks_file is not None and _has_hooks(_parse(client, hooks_file, _read_text(hooks_file)))
     return [*(["server"] if has_our_server else []), *(["hooks"] if has_our_hooks else [])]
 
 
@@ -56,19 +56,19 @@ def plan_install(
 ) -> list[FileChange]:
     """Return the changes that add our server, and that add our hooks or, without `hooks`, remove them."""
     server_file, hooks_file = _find_files(client, scope, paths)
-    edits: list[tuple[Path, Edit]] = [(server_file, lambda values: add_server(values, client, program))]
+    edits: list[tuple[Path, _Edit]] = [(server_file, lambda values: _add_server(values, client, program))]
     config = client.hooks
     if hooks_file and config:
-        edits.append((hooks_file, (lambda values: add_hooks(values, config, program)) if hooks else remove_hooks))
+        edits.append((hooks_file, (lambda values: add_hooks(values, config, program)) if hooks else _remove_hooks))
     return _plan_changes(client, edits)
 
 
 def plan_removal(client: Client, scope: str, paths: ConfigPaths) -> list[FileChange]:
     """Return the changes that remove our entries, and files that hold nothing else."""
     server_file, hooks_file = _find_files(client, scope, paths)
-    edits: list[tuple[Path, Edit]] = [(server_file, lambda values: remove_server(values, client))]
+    edits: list[tuple[Path, _Edit]] = [(server_file, lambda values: _remove_server(values, client))]
     if hooks_file:
-        edits.append((hooks_file, remove_hooks))
+        edits.append((hooks_file, _remove_hooks))
     return _plan_changes(client, edits)
 
 
@@ -91,7 +91,7 @@ def _resolve(file: Path) -> Path:
     return (variant if variant.exists() and not file.exists() else file).resolve()
 
 
-def _plan_changes(client: Client, edits: Iterable[tuple[Path, Edit]]) -> list[FileChange]:
+def _plan_changes(client: Client, edits: Iterable[tuple[Path, _Edit]]) -> list[FileChange]:
     """Return one change for each file that the edits change; several edits may be of one file."""
     changes: dict[Path, FileChange] = {}
     for file, edit in edits:
@@ -114,7 +114,7 @@ def _read_text(file: Path) -> str | None:
         raise ConfigError(f"{file} is not UTF-8; it was left as it is") from exc
 
 
-def _parse(client: Client, file: Path, text: str | None) -> Values:
+def _parse(client: Client, file: Path, text: str | None) -> _Values:
     if text is None or not text.strip():
         return {}
     with _name_in_errors(file):
@@ -123,7 +123,7 @@ def _parse(client: Client, file: Path, text: str | None) -> Values:
         return jsonc.parse_object(text, comments=client.allows_comments)
 
 
-def _patch(client: Client, file: Path, text: str, old: Values, new: Values) -> str:
+def _patch(client: Client, file: Path, text: str, old: _Values, new: _Values) -> str:
     if file.suffix == ".toml":
         return toml.patch_table(text, new, client.server_key, NAME)
     patched = jsonc.patch_object(text, new, comments=client.allows_comments)
@@ -171,11 +171,11 @@ def _find_unused(file: Path) -> Path:
 # Our entries in the values of a config
 
 
-def has_server(values: Mapping[str, Any], client: Client) -> bool:
+def _has_server(values: Mapping[str, Any], client: Client) -> bool:
     return NAME in _get_object(values, client.server_key)
 
 
-def add_server(values: Values, client: Client, program: Sequence[str]) -> Values:
+def _add_server(values: _Values, client: Client, program: Sequence[str]) -> _Values:
     """Return the values with an entry for our server; fields that a user added to an older one stay."""
     servers = _get_object(values, client.server_key)
     entry = servers.get(NAME)
@@ -183,19 +183,19 @@ def add_server(values: Values, client: Client, program: Sequence[str]) -> Values
     return values | {client.server_key: servers | {NAME: ours}}
 
 
-def remove_server(values: Values, client: Client) -> Values:
+def _remove_server(values: _Values, client: Client) -> _Values:
     """Return the values without our server; an object that is then empty stays."""
-    if not has_server(values, client):
+    if not _has_server(values, client):
         return values
     servers = {name: entry for name, entry in _get_object(values, client.server_key).items() if name != NAME}
     return values | {client.server_key: servers}
 
 
-def has_hooks(values: Mapping[str, Any]) -> bool:
+def _has_hooks(values: Mapping[str, Any]) -> bool:
     return any(_contains_ours(entry) for entries in _get_hook_lists(values).values() for entry in entries)
 
 
-def add_hooks(values: Values, hooks: HookConfig, program: Sequence[str]) -> Values:
+def add_hooks(values: _Values, hooks: HookConfig, program: Sequence[str]) -> _Values:
     """Return the values with our command for each event; one that is there already stays in its place."""
     ours = {event: hooks.entry(_join_command([*program, "hook", event])) for event in hooks.events}
     lists = dict(_get_object(values, HOOKS_KEY))
@@ -208,9 +208,9 @@ def add_hooks(values: Values, hooks: HookConfig, program: Sequence[str]) -> Valu
     return {**hooks.required, **values, HOOKS_KEY: lists}
 
 
-def remove_hooks(values: Values) -> Values:
+def _remove_hooks(values: _Values) -> _Values:
     """Return the values without our hooks; lists that are then empty stay."""
-    if not has_hooks(values):
+    if not _has_hooks(values):
         return values
     others = {event: _remove_ours(entries) for event, entries in _get_hook_lists(values).items()}
     return values | {HOOKS_KEY: _get_object(values, HOOKS_KEY) | others}

@@ -24,11 +24,11 @@ _DECODER = json.JSONDecoder()
 _MAX_STEPS = 1000
 _REMOVED = object()
 
-MemberPath = tuple[str | int, ...]  # keys of objects and positions in lists
+_MemberPath = tuple[str | int, ...]  # keys of objects and positions in lists
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSpan:
+class _MemberSpan:
     """The positions of a member of an object, or of an item of a list, and of its value."""
 
     start: int
@@ -69,7 +69,7 @@ def remove_emptied(text: str, before: Mapping[str, Any], *, comments: bool) -> s
     return text
 
 
-def _find_emptied(old: Any, new: Any, path: MemberPath = ()) -> list[MemberPath]:
+def _find_emptied(old: Any, new: Any, path: _MemberPath = ()) -> list[_MemberPath]:
     """Return the paths of what became empty, or holds only what did; inner ones first."""
     if not old or type(old) is not type(new) or not isinstance(new, dict | list):
         return []
@@ -98,7 +98,7 @@ def _mask_comments(text: str, comments: bool) -> str:
     return text
 
 
-def _find_difference(old: Any, new: Any, path: MemberPath = ()) -> tuple[MemberPath, Any] | None:
+def _find_difference(old: Any, new: Any, path: _MemberPath = ()) -> tuple[_MemberPath, Any] | None:
     """Return the first path at which two values differ, with the new value there or _REMOVED."""
     if isinstance(old, dict) and isinstance(new, Mapping):
         for key in [*old, *new]:
@@ -117,7 +117,7 @@ def _find_difference(old: Any, new: Any, path: MemberPath = ()) -> tuple[MemberP
     return None if old == new and type(old) is type(new) else (path, new)
 
 
-def _apply_step(text: str, masked: str, path: MemberPath, value: Any) -> str:
+def _apply_step(text: str, masked: str, path: _MemberPath, value: Any) -> str:
     """Return the text with one member added, replaced or removed."""
     start = _find_container(masked, path)
     members = _find_members(masked, start)
@@ -133,7 +133,7 @@ def _apply_step(text: str, masked: str, path: MemberPath, value: Any) -> str:
     return _insert_member(text, masked, start, list(members.values()), key, value, unit)
 
 
-def _find_container(masked: str, path: MemberPath) -> int:
+def _find_container(masked: str, path: _MemberPath) -> int:
     """Return the position of the object or list that holds the last member of a path."""
     start = len(masked) - len(masked.lstrip())
     for key in path[:-1]:
@@ -141,9 +141,9 @@ def _find_container(masked: str, path: MemberPath) -> int:
     return start
 
 
-def _find_members(masked: str, start: int) -> dict[str | int, MemberSpan]:
+def _find_members(masked: str, start: int) -> dict[str | int, _MemberSpan]:
     """Return the members of an object by key, or the items of a list by number."""
-    members: dict[str | int, MemberSpan] = {}
+    members: dict[str | int, _MemberSpan] = {}
     is_object, at = masked[start] == "{", _skip_space(masked, start + 1)
     while masked[at] not in "}]":
         begin, key = at, len(members)
@@ -151,7 +151,7 @@ def _find_members(masked: str, start: int) -> dict[str | int, MemberSpan]:
             key, at = _DECODER.raw_decode(masked, at)
             at = _skip_space(masked, _skip_space(masked, at) + 1)  # past the colon
         end = _DECODER.raw_decode(masked, at)[1]
-        members[key] = MemberSpan(begin, at, end)
+        members[key] = _MemberSpan(begin, at, end)
         at = _skip_space(masked, end)
         if masked[at] == ",":
             at = _skip_space(masked, at + 1)
@@ -165,7 +165,7 @@ def _skip_space(masked: str, at: int) -> int:
 
 
 def _insert_member(
-    text: str, masked: str, start: int, members: list[MemberSpan], key: str, value: Any, unit: str
+    text: str, masked: str, start: int, members: list[_MemberSpan], key: str, value: Any, unit: str
 ) -> str:
     """Return the text with one more member, behind the others."""
     indent = _indentation(text, start)
@@ -186,7 +186,7 @@ def _insert_member(
     return text[:last] + comma + text[last:after] + new + text[after:]
 
 
-def _remove_member(text: str, masked: str, start: int, members: list[MemberSpan], member: MemberSpan) -> str:
+def _remove_member(text: str, masked: str, start: int, members: list[_MemberSpan], member: _MemberSpan) -> str:
     """Return the text without a member and its comma."""
     begin = len(text[: member.start].rstrip(_SPACE))
     at = members.index(member)

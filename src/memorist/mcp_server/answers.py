@@ -55,10 +55,10 @@ class AnswerRow:
         return AnswerRow({**core, "cut": ["labels"]}, self.id, self.content, self.offset)
 
 
-BuildAnswer = Callable[[list[Answer], Sequence[AnswerRow]], Answer]  # from entries, and the rows that are left out
+_BuildAnswer = Callable[[list[Answer], Sequence[AnswerRow]], Answer]  # from entries, and the rows that are left out
 
 
-def fit_rows(rows: Sequence[AnswerRow], build: BuildAnswer, limit: int) -> Answer:
+def fit_rows(rows: Sequence[AnswerRow], build: _BuildAnswer, limit: int) -> Answer:
     """Return an answer with as many of the first rows as fit, or with a part of the first if that is too long."""
 
     def build_first(count: int) -> Answer:
@@ -75,7 +75,7 @@ def fit_rows(rows: Sequence[AnswerRow], build: BuildAnswer, limit: int) -> Answe
     return build_first(count) if count or not rows else _fit_first(rows, build, limit)
 
 
-def _fit_first(rows: Sequence[AnswerRow], build: BuildAnswer, limit: int) -> Answer:
+def _fit_first(rows: Sequence[AnswerRow], build: _BuildAnswer, limit: int) -> Answer:
     """Return an answer with a part of the first row; its labels may take half the room, or else they are cut."""
     first, rest = rows[0], rows[1:]
     answer = _fit_part(first, rest, build, limit, limit // 2) or _fit_part(first.cut_labels(), rest, build, limit)
@@ -83,7 +83,7 @@ def _fit_first(rows: Sequence[AnswerRow], build: BuildAnswer, limit: int) -> Ans
 
 
 def _fit_part(
-    first: AnswerRow, rest: Sequence[AnswerRow], build: BuildAnswer, limit: int, room: int = 0
+    first: AnswerRow, rest: Sequence[AnswerRow], build: _BuildAnswer, limit: int, room: int = 0
 ) -> Answer | None:
     """Return an answer with as much of a row's content as fits, or None if there is less room than that for it."""
 

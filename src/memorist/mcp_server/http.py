@@ -73,7 +73,7 @@ def serve(options: ServerOptions, address: ListenAddress, token: str | None = No
     listener = _listen(address)
     app: ASGIApp = build_server(options).streamable_http_app(streamable_http_path=_PATH, transport_security=security)
     if token is not None:
-        app = TokenMiddleware(app, token)
+        app = _TokenMiddleware(app, token)
     port = listener.getsockname()[1]
     print(f"Memorist serves MCP on http://{address.url_host}:{port}{_PATH}", file=sys.stderr, flush=True)
     options.opener.start()
@@ -81,7 +81,7 @@ def serve(options: ServerOptions, address: ListenAddress, token: str | None = No
     uvicorn.Server(config).run(sockets=[listener])
 
 
-class TokenMiddleware:
+class _TokenMiddleware:
     """ASGI middleware that refuses every request without the bearer token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

@@ -50,8 +50,8 @@ memory_supersede on the old one.
 
 _log = logging.getLogger(__name__)
 
-RequestContext = ServerRequestContext[Any, Any]
-PageParams = types.PaginatedRequestParams | None
+_RequestContext = ServerRequestContext[Any, Any]
+_PageParams = types.PaginatedRequestParams | None
 T = TypeVar("T")
 
 
@@ -88,23 +88,23 @@ def build_server(options: ServerOptions) -> "Server[None]":
         finally:
             await close_opener(options.opener)
 
-    async def handle_list_tools(_: RequestContext, params: PageParams) -> types.ListToolsResult:
+    async def handle_list_tools(_: _RequestContext, params: _PageParams) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools)
 
-    async def handle_call_tool(_: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def handle_call_tool(_: _RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in TOOLS:
             name = params.name[:_MAX_NAME_CHARACTERS]
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {name!r}; the tools are: {', '.join(schemas)}")
         return await run_in_thread(_call_tool, options, schemas, params.name, params.arguments or {})
 
     async def handle_read_resource(
-        _: RequestContext, params: types.ReadResourceRequestParams
+        _: _RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         text, mime_type = await run_in_thread(_read_resource, options, params.uri)
         contents = types.TextResourceContents(uri=params.uri, text=text, mime_type=mime_type)
         return types.ReadResourceResult(contents=[contents])
 
-    async def handle_get_prompt(_: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def handle_get_prompt(_: _RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         return await run_in_thread(_get_prompt, options, params.name, params.arguments or {})
 
     server: Server[None] = Server(
@@ -134,7 +134,7 @@ async def close_opener(opener: BackgroundOpener) -> None:
 
 
 async def _open_after_handshake(
-    opener: BackgroundOpener, context: RequestContext, call_next: CallNext
+    opener: BackgroundOpener, context: _RequestContext, call_next: CallNext
 ) -> HandlerResult:
     """Start to open the memory with the first message after the handshake, which loading the engine would slow down."""
     result = await call_next(context)
@@ -193,7 +193,7 @@ def _answer_call(context: Any, name: str, arguments: dict[str, Any]) -> types.Ca
 # Resources
 
 
-async def _list_resources(_: RequestContext, params: PageParams) -> types.ListResourcesResult:
+async def _list_resources(_: _RequestContext, params: _PageParams) -> types.ListResourcesResult:
     stats = types.Resource(
         uri="memory://stats",
         name="stats",
@@ -203,7 +203,7 @@ async def _list_resources(_: RequestContext, params: PageParams) -> types.ListRe
     return types.ListResourcesResult(resources=[stats])
 
 
-async def _list_resource_templates(_: RequestContext, params: PageParams) -> types.ListResourceTemplatesResult:
+async def _list_resource_templates(_: _RequestContext, params: _PageParams) -> types.ListResourceTemplatesResult:
     templates = [
         types.ResourceTemplate(
             uri_template="memory://{id}", name="memory", description="One memory", mime_type="text/plain"
@@ -245,7 +245,7 @@ _SAVE_PROMPT = types.Prompt(
 )
 
 
-async def _list_prompts(read_only: bool, _: RequestContext, params: PageParams) -> types.ListPromptsResult:
+async def _list_prompts(read_only: bool, _: _RequestContext, params: _PageParams) -> types.ListPromptsResult:
     return types.ListPromptsResult(prompts=[_RECALL_PROMPT] if read_only else [_RECALL_PROMPT, _SAVE_PROMPT])
 
 
