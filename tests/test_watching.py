@@ -16,6 +16,7 @@ import pytest
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
 from memorist.documents import IndexReport
+from memorist.engine.documents import IndexOptions
 
 LONGEST = 30.0  # seconds until a report is missed
 
@@ -244,8 +245,9 @@ class TestTroubles:
     def test_a_database_in_the_folder_is_not_followed(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         runs: list[object] = []
         with memorist.open(root / "memory.db", embedder="none") as memory:
-            index = memory.index
-            monkeypatch.setattr(memory, "index", lambda *args, **options: runs.append(args) or index(*args, **options))
+            documents = memory._documents
+            index = documents.index
+            monkeypatch.setattr(documents, "index", lambda *args, **rest: runs.append(args) or index(*args, **rest))
             with watched(memory, root) as reports:
                 reports.next()
                 for number in range(20):
@@ -323,17 +325,18 @@ class TestTheEnd:
         for number in range(20):
             (root / f"n{number:02}.md").write_text(f"number {number}")
         stop = threading.Event()
-        index = memory.index
+        documents = memory._documents
+        index = documents.index
 
-        def told(paths: Sequence[str], *, progress: Callable[[int, int], None], **options: Any) -> IndexReport:
+        def told(paths: Sequence[str], *, options: IndexOptions, progress: Callable[[int, int], None]) -> IndexReport:
             def ending(done: int, total: int) -> None:
                 if done >= 10:
                     stop.set()
                 progress(done, total)
 
-            return index(paths, progress=ending, **options)
+            return index(paths, options, ending)
 
-        monkeypatch.setattr(memory, "index", told)
+        monkeypatch.setattr(documents, "index", told)
 
         assert list(memory.watch(root, stop=stop)) == []
         assert len(names(memory)) >= 10

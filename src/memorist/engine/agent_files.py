@@ -22,7 +22,6 @@ class AgentFiles:
         self._store = resources.store.notebook
 
     def create(self, path: str, text: str, project: str | None) -> File:
-        """Store a new file."""
         fields = dict(kind=FILE, source=self._check_path(path), project=project, **_fields(text, {}))
         draft = self._resources.redaction.draft(validation.draft(fields, datetime.now(UTC)))
         result = self._store.create(draft)
@@ -30,7 +29,6 @@ class AgentFiles:
         return _as_file(result.memory)
 
     def edit(self, path: str, change: Callable[[str], str], project: str | None) -> File:
-        """Apply a function to the text of a file, within one transaction."""
 
         def changes(memory: Memory) -> dict[str, Any]:
             new = validation.changes(_fields(change(_text_of(memory)), memory.metadata))
@@ -42,17 +40,14 @@ class AgentFiles:
         return _as_file(memory)
 
     def list_files(self, path: str, project: str | None) -> list[File]:
-        """Return the file of a path, or every file below a folder, by path."""
         found = self._store.files(self._check_path(path, folder=True), validation.name(project, "project"))
         return list({memory.source: _as_file(memory) for memory in reversed(found)}.values())[::-1]
 
     def move(self, path: str, to: str, project: str | None) -> int:
-        """Give a file, or all files of a folder, another path; return how many."""
         project = validation.name(project, "project")
         return self._store.move(self._check_path(path), self._check_path(to), project, datetime.now(UTC))
 
     def forget(self, path: str, project: str | None) -> int:
-        """Forget a file, or all files of a folder; return how many."""
         self._resources.recorder.flush()  # a recall written later would bring traces of it back
         path = self._check_path(path, folder=True)
         return self._store.forget(path, validation.name(project, "project"), datetime.now(UTC))

@@ -65,7 +65,6 @@ class ContextBuilder:
         session: str | None,
         documents: bool,
     ) -> str:
-        """Return a block of what is relevant to a message, or ""."""
         block = self._start_block(scope)
         limit = validation.limit(limit)
         session = None if session is None else validation.session_id(session)
@@ -88,7 +87,6 @@ class ContextBuilder:
         return str(block)
 
     def briefing(self, scope: ContextScope, *, recent: int) -> str:
-        """Return a block of pinned and recent memories and the latest conversations, or ""."""
         block = self._start_block(scope)
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)

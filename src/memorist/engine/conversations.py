@@ -1,6 +1,7 @@
 """Conversations: each one a session, each turn a memory."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,17 @@ from memorist.text.snippet import preview
 CHAT = "chat"  # the format of conversations that are recorded while they go on
 
 
+@dataclass(frozen=True, slots=True)
+class ImportSettings:
+    """How a file is imported; `tools` is for conversations."""
+
+    format: str | None
+    project: str | None
+    tools: bool
+    redact: bool
+    allow: Sequence[str]
+
+
 class Conversations:
     """Records conversations turn by turn, and imports those of other programs."""
 
@@ -24,24 +36,15 @@ class Conversations:
         self._store = resources.store
 
     def import_file(
-        self,
-        path: str | Path,
-        *,
-        format: str | None,
-        project: str | None,
-        tools: bool,
-        redact: bool,
-        allow: Sequence[str],
-        progress: Callable[[int], None] | None,
+        self, path: str | Path, settings: ImportSettings, progress: Callable[[int], None] | None
     ) -> ImportReport:
-        """Import a file of conversations, or every such file of a folder."""
         from memorist.importers.conversations import ImportCounter, ImportOptions, batches
 
         options = ImportOptions(
-            format,
-            validation.name(project, "project"),
-            validation.flag(tools, "tools"),
-            self._redaction(redact, allow),
+            settings.format,
+            validation.name(settings.project, "project"),
+            validation.flag(settings.tools, "tools"),
+            self._redaction(settings.redact, settings.allow),
         )
         counter = ImportCounter()
         for batch in batches(validation.path(path), options, counter):
@@ -50,7 +53,7 @@ class Conversations:
             counter.count(batch, result)
             if progress:
                 progress(counter.added + counter.known)
-        return counter.report(format)
+        return counter.report(settings.format)
 
     def add_turn(
         self,
@@ -63,7 +66,6 @@ class Conversations:
         redact: bool,
         allow: Sequence[str],
     ) -> Memory:
-        """Record one turn of a conversation that goes on."""
         from memorist.importers.conversations import drafts, session_of
         from memorist.importers.transcripts import ImportedConversation, Problem, Turn
 

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,17 @@ class _Stopped(Exception):
     """Watching was asked to end: between two files, so that each is stored whole or not at all."""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """Which files are indexed, for which project, and what is redacted."""
+
+    project: str | None
+    include: Sequence[str]
+    exclude: Sequence[str]
+    redact: bool
+    allow: Sequence[str]
+
+
 class Documents:
     """Keeps the index of files in step with the files."""
 
@@ -41,39 +52,28 @@ class Documents:
         self._resources = resources
         self._store = resources.store.documents
 
-    def index(
-        self,
-        paths: Paths,
-        *,
-        project: str | None,
-        include: Sequence[str],
-        exclude: Sequence[str],
-        redact: bool,
-        allow: Sequence[str],
-        progress: IndexProgress | None,
-    ) -> IndexReport:
-        """Take in files, folders and globs."""
+    def index(self, paths: Paths, options: IndexOptions, progress: IndexProgress | None) -> IndexReport:
         from memorist.ingest.sync import Sync
         from memorist.ingest.walk import walk
 
-        chosen, allowed = validation.paths(paths, "index"), validation.allowances(allow, "allow")
+        chosen, allowed = validation.paths(paths, "index"), validation.allowances(options.allow, "allow")
+        redact = validation.flag(options.redact, "redact")
         sync = Sync(
             self._store,
             self._resources.file_vectorizer,
             token_counter(self._resources.model.embedder),
-            project=validation.name(project, "project"),
-            allow=(*self._resources.redaction.allow, *allowed) if validation.flag(redact, "redact") else None,
+            project=validation.name(options.project, "project"),
+            allow=(*self._resources.redaction.allow, *allowed) if redact else None,
         )
-        included, excluded = validation.patterns(include, "include"), validation.patterns(exclude, "exclude")
-        return sync.run(walk(chosen, include=included, exclude=excluded), progress)
+        include = validation.patterns(options.include, "include")
+        exclude = validation.patterns(options.exclude, "exclude")
+        return sync.run(walk(chosen, include=include, exclude=exclude), progress)
 
     def list_documents(self, project: str | None, limit: int) -> list[Document]:
-        """Return the indexed files, by path."""
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
         return self._store.page(validation.name(project, "project"), limit)
 
     def get(self, path: str | Path) -> Document:
-        """Return one indexed file, with its links resolved and those that lead to it."""
         document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.known()
         resolver = LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
@@ -86,36 +86,21 @@ class Documents:
         return replace(document, links=tuple(links), linked_from=tuple(linked_from))
 
     def remove(self, path: str | Path) -> int:
-        """Remove a file, or all files of a folder, from the index; return how many."""
         named = validation.path(path)
         roots = {named.absolute(), Path(os.path.realpath(named))}  # of a link, where it leads, too
         known = self._store.known()
         keys = [file.key for name, file in known.items() if roots & {Path(name), *Path(name).parents}]
         return self._store.remove(keys)
 
-    def watch(
-        self,
-        paths: Paths,
-        *,
-        project: str | None,
-        include: Sequence[str],
-        exclude: Sequence[str],
-        redact: bool,
-        allow: Sequence[str],
-        stop: threading.Event | None,
-    ) -> Iterator[IndexReport]:
-        """Index files, and again whenever something in them changes."""
+    def watch(self, paths: Paths, options: IndexOptions, stop: threading.Event | None) -> Iterator[IndexReport]:
         from memorist.ingest.changes import Changes
         from memorist.ingest.walk import walk
 
         chosen = validation.paths(paths, "watch")
-        walk(chosen, include=include, exclude=exclude)  # raises where there is nothing
+        walk(chosen, include=options.include, exclude=options.exclude)  # raises where there is nothing
         stopped = stop or threading.Event()
         changes = Changes(chosen, self._own_files(), stopped)
-        index = partial(
-            self.index, project=project, include=include, exclude=exclude, redact=redact, allow=allow,
-            progress=partial(_stop_if_set, stopped),
-        )  # fmt: skip
+        index = partial(self.index, options=options, progress=partial(_stop_if_set, stopped))
         return self._follow_changes(chosen, changes, index, stopped)
 
     def _follow_changes(

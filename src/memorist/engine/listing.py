@@ -21,7 +21,6 @@ class Listing:
         self._searcher = searcher
 
     def get(self, ids: object, as_of: TimeLike | None) -> Memory | Memories:
-        """Return one memory by its id, or several in the order asked."""
         moment = validation.as_of(as_of)
         self._resources.recorder.settle()
         if isinstance(ids, str):
@@ -44,7 +43,6 @@ class Listing:
         include_superseded: bool,
         filters: dict[str, Any],
     ) -> Page:
-        """Return one page of memories, newest first."""
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
         detail = validation.detail(detail)
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
@@ -67,7 +65,6 @@ class Listing:
         limit: int,
         detail: str,
     ) -> Timeline:
-        """Return memories in the order they happened."""
         validation.whole_number(limit, "limit", 1, 1_000_000)
         for count, name in ((before, "before"), (after, "after")):
             validation.whole_number(count, name, 0, 10_000)
@@ -101,5 +98,4 @@ class Listing:
         return Timeline(shown, middle, tuple(sessions))
 
     def history(self, id: str) -> list[Version]:
-        """Return the earlier versions of a memory, latest first."""
         return self._store.history(validation.id_or_part(id))

@@ -17,12 +17,10 @@ class Maintenance:
         self._store = resources.store
 
     def stats(self) -> Stats:
-        """Count everything."""
         self._resources.recorder.settle()
         return self._store.stats(self._resources.model.name)
 
     def check(self, repair: bool) -> CheckReport:
-        """Compare every index and vector with the text."""
         report = self._store.check(repair=repair)
         if repair and report.repaired and self._resources.model.embedder is not None:
             with suppress(EmbedderError):  # the texts wait; the next write or `reembed` tries again
@@ -31,7 +29,6 @@ class Maintenance:
         return report
 
     def reembed(self, embedder: str | Embedder | None, progress: Callable[[int], None] | None, *, prune: bool) -> int:
-        """Embed every text that lacks a vector of the model, which becomes the active one."""
         if embedder is not None:
             self._resources.switch_embedder(embedder)
         done = self._resources.vectorizer.embed_all(progress)

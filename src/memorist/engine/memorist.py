@@ -10,8 +10,8 @@ from memorist.documents import Document, File, ImportReport, IndexReport
 from memorist.embed.base import Embedder
 from memorist.engine.agent_files import AgentFiles
 from memorist.engine.context import MIN_RELEVANCE, ContextBuilder, ContextScope
-from memorist.engine.conversations import Conversations
-from memorist.engine.documents import Documents, IndexProgress, Paths
+from memorist.engine.conversations import Conversations, ImportSettings
+from memorist.engine.documents import Documents, IndexOptions, IndexProgress, Paths
 from memorist.engine.listing import Listing
 from memorist.engine.maintenance import Maintenance
 from memorist.engine.recalls import Lenses, Recalls
@@ -420,9 +420,7 @@ class Memorist:
         Calls and results of tools are left out unless `tools`. Secrets are redacted before anything is stored, unless
         `redact` is False; `allow` lists exceptions. `progress` is told how many turns are done.
         """
-        return self._conversations.import_file(
-            path, format=format, project=project, tools=tools, redact=redact, allow=allow, progress=progress
-        )
+        return self._conversations.import_file(path, ImportSettings(format, project, tools, redact, allow), progress)
 
     # Supersession, links, facts and strength
 
@@ -567,9 +565,7 @@ class Memorist:
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions. `progress`
         is told how many files are done, and how many there are.
         """
-        return self._documents.index(
-            paths, project=project, include=include, exclude=exclude, redact=redact, allow=allow, progress=progress
-        )
+        return self._documents.index(paths, IndexOptions(project, include, exclude, redact, allow), progress)
 
     def watch(
         self,
@@ -588,9 +584,7 @@ class Memorist:
         The first report is of all that changed since the last run, each further one of changes that settled. Where
         other processes keep the database locked for too long, a report's `skipped` says so, and it is tried again.
         """
-        return self._documents.watch(
-            paths, project=project, include=include, exclude=exclude, redact=redact, allow=allow, stop=stop
-        )
+        return self._documents.watch(paths, IndexOptions(project, include, exclude, redact, allow), stop)
 
     def documents(self, *, project: str | None = None, limit: int = 1000) -> builtins.list[Document]:
         """List the indexed files, by path."""
@@ -667,9 +661,7 @@ class Memorist:
         is False or it is our own export; `allow` lists exceptions. `tools` is for conversations. `path` may be a file
         that is open for bytes, too, and the file may be compressed with gzip.
         """
-        return self._transfer.import_file(
-            path, format=format, project=project, tools=tools, redact=redact, allow=allow, progress=progress
-        )
+        return self._transfer.import_file(path, ImportSettings(format, project, tools, redact, allow), progress)
 
     def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
         """

@@ -24,7 +24,6 @@ class Recalls:
         self._store = resources.store
 
     def list_recalls(self, memory: str | None, session: str | None, since: TimeLike | None, limit: int) -> list[Recall]:
-        """Return recorded searches, the latest first."""
         self._resources.recorder.settle()
         validation.whole_number(limit, "limit", 1, 1_000_000)
         return self._store.recalls.page(
@@ -35,12 +34,10 @@ class Recalls:
         )
 
     def clear(self, before: TimeLike | None) -> int:
-        """Delete recorded searches."""
         self._resources.recorder.flush()
         return self._store.recalls.clear(validation.moment_or_none(before, "before"))
 
     def add_feedback(self, id: str, good: bool, query: str | None) -> Feedback:
-        """Record whether a memory was a good answer to a query."""
         self._resources.recorder.settle()
         id, good = validation.id_or_part(id), validation.flag(good, "good")
         text = self._last_query(id) if query is None else validation.query_text(query)
@@ -49,7 +46,6 @@ class Recalls:
         return self._store.feedback.put(id, self._resources.redaction.shown(text), good, datetime.now(UTC))
 
     def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
-        """Return feedback, the latest first."""
         validation.whole_number(limit, "limit", 1, 1_000_000)
         return self._store.feedback.page(None if memory is None else validation.id_or_part(memory), limit)
 
@@ -69,7 +65,6 @@ class Lenses:
         self._store = resources.store.lenses
 
     def list_lenses(self) -> list[Lens]:
-        """Return all lenses, by name."""
         return [Lens(name, **definition) for name, definition in self._store.all().items()]
 
     def set(
@@ -80,7 +75,6 @@ class Lenses:
         profile: str | None,
         filters: Mapping[str, Any],
     ) -> Lens:
-        """Store a lens under a name."""
         plain = {field: _as_json_value(value) for field, value in filters.items() if value is not None}
         validation.search_filter(plain)
         lens = Lens(
@@ -96,7 +90,6 @@ class Lenses:
         return lens
 
     def remove(self, name: str) -> None:
-        """Remove a lens; NotFound lists those there are."""
         if not self._store.remove(validation.required_name(name, "name")):
             self._resources.find_lens(name)
 

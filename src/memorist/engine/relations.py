@@ -19,21 +19,17 @@ class Relations:
         self._store = resources.store
 
     def supersede(self, old: str, new: str, at: TimeLike | None, said_by: str | None) -> Memory:
-        """Let one memory replace another, from a time on."""
         old, new = validation.id_or_part(old), validation.id_or_part(new)
         moment, author = validation.moment_or_none(at, "at"), validation.name(said_by, "said_by")
         return self._resources.present(self._store.links.supersede(old, new, moment, author, datetime.now(UTC)))
 
     def unsupersede(self, old: str) -> Memory:
-        """Let a superseded memory hold again."""
         return self._resources.present(self._store.links.unsupersede(validation.id_or_part(old), datetime.now(UTC)))
 
     def replaced(self, id: str) -> list[Memory]:
-        """Return the memories that one has superseded."""
         return self._resources.present_all(self._store.links.replaced(validation.id_or_part(id)))
 
     def relate(self, a: str, b: str, kind: str, confidence: float, said_by: str | None) -> Relation:
-        """Link two memories."""
         return self._store.links.relate(
             validation.id_or_part(a),
             validation.id_or_part(b),
@@ -44,36 +40,29 @@ class Relations:
         )
 
     def unrelate(self, a: str, b: str, kind: str) -> None:
-        """Remove a link."""
         kind = validation.relation_kind(kind)
         self._store.links.unrelate(validation.id_or_part(a), validation.id_or_part(b), kind, datetime.now(UTC))
 
     def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:
-        """Attach a fact to a memory."""
         draft = self._resources.redaction.fact(validation.fact(fields))
         return self._present_fact(self._store.strength.add_fact(validation.id_or_part(id), draft, datetime.now(UTC)))
 
     def remove_fact(self, id: str) -> Fact:
-        """Remove a fact, with its history."""
         return self._present_fact(self._store.strength.remove_fact(validation.id_or_part(id)))
 
     def reinforce_fact(self, id: str, amount: float) -> Fact:
-        """Raise the confidence of a fact."""
         share = validation.number(amount, "amount", 0, 1)
         rates = self._resources.profile.fact_decay
         fact = self._store.strength.reinforce_fact(validation.id_or_part(id), share, datetime.now(UTC), rates)
         return self._present_fact(fact)
 
     def reinforce(self, id: str, amount: float, session: str | None) -> Memory:
-        """Raise salience, and the confidence of facts, by a share of what is missing to 1."""
         return self._change_strength(id, validation.number(amount, "amount", 0, 1), session)
 
     def deemphasize(self, id: str, amount: float) -> Memory:
-        """Lower salience by a share of itself."""
         return self._change_strength(id, -validation.number(amount, "amount", 0, 1), None)
 
     def set_pin(self, id: str, pinned: bool) -> Memory:
-        """Pin a memory, or unpin it."""
         id = validation.id_or_part(id)
         return self._resources.present(self._store.strength.pin(id, pinned, datetime.now(UTC)))
 

@@ -100,7 +100,6 @@ class Searcher:
         explain: bool = False,
         **settings: Any,
     ) -> Results:
-        """Search memories and, where asked for, indexed files; record the recall if the profile says so."""
         started = time.perf_counter()
         request = self._build_request(query, filters, options, **settings)
         fields = validation.facets(facets)
@@ -126,7 +125,6 @@ class Searcher:
         neighbours: int,
         explain: bool,
     ) -> Results:
-        """Search indexed files alone."""
         started = time.perf_counter()
         validation.whole_number(neighbours, "neighbours", 0, 100)
         request = self._build_request(
@@ -138,14 +136,12 @@ class Searcher:
         return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
 
     def suggest(self, query: object) -> str | None:
-        """Return the query with misspelt words corrected; None where all its words are known."""
         parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
         return suggest_query(parsed, self._store.known_terms, self._store.similar_words)
 
     def facets(
         self, query: object, fields: Sequence[str], *, include_superseded: bool, filters: Mapping[str, Any]
     ) -> Mapping[str, Mapping[str, int]]:
-        """Count memories by the values of fields: all of them, or those with words of a query."""
         grammar = self._resources.profile.grammar
         parsed = None if query is None else parse_query(validation.query_text(query), grammar)
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)

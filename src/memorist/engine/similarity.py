@@ -32,7 +32,6 @@ class Similarity:
         self._store = resources.store
 
     def related(self, id: str, limit: int, as_of: TimeLike | None) -> list[Related]:
-        """Return linked memories, the surest first, then the most similar ones."""
         count = validation.limit(limit)
         moment = validation.as_of(as_of)
         memory = self._resources.find_memory(id, moment)
@@ -47,7 +46,6 @@ class Similarity:
     def duplicates(
         self, threshold: float, progress: Callable[[int], None] | None, filters: dict[str, Any]
     ) -> list[tuple[Memory, ...]]:
-        """Return groups of memories of one project that say almost the same, oldest first."""
         validation.number(threshold, "threshold", 0.1, 1)
         ids: list[str] = []
         by_project: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
@@ -62,7 +60,6 @@ class Similarity:
         return [tuple(self._resources.present(memory) for memory in group if memory) for group in found]
 
     def merge(self, keep: str, others: Sequence[str]) -> Memory:
-        """Let one memory supersede others that say the same, and take over their tags, facts and pins."""
         if isinstance(others, str):
             raise InvalidInput("merge takes the id that stays, and a list of ids that go")
         merged = [validation.id_or_part(id) for id in others]

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from memorist import validation
 from memorist.atomic_file import replace_atomically
 from memorist.documents import ImportReport
-from memorist.engine.conversations import Conversations
+from memorist.engine.conversations import Conversations, ImportSettings
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.store.export_schema import ExportRecord
@@ -31,7 +31,6 @@ class Transfer:
         self._conversations = conversations
 
     def export(self, path: str | Path | BinaryIO, format: str, *, vectors: bool, progress: Progress | None) -> int:
-        """Write a namespace to a file or a folder; return how many records."""
         format = validation.choice(format, EXPORT_FORMATS, "format")
         if validation.flag(vectors, "vectors") and format == "markdown":
             raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
@@ -59,35 +58,22 @@ class Transfer:
             raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc
 
     def import_file(
-        self,
-        path: str | Path | BinaryIO,
-        *,
-        format: str | None,
-        project: str | None,
-        tools: bool,
-        redact: bool,
-        allow: Sequence[str],
-        progress: Progress | None,
+        self, path: str | Path | BinaryIO, settings: ImportSettings, progress: Progress | None
     ) -> ImportReport:
-        """Import an export, notes, memories of mem0, or conversations."""
         from memorist.importers.foreign import unpacked
 
-        project, allowed = validation.name(project, "project"), validation.allowances(allow, "allow")
-        validation.flag(tools, "tools")
+        project, allowed = validation.name(settings.project, "project"), validation.allowances(settings.allow, "allow")
+        redact, _ = validation.flag(settings.redact, "redact"), validation.flag(settings.tools, "tools")
         with unpacked(path) as source:
             try:
-                detected = _detect_format(source.file, format)
+                detected = _detect_format(source.file, settings.format)
                 if detected == OWN and project is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
-                if detected == CONVERSATION or detected not in (OWN, MARKDOWN, MEM0):
-                    report = self._conversations.import_file(
-                        source.file, format=format, project=project, tools=tools, redact=redact, allow=allowed,
-                        progress=progress,
-                    )  # fmt: skip
+                if detected in (OWN, MARKDOWN, MEM0):
+                    exceptions = (*self._resources.redaction.allow, *allowed) if redact else None
+                    report = self._import_records(source.file, detected, project, exceptions, progress)
                 else:
-                    redacting = validation.flag(redact, "redact")
-                    exempt = (*self._resources.redaction.allow, *allowed) if redacting else None
-                    report = self._import_records(source.file, detected, project, exempt, progress)
+                    report = self._conversations.import_file(source.file, settings, progress)
             except OSError as exc:
                 raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
             return source.named(report)
@@ -138,7 +124,6 @@ class Transfer:
         return ImportReport(format, added, known, sessions, (*unread, *skipped), dict(redacted))
 
     def backup(self, path: str | Path, *, overwrite: bool) -> None:
-        """Copy the whole database to a file."""
         validation.flag(overwrite, "overwrite")
         self._resources.recorder.settle()
         self._store.backup(str(validation.path(path)), overwrite=overwrite)

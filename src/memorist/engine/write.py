@@ -27,7 +27,6 @@ class Writer:
         self._similarity = similarity
 
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
-        """Store one memory, and report or merge an older one that says almost the same."""
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
         draft = self._resources.redaction.draft(validation.draft(fields, datetime.now(UTC)))
         (result,) = self._store.add([draft], self._reinforcement)
@@ -37,7 +36,6 @@ class Writer:
         return self._similarity.report_near_duplicate(memory, action) if is_new and action != "off" else memory
 
     def add_many(self, items: Iterable[str | Mapping[str, Any]], progress: Callable[[int], None] | None) -> list[str]:
-        """Store many memories in batches; an item that is refused stops it after the items before were stored."""
         if isinstance(items, str | Mapping):
             raise InvalidInput("add_many takes a list of texts or mappings; `add` takes one")
         ids: list[str] = []
@@ -80,7 +78,6 @@ class Writer:
         return Reinforcement(REINFORCEMENT, self._resources.decay)
 
     def update(self, id: str, session: str | None, changes: Mapping[str, Any]) -> Memory:
-        """Change fields of a memory, keeping its earlier version."""
         session = None if session is None else validation.session_id(session)
         new = validation.changes(changes)
         if self._resources.redaction.on:
@@ -92,7 +89,6 @@ class Writer:
         return self._resources.present(memory)
 
     def forget(self, id: str, *, hard: bool) -> None:
-        """Hide a memory, or erase it."""
         self._resources.recorder.flush()  # a recall written later would bring traces of it back
         if hard:
             self._store.erase([validation.id_or_part(id)])
@@ -100,12 +96,10 @@ class Writer:
             self._store.forget(validation.id_or_part(id), datetime.now(UTC))
 
     def restore(self, id: str) -> Memory:
-        """Bring a forgotten memory back."""
         self._resources.vectorizer.expect_backlog()
         return self._resources.present(self._store.restore(validation.id_or_part(id)))
 
     def purge(self, before: TimeLike | None) -> int:
-        """Erase forgotten memories from the file."""
         self._resources.recorder.flush()
         return self._store.purge(validation.moment_or_none(before, "before"))
 
