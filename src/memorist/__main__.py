@@ -1,4 +1,4 @@
-"""`python -m memorist` is the command line."""
+"""Run the command line as `python -m memorist`."""
 
 from memorist.cli.app import main
 

@@ -1,40 +1,43 @@
 """
 Settings: defaults < the user's config.toml < the project's memorist.toml < MEMORIST_... < arguments.
 
-Only surfaces read them; `memorist.open` never does.
+The command line, the servers and the hooks read them; `memorist.open` never does.
 """
 
 import fnmatch
 import json
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from memorist import validation
+from memorist.atomic_file import write_atomically
 from memorist.errors import ConfigError, InvalidInput
 from memorist.profiles import PROFILES
 from memorist.records import NEAR_ACTIONS
 
 PROJECT_FILE = "memorist.toml"
-USER_FILE = "config.toml"
-# A project's file comes with the project, so it may not decide where the user's memories are sent.
-PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
-# Nor may it choose whom they are told, let a model write them, or say what is no secret.
-USERS_OWN = ("chat", "chat_add", "redact_allow", "trusted")
-# Nor, where nobody typed the command, where they are kept or what reads them: opening a folder is no consent.
-IF_TRUSTED = ("database", "namespace", "models")
-SECRETS = ("http_token",)  # known to whoever has the project, were they in its file; and never shown
-PATHS = {"database", "models"}
+_USER_FILE = "config.toml"
+FORMER_NAME = "recollect"  # the project's name before; a user's database may still be stored under it
 SYNCHRONOUS = ("full", "normal")
+
+# A project's file comes with the project, so it must not decide where the user's memories are sent,
+_PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
+# which model may read or write them, what is not a secret, and which folders are trusted.
+_USER_ONLY = ("chat", "chat_add", "redact_allow", "trusted")
+# Unless the user trusts the folder, it must not choose the database or the models of a program that calls Memorist:
+# opening a folder in an agent is no consent.
+_NEED_TRUST = ("database", "namespace", "models")
+SECRETS = ("http_token",)  # never shown, and not allowed in a project's file, which others can read
+_PATHS = {"database", "models"}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be set. `database` None is the user's own one."""
+    """All settings with their defaults. `database` None is the user's own database."""
 
     database: str | None = None
     namespace: str = "default"
@@ -56,205 +59,227 @@ class Settings:
     http_token: str | None = field(default=None, repr=False)
 
 
-TYPES: Mapping[str, type] = {
-    "database": str,
-    "namespace": str,
-    "project": str,
-    "embedder": str,
-    "profile": str,
-    "threads": int,
-    "busy_timeout": float,
-    "synchronous": str,
-    "near": str,
-    "redact": bool,
-    "redact_allow": list,
-    "models": str,
-    "trusted": list,
-    "chat": str,
-    "chat_add": bool,
-    "chat_timeout": float,
-    "answer_tokens": int,
-    "http_token": str,
-}
-_WORDS = {bool: "true or false", list: "a list of texts", str: "text"}  # what a value must be, if not a number
-_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+def _file_type(annotation: Any) -> type:
+    """Return the type that a setting has in a TOML file: `str` for `str | None`, `list` for a tuple."""
+    if get_origin(annotation) is tuple:
+        return list
+    value_type: type = next(iter(get_args(annotation)), annotation)
+    return value_type
+
+
+TYPES: Mapping[str, type] = {field.name: _file_type(field.type) for field in fields(Settings)}
+_TYPE_WORDS = {bool: "true or false", list: "a list of texts", str: "text", int: "a number", float: "a number"}
+_TRUE_WORDS, _FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, for each that is not a default where it came from, and what of a project's file was passed over."""
+    """Settings, the origin of each that is not a default, and a warning if some of a project's file was ignored."""
 
     settings: Settings
     origins: Mapping[str, str]
-    passed_over: str | None = None
+    warning: str | None = None
 
 
 def load(
-    environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any], *, typed: bool = True
+    environ: Mapping[str, str], folder: Path, arguments: Mapping[str, Any], *, by_user: bool = True
 ) -> LoadedSettings:
     """
-    Put the settings together, each from the place that counts most.
+    Load the settings that hold in a folder.
 
-    Where nobody `typed` the command, a project's file counts in full only if the user trusts its folder.
+    If a program and not the user runs the command (`by_user` is false), a project's file counts in full only if the
+    user trusts its folder.
     """
-    user, project = user_file(environ), project_file(folder)
-    own, of_environment = _placed(user), _of_environment(environ)
-    given = {name: value for name, value in arguments.items() if value is not None}
-    of_project = _of_project(project) if project else {}
-    passed_over = None
-    if project and not typed and not _trusted(project.parent, (own | of_environment).get("trusted", ())):
-        held = [name for name in IF_TRUSTED if name in of_project]
-        of_project = {name: value for name, value in of_project.items() if name not in held}
-        if missed := [name for name in held if name not in of_environment | given]:
-            passed_over = (
-                f"{project} sets {' and '.join(missed)}, which was passed over: nobody typed this command; if you "
-                f"trust the project, add {str(project.parent.resolve())!r} to the list `trusted` in {user}"
-            )
+    user, project = user_file(environ), _find_project_file(folder)
+    of_user, of_environment = _read_settings(user), _read_environment(environ)
+    of_arguments = {name: value for name, value in arguments.items() if value is not None}
+    of_project: dict[str, Any] = {}
+    warning = None
+    if project:
+        of_project = _read_settings(project)
+        _check_project_settings(project, of_project)
+        if not by_user and not _is_trusted(project.parent, (of_user | of_environment).get("trusted", ())):
+            ignored = [name for name in _NEED_TRUST if of_project.pop(name, None) is not None]
+            if missed := [name for name in ignored if name not in of_environment | of_arguments]:
+                warning = (
+                    f"{project} sets {' and '.join(missed)}, which was ignored: a program ran this command, not you; "
+                    f"if you trust the project, add {str(project.parent.resolve())!r} to the list `trusted` in {user}"
+                )
     settings = Settings()
     origins: dict[str, str] = {}
     for origin, values in (
-        (str(user), own),
+        (str(user), of_user),
         (str(project), of_project),
         ("environment", of_environment),
-        ("argument", given),
+        ("argument", of_arguments),
     ):
         settings = replace(settings, **values)
         origins |= dict.fromkeys(values, origin)
-    return LoadedSettings(settings, origins, passed_over)
+    return LoadedSettings(settings, origins, warning)
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
-    """The user's own config file; MEMORIST_CONFIG names another."""
-    if named := environ.get("MEMORIST_CONFIG"):
-        return Path(named)
+    """Return the path of the user's config file; MEMORIST_CONFIG names another one."""
+    if path := environ.get("MEMORIST_CONFIG"):
+        return Path(path)
     from platformdirs import user_config_path
 
-    return user_config_path("memorist", appauthor=False) / USER_FILE
+    return user_config_path("memorist", appauthor=False) / _USER_FILE
 
 
-def default_path() -> Path:
-    """The user's own database, where their system keeps such things."""
+def default_path(notify: Callable[[str], object] | None = None) -> Path:
+    """
+    Return the path of the user's own database.
+
+    If there is only one under the project's former name, that one is used; `notify` is told so, or else the log.
+    """
     from platformdirs import user_data_path
 
-    return user_data_path("memorist", appauthor=False) / "memory.db"
+    path, former = (user_data_path(name, appauthor=False) / "memory.db" for name in ("memorist", FORMER_NAME))
+    if path.exists() or not former.exists():
+        return path
+    if notify is None:
+        import logging
+
+        notify = logging.getLogger("memorist").info
+    notify(
+        f"using the database of {FORMER_NAME.capitalize()}, as Memorist was called before: {former}. "
+        f"Move it to {path} to keep it under the new name."
+    )
+    return former
 
 
-def names_a_file(database: str) -> bool:
-    """Whether a database is one on a disk: not in memory, nor somewhere else."""
+def is_file_path(database: str) -> bool:
+    """Return whether a database is a file: not in memory, nor on a server."""
     return database != ":memory:" and "://" not in database
 
 
-def nothing_at(path: Path) -> bool:
-    """Whether there is no database to read yet: no file, or an empty one."""
+def is_missing_or_empty(path: Path) -> bool:
+    """Return whether there is no database to read yet: no file, or an empty one."""
     return not path.exists() or (path.is_file() and path.stat().st_size == 0)
 
 
-def project_file(folder: Path) -> Path | None:
-    """The nearest memorist.toml in this folder or one above it."""
-    return next((file for place in (folder, *folder.parents) if (file := place / PROJECT_FILE).is_file()), None)
+def write_setting(file: Path, name: str, text: str, *, in_project: bool) -> None:
+    """Set a value in a config file, given as text; the rest of the file stays as it is."""
+    value = _parse_value(name, text, str(file))
+    if in_project:
+        _check_project_settings(file, {name: value})
+    elif name in _PATHS:
+        value = _resolve_path(value, Path.cwd())
+    _edit_file(file, name, list(value) if isinstance(value, tuple) else value)
 
 
-def _trusted(folder: Path, trusted: Iterable[str]) -> bool:
-    """Whether a folder is one of those, wherever links lead; a * in one stands for anything."""
-    place = str(folder.resolve())
-    wanted = (str(Path(os.path.expanduser(one)).resolve()) for one in trusted)
-    return any(place == one or fnmatch.fnmatch(place, one) for one in wanted)
+def remove_setting(file: Path, name: str) -> bool:
+    """Remove a setting from a config file; return whether it was there."""
+    check_name(name, str(file))
+    if name not in _parse_file(file):
+        return False
+    _edit_file(file, name, None)
+    return True
 
 
-def write(file: Path, name: str, text: str, *, of_project: bool) -> None:
-    """Set one value in a config file, leaving every other line as it is."""
-    value = _converted(name, text, str(file))
-    if of_project:
-        _safe_for_a_project(file, {name: value})
-    elif name in PATHS:
-        value = _path(value, Path.cwd())
-    line = f"{name} = {as_toml(value)}"
-    pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
+def check_name(name: str, origin: str) -> None:
+    """Raise ConfigError if there is no setting of this name."""
+    if name not in TYPES:
+        raise ConfigError(f"{origin}: there is no setting {name!r}; settings are: {', '.join(TYPES)}")
+
+
+def _edit_file(file: Path, name: str, value: Any) -> None:
+    """Set a value in a TOML file, or remove it if it is None, keeping comments and order."""
+    import tomlkit  # only commands that change settings need it
+    from tomlkit.exceptions import TOMLKitError
+
     try:
-        old = file.read_text("utf-8") if file.exists() else ""
-        new = pattern.sub(lambda _: line, old, count=1) if pattern.search(old) else f"{line}\n{old}"
-        tomllib.loads(new)
-        data = new.encode("utf-8")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(file.name + ".part")
-        part.write_bytes(data)
-        part.replace(file)
+        document = tomlkit.parse(file.read_bytes().decode("utf-8")) if file.exists() else tomlkit.document()
+        if value is None:
+            del document[name]
+        else:
+            document[name] = value
+        write_atomically(file.resolve(), tomlkit.dumps(document).encode("utf-8"))  # resolved, so that a link stays one
     except OSError as exc:
-        raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
-    except ValueError as exc:  # it was broken before, the old value has several lines, the new one is no text
-        raise ConfigError(f"{name} cannot be set in {file} as it is written there; change it by hand: {exc}") from exc
+        raise ConfigError(f"cannot write {file}: {exc.strerror}") from exc
+    except (ValueError, TOMLKitError) as exc:  # the file is not TOML, or the value is not Unicode text
+        raise ConfigError(f"cannot change {name} in {file}: {exc}") from exc
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _find_project_file(folder: Path) -> Path | None:
+    """Return the nearest memorist.toml in this folder or one above it."""
+    return next((file for parent in (folder, *folder.parents) if (file := parent / PROJECT_FILE).is_file()), None)
+
+
+def _is_trusted(folder: Path, trusted: Iterable[str]) -> bool:
+    """Return whether a folder is listed or matches a pattern with *; links are resolved first."""
+    path = str(folder.resolve())
+    patterns = (str(Path(os.path.expanduser(pattern)).resolve()) for pattern in trusted)
+    return any(path == pattern or fnmatch.fnmatch(path, pattern) for pattern in patterns)
+
+
+def _parse_file(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        values = tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise ConfigError(f"{file} cannot be read: {exc}") from exc
-    return {name: _typed(name, value, str(file)) for name, value in values.items()}
 
 
-def _of_project(file: Path) -> dict[str, Any]:
-    values = _placed(file)
-    _safe_for_a_project(file, values)
+def _read_settings(file: Path) -> dict[str, Any]:
+    """Return the settings of a file; a relative path in it starts at the file's folder."""
+    values = {name: _check_value(name, value, str(file)) for name, value in _parse_file(file).items()}
+    for name in _PATHS & values.keys():
+        values[name] = _resolve_path(values[name], file.parent)
     return values
 
 
-def _placed(file: Path) -> dict[str, Any]:
-    """What a file sets; its paths begin where it is, wherever one reads it."""
-    values = _read(file)
-    for name in PATHS & values.keys():
-        values[name] = _path(values[name], file.parent)
-    return values
+def _resolve_path(value: str, folder: Path) -> str:
+    return str(folder.absolute() / os.path.expanduser(value)) if is_file_path(value) else value
 
 
-def _path(value: str, folder: Path) -> str:
-    return str(folder.absolute() / os.path.expanduser(value)) if names_a_file(value) else value
-
-
-def _safe_for_a_project(file: Path, values: Mapping[str, Any]) -> None:
+def _check_project_settings(file: Path, values: Mapping[str, Any]) -> None:
     for name in SECRETS:
         if name in values:
-            raise ConfigError(f"{file} sets {name}, which is a secret: set it in your own config, or the environment")
-    if values.get("embedder", "none") not in PROJECT_EMBEDDERS:
+            raise ConfigError(f"{file} sets {name}, which is a secret: set it in your own config or the environment")
+    if values.get("embedder", "none") not in _PROJECT_EMBEDDERS:
         raise ConfigError(
             f"{file} sets embedder = {values['embedder']!r}; a project's file can choose only "
-            f"{' or '.join(PROJECT_EMBEDDERS)}: set it in your own config (`memorist config set embedder ...`)"
+            f"{' or '.join(_PROJECT_EMBEDDERS)}: set it in your own config (`memorist config set embedder ...`)"
         )
     if values.get("redact") is False:
-        raise ConfigError(f"{file} sets redact = false; a project's file can only switch it on")
-    if own := next((name for name in USERS_OWN if name in values), None):
+        raise ConfigError(f"{file} sets redact = false; a project's file can only turn it on")
+    if name := next((name for name in _USER_ONLY if name in values), ""):
         raise ConfigError(
-            f"{file} sets {own}, which is not for a project's file to choose: set it in your own config "
-            f"(`memorist config set {own} ...`)"
+            f"{file} sets {name}, which is not allowed in a project's file: set it in your own config "
+            f"(`memorist config set {name} ...`)"
         )
 
 
-def _of_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    names = {"MEMORIST_DB": "database"} | {f"MEMORIST_{name.upper()}": name for name in TYPES if name != "database"}
+def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    variables = {"MEMORIST_DB" if name == "database" else f"MEMORIST_{name.upper()}": name for name in TYPES}
     return {
-        name: _converted(name, environ[variable], variable) for variable, name in names.items() if environ.get(variable)
+        name: _parse_value(name, environ[variable], variable)
+        for variable, name in variables.items()
+        if environ.get(variable)
     }
 
 
-def _converted(name: str, text: str, origin: str) -> Any:
-    """A value that came as text."""
+def _parse_value(name: str, text: str, origin: str) -> Any:
+    """Parse a value given as text and check it."""
     kind = TYPES.get(name)
+    value: Any = text
     if kind in (int, float):
         try:
-            return _typed(name, kind(text), origin)
+            value = kind(text)
         except ValueError:
-            raise ConfigError(f"{_shown(name, text)} in {origin} is not a number") from None
-    if kind is bool and text.strip().lower() in (*_YES, *_NO):
-        return _typed(name, text.strip().lower() in _YES, origin)
-    if kind is list:
-        return _typed(name, _listed(text), origin)
-    return _typed(name, text, origin)
+            raise ConfigError(f"{_describe_setting(name, text)} in {origin} is not a number") from None
+    elif kind is bool and text.strip().lower() in (*_TRUE_WORDS, *_FALSE_WORDS):
+        value = text.strip().lower() in _TRUE_WORDS
+    elif kind is list:
+        value = _parse_list(text)
+    return _check_value(name, value, origin)
 
 
-def _listed(text: str) -> Any:
-    """A list written as in JSON; anything else is the only text of one."""
+def _parse_list(text: str) -> Any:
+    """Parse a list written as JSON; any other text is its only item."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -282,14 +307,14 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
 }
 
 
-def _typed(name: str, value: Any, origin: str) -> Any:
-    if name not in TYPES:
-        raise ConfigError(f"{origin} sets {name!r}, which is no setting; there are: {', '.join(TYPES)}")
+def _check_value(name: str, value: Any, origin: str) -> Any:
+    """Return a value in the type of its setting; ConfigError where it cannot be used."""
+    check_name(name, origin)
     kind = TYPES[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{_shown(name, value)} in {origin} must be {_WORDS.get(kind, 'a number')}")
+        raise ConfigError(f"{_describe_setting(name, value)} in {origin} must be {_TYPE_WORDS[kind]}")
     try:
         _CHECKS.get(name, lambda _: None)(value)
     except InvalidInput as exc:
@@ -297,14 +322,6 @@ def _typed(name: str, value: Any, origin: str) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _shown(name: str, value: Any) -> str:
-    """A setting as an error tells of it."""
+def _describe_setting(name: str, value: Any) -> str:
+    """Return a setting as it is shown in an error; a secret by its name only."""
     return name if name in SECRETS else f"{name} = {value!r}"
-
-
-def as_toml(value: Any) -> str:
-    """A value as TOML: as in JSON, but with whole characters, for it has no halves, and without a bare DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-assert {field.name for field in fields(Settings)} == set(TYPES)

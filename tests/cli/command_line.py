@@ -1,4 +1,4 @@
-"""How the tests of this folder run commands: in this process where that is enough, in one of their own where not."""
+"""Run commands in the tests of this folder: in this process, or in one of their own if that matters."""
 
 import io
 import json
@@ -18,8 +18,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What a command left behind."""
+class CommandResult:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -35,7 +35,7 @@ class Done:
         return self.out.splitlines()
 
     def assert_failed(self, code: int, about: str) -> None:
-        """One line on stderr that says what is wrong, and nothing on stdout."""
+        """Check that one line on stderr names the error, and that stdout is empty."""
         assert (self.code, self.out) == (code, "")
         assert self.err.splitlines()[-1].startswith("Error: ")
         assert about in self.err
@@ -65,7 +65,7 @@ class CommandLine:
         monkeypatch.setenv("PYTHONPATH", str(SOURCE))
         monkeypatch.chdir(self.work)
 
-    def __call__(self, *arguments: str, stdin: str | bytes = b"") -> Done:
+    def __call__(self, *arguments: str, stdin: str | bytes = b"") -> CommandResult:
         given = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
         self._capsys.readouterr()
         with self._monkeypatch.context() as patched:
@@ -73,25 +73,27 @@ class CommandLine:
             with pytest.raises(SystemExit) as ended:
                 main(list(arguments))
         printed = self._capsys.readouterr()
-        return Done(int(ended.value.code or 0), printed.out, printed.err)
+        return CommandResult(int(ended.value.code or 0), printed.out, printed.err)
 
     def add(self, content: str, *options: str) -> str:
-        """Remember something; its id."""
+        """Add a memory and return its id."""
         id: str = self("add", content, "--json", *options).json["id"]
         return id
 
     def contents(self, *options: str) -> list[str]:
-        """What is listed, newest first."""
+        """Return the texts of `memorist list`, newest first."""
         return [memory["content"] for memory in self("list", "--json", "--limit", "10000", *options).json["memories"]]
 
     def start(self, *arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
-        """The same in a process of its own, with pipes for all it reads and writes."""
+        """Start a command in a process of its own, with pipes for all it reads and writes."""
         pipe = subprocess.PIPE
         settings: Mapping[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe} | options
         return subprocess.Popen([sys.executable, "-m", "memorist", *arguments], **settings)
 
-    def spawn(self, *arguments: str | bytes, stdin: bytes = b"", environment: Sequence[tuple[str, str]] = ()) -> Done:
-        """Run it in a process of its own, to its end."""
+    def spawn(
+        self, *arguments: str | bytes, stdin: bytes = b"", environment: Sequence[tuple[str, str]] = ()
+    ) -> CommandResult:
+        """Run a command in a process of its own, to its end."""
         with self.start(*arguments, env=os.environ | dict(environment)) as process:
             out, err = process.communicate(stdin, timeout=60)
-        return Done(process.returncode, out.decode("utf-8"), err.decode("utf-8"))
+        return CommandResult(process.returncode, out.decode("utf-8"), err.decode("utf-8"))

@@ -1,5 +1,6 @@
-"""What holds for every command: help, exit codes, missing databases, and outputs that are no terminal."""
+"""Properties of every command: help, completion, exit codes, missing databases, and output without a terminal."""
 
+import inspect
 import json
 import os
 import re
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import click
 import pytest
-from command_line import CommandLine, Done
+from command_line import CommandLine, CommandResult
 
 import memorist
-from memorist.cli.app import COMMANDS, HELP, app
+from memorist.cli.app import app
+from memorist.cli.groups import COMMAND_GROUPS, COMMANDS
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"
@@ -34,12 +36,27 @@ class TestHelp:
         assert "Example:" in done.out
         assert f"memorist {command}" in done.out.partition("Example:")[2]
 
-    def test_help_lists_every_command_with_a_line_about_it(self, cli: CommandLine) -> None:
+    def test_help_lists_every_command_in_its_group_with_a_line_about_it(self, cli: CommandLine) -> None:
         out = cli("--help").out
 
-        assert set(HELP) == set(COMMANDS)
-        for command, line in HELP.items():
-            assert re.search(rf"^ +{command} +{re.escape(line)}$", out, re.MULTILINE)
+        titles = re.findall(r"^(\w[\w ]*):$", out, re.MULTILINE)
+        assert titles == ["Options", *COMMAND_GROUPS]
+        for title, entries in COMMAND_GROUPS.items():
+            section = out.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+            assert [line.split(None, 1) for line in section.splitlines()] == [
+                [name, entry.help] for name, entry in entries.items()
+            ]
+
+    def test_no_command_is_in_two_groups(self) -> None:
+        assert sum(map(len, COMMAND_GROUPS.values())) == len(COMMANDS)
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_the_line_about_a_command_is_the_first_sentence_of_its_help(self, command: str) -> None:
+        found = app.get_command(click.Context(app), command)
+
+        assert found is not None
+        paragraph = " ".join(inspect.cleandoc(found.help or "").partition("\n\n")[0].split())
+        assert COMMANDS[command].help == re.split(r"(?<=\.) ", paragraph)[0]
 
     def test_without_a_command_it_shows_help_and_it_is_wrong_usage(self, cli: CommandLine) -> None:
         done = cli()
@@ -78,12 +95,84 @@ class TestGroups:
         assert f"memorist {command} {part}" in out.partition("Example:")[2]
         assert f"$ memorist {command} {part}" in page
 
-    @pytest.mark.parametrize("command", ["fact", "session", "lens"])
-    def test_without_a_part_it_shows_help_and_it_is_wrong_usage(self, cli: CommandLine, command: str) -> None:
+    @pytest.mark.parametrize("command", ["session", "lens", "models", "config"])
+    @pytest.mark.parametrize("options", [[], ["--json"]])
+    def test_without_a_part_it_lists(self, cli: CommandLine, command: str, options: list[str]) -> None:
+        done = cli(command, *options)
+
+        assert done.code == 0
+        assert (done.out, done.err) == (cli(command, "list", *options).out, cli(command, "list", *options).err)
+
+    @pytest.mark.parametrize("command", ["fact", "backup"])
+    def test_without_a_part_and_nothing_to_list_it_shows_help(self, cli: CommandLine, command: str) -> None:
         done = cli(command)
 
-        assert done.code == 2
-        assert f"Usage: memorist {command}" in done.out + done.err
+        assert (done.code, done.err) == (0, "")
+        assert done.out == cli(command, "--help").out
+
+
+class TestTypos:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["serach", "x"], "No such command 'serach'. Did you mean 'search'?"),
+            (["session", "lsit"], "No such command 'lsit'. Did you mean 'list'?"),
+            (["config", "unst", "profile"], "No such command 'unst'. Did you mean 'unset'?"),
+            (["xyzzy"], "No such command 'xyzzy'."),
+            (["lens", "xyzzy"], "No such command 'xyzzy'."),
+        ],
+    )
+    def test_a_mistyped_command_gets_a_suggestion(self, cli: CommandLine, arguments: list[str], message: str) -> None:
+        done = cli(*arguments)
+
+        done.assert_failed(2, message)
+        assert done.err.splitlines()[-1] == f"Error: {message}"
+
+    @pytest.mark.parametrize("arguments", [["search", "x", "--projct", "api"], ["lens", "list", "--jsn"]])
+    def test_a_mistyped_option_gets_a_suggestion(self, cli: CommandLine, arguments: list[str]) -> None:
+        cli(*arguments).assert_failed(2, "Did you mean")
+
+
+class TestCompletion:
+    @pytest.fixture
+    def complete(self, cli: CommandLine) -> Callable[..., list[str]]:
+        """Give what a shell is offered for the last of some words."""
+
+        def run(*words: str, shell: str = "bash") -> list[str]:
+            typed = " ".join(["memorist", *words])
+            place = words[-1] if shell == "fish" else str(len(words))
+            request = [("COMP_WORDS", typed), ("COMP_CWORD", place), ("_MEMORIST_COMPLETE", f"{shell}_complete")]
+            done = cli.spawn(environment=request)
+            assert (done.code, done.err) == (0, "")
+            return done.lines
+
+        return run
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_the_script_of_a_shell_is_printed(self, cli: CommandLine, shell: str) -> None:
+        done = cli.spawn(environment=[("_MEMORIST_COMPLETE", f"{shell}_source")])
+
+        assert done.code == 0
+        assert "_memorist_completion" in done.out
+        assert f"{shell}_complete" in done.out
+
+    def test_commands_are_offered_from_the_table(self, complete: Callable[..., list[str]]) -> None:
+        assert complete("") == [f"plain,{name}" for name in COMMANDS]
+        assert complete("re") == [f"plain,{name}" for name in COMMANDS if name.startswith("re")]
+
+    def test_with_their_help_where_the_shell_shows_it(self, complete: Callable[..., list[str]]) -> None:
+        assert complete("sea", shell="zsh") == ["plain", "search", COMMANDS["search"].help]
+        assert complete("sea", shell="fish") == [f"plain,search\t{COMMANDS['search'].help}"]
+
+    def test_subcommands_and_options_are_offered(self, complete: Callable[..., list[str]]) -> None:
+        assert complete("config", "un") == ["plain,unset"]
+        assert complete("search", "--explai") == ["plain,--explain"]
+        assert complete("session", "list", "--act") == ["plain,--active"]
+        assert complete("--names") == ["plain,--namespace"]
+
+    @pytest.mark.parametrize("words", [["index", "no"], ["import", "no"], ["add", "--file", "no"], ["--db", "no"]])
+    def test_paths_are_left_to_the_shell(self, complete: Callable[..., list[str]], words: list[str]) -> None:
+        assert complete(*words) == ["file,no"]
 
 
 class TestErrors:
@@ -112,7 +201,7 @@ READING: list[list[str]] = [
     ["config"], ["config", "--json"], ["timeline"], ["timeline", "--query", "anything", "--json"], ["recalls"],
     ["recalls", "--json"], ["recalls", "--never", "--json"], ["dupes"], ["dupes", "--merge", "--yes", "--json"],
     ["pin"], ["pin", "--json"], ["session", "list"], ["session", "list", "--json"], ["lens", "list"],
-    ["lens", "list", "--json"],
+    ["lens", "list", "--json"], ["projects"], ["projects", "--json"], ["tags"], ["tags", "--json"],
 ]  # fmt: skip
 
 
@@ -191,6 +280,8 @@ class TestOutput:
         lambda id: ["session", "list"],
         lambda id: ["session", "of", id],
         lambda id: ["lens", "list"],
+        lambda id: ["projects"],
+        lambda id: ["tags"],
         lambda id: ["lens", "show", HOSTILE],
         lambda id: ["lens", "remove", HOSTILE],
         lambda id: ["add", f"{HOSTILE} three of many words that are all the same", "--project", HOSTILE],
@@ -316,7 +407,7 @@ class TestInterruptions:
         assert self._half_read(cli).code == 0
 
     @staticmethod
-    def _half_read(cli: CommandLine) -> Done:
+    def _half_read(cli: CommandLine) -> CommandResult:
         """`memorist list | head -1`, with more to list than a pipe holds."""
         with memorist.open(cli.database, embedder="none") as memory:
             memory.add_many(f"memory {number} {'text ' * 20}" for number in range(3000))
@@ -327,7 +418,7 @@ class TestInterruptions:
             process.stdout.close()
             err = process.stderr.read().decode()
         assert "memory 2999" in first
-        return Done(process.returncode, first, err)
+        return CommandResult(process.returncode, first, err)
 
     def test_ctrl_c_while_adding_stops_with_130_and_keeps_what_was_committed(self, cli: CommandLine) -> None:
         lines = cli.work / "many.jsonl"

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
-from command_line import CommandLine, Done
+from command_line import CommandLine, CommandResult
 
 from model_server import KEY, MODELS, SECOND, Body, Breaks, ModelServer, Pauses, Refuses, calls, model_server, says
 
@@ -38,7 +38,7 @@ def cli(
 
 
 def turns(cli: CommandLine) -> list[tuple[str, str]]:
-    """What was said, in order, of all conversations."""
+    """Return the turns of all conversations, in order."""
     memories = cli("list", "--kind", "turn", "--json", "--limit", "1000").json["memories"]
     return [(one["metadata"]["role"], one["content"]) for one in reversed(memories)]
 
@@ -214,10 +214,10 @@ class TestUsage:
     @pytest.mark.parametrize("line", ['chat = "ollama:evil"', "chat_add = true"])
     def test_and_not_for_a_projects_file_to_choose(self, cli: CommandLine, line: str) -> None:
         name, _, value = line.partition(" = ")
-        cli("config", "set", "--project", name, value.strip('"')).assert_failed(1, "not for a project's file")
+        cli("config", "set", "--project", name, value.strip('"')).assert_failed(1, "not allowed in a project's file")
         (cli.work / "memorist.toml").write_text(line)
 
-        cli("chat", "hello").assert_failed(1, "not for a project's file")
+        cli("chat", "hello").assert_failed(1, "not allowed in a project's file")
 
 
 class TestServersThatFail:
@@ -279,7 +279,7 @@ class TestServersThatFail:
 
 
 class TestMemoriesThatFail:
-    def answered(self, done: Done, about: str) -> None:
+    def answered(self, done: CommandResult, about: str) -> None:
         assert (done.code, done.out) == (0, "You said: hello\n")
         assert done.err.startswith("Warning: ")
         assert about in done.err
@@ -354,7 +354,7 @@ class TestTerminal:
 
         cli.add("We deploy with `make ship` from the release branch")
         with terminal("chat", environment=os.environ) as screen:
-            screen.expect("Talking to anthropic:claude-test. /help shows what else there is; Ctrl-D ends.")
+            screen.expect("Chatting with anthropic:claude-test. /help lists commands; Ctrl-D ends.")
             screen.enter("how do we deploy?")
             screen.expect("You said: how do we deploy?\r\n")
             screen.enter("and tea?")
@@ -374,7 +374,7 @@ class TestTerminal:
             "how do we deploy?", "You said: how do we deploy?", "and tea?", "You said: and tea?",
         ]  # fmt: skip
         with terminal("chat", "--continue", environment=os.environ) as screen:
-            screen.expect("Going on after 4 messages.")
+            screen.expect("Continuing after 4 messages.")
             screen.enter("/quit")
             assert screen.end()[0] == 0
 

@@ -52,9 +52,9 @@ def test_json_has_the_block_and_its_tokens(cli: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["how?", "--recent", "3"], "--recent has no meaning with a message"),
-        (["--limit", "3"], "--limit has no meaning without a message"),
-        (["--no-documents"], "--no-documents has no meaning without a message"),
+        (["how?", "--recent", "3"], "--recent cannot be used with a message"),
+        (["--limit", "3"], "--limit cannot be used without a message"),
+        (["--no-documents"], "--no-documents cannot be used without a message"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(cli: CommandLine, arguments: list[str], said: str) -> None:

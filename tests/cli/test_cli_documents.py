@@ -99,12 +99,12 @@ class TestIndex:
         cli("index", "notes")
 
         done = cli("index", "--remove", "notes/deploy.md", "nix")
-        assert (done.code, done.out) == (1, "Took 1 file out of the index: notes/deploy.md\n")
-        assert done.err == "Error: not indexed: nix; `memorist docs --list` shows what is\n"
+        assert (done.code, done.out) == (1, "Removed 1 file from the index: notes/deploy.md\n")
+        assert done.err == "Error: not indexed: nix; `memorist docs --list` lists what is\n"
         assert cli("index", "--remove", "notes", "--json").json == {"removed": 1}
         again = cli("index", "--remove", "notes", "--json")
         assert (again.code, json.loads(again.out)) == (1, {"removed": 0})
-        cli("index", "--remove", "notes", "--project", "api").assert_failed(2, "--remove takes paths only")
+        cli("index", "--remove", "notes", "--project", "api").assert_failed(2, "--remove takes only paths")
 
     def test_what_is_not_there_is_an_error_and_nothing_is_indexed(self, cli: CommandLine, notes: Path) -> None:
         cli("index", "notes", "nix").assert_failed(1, "no such file or folder: nix")
@@ -127,12 +127,12 @@ class TestIndex:
                 if done:
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr(documents, "Bar", Interrupted)
+        monkeypatch.setattr(documents, "ProgressBar", Interrupted)
         monkeypatch.setattr(sync, "HELD", 1)  # each file is stored by itself
         done = cli("index", "notes")
 
         assert (done.code, done.out) == (130, "")
-        assert done.err == "Stopped. 1 of 2 files were done. What is done stays; run it again to go on from there.\n"
+        assert done.err == "Stopped. 1 of 2 files are done. Run it again to continue from there.\n"
         assert len(cli("docs", "--list").lines) == 1
         assert cli("check").code == 0
 
@@ -142,7 +142,7 @@ class TestIndex:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         monkeypatch.setattr(click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
 
-        with ProgressBar("Indexing", what="files", clock=lambda: next(times)) as bar:
+        with ProgressBar("Indexing", unit="files", clock=lambda: next(times)) as bar:
             for done in (0, 1000, 1001, 2000):
                 bar(done, 8000)
 
@@ -178,6 +178,9 @@ class TestDocs:
         )
         assert "Retries are capped at 5." in second
 
+    def test_a_dash_reads_the_query_from_standard_input(self, cli: CommandLine) -> None:
+        assert cli("docs", "-", stdin="capped\n").lines == cli("docs", "capped").lines != []
+
     def test_links_show_where_a_file_leads_and_what_leads_to_it(self, cli: CommandLine, notes: Path) -> None:
         (notes / "plan.md").write_text("# Plan\n\nSee [[retries]].\nThen [gone](gone.md).\n")
         cli("index", "notes", "--project", "api")
@@ -189,7 +192,7 @@ class TestDocs:
         assert cli("docs", "--links", "notes/retries.md").lines[1:] == ["  from   notes/plan.md"]
         assert cli("docs", "--links", "notes/plan.md", "--json").json["links"][0]["path"] == str(notes / "retries.md")
         cli("docs", "--links", "notes/none.md").assert_failed(1, "is not indexed")
-        cli("docs", "retries", "--links", "notes/plan.md").assert_failed(2, "--links shows those of one file")
+        cli("docs", "retries", "--links", "notes/plan.md").assert_failed(2, "--links shows the links of one file")
 
     def test_paths_are_whole_from_elsewhere(
         self, cli: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch
@@ -211,7 +214,7 @@ class TestDocs:
         id = cli("docs", "capped", "--json").json["results"][0]["id"]
 
         for given in (id, id[-8:]):
-            cli("get", given).assert_failed(1, f"is no memory but a place in {notes}/retries.md; `memorist docs`")
+            cli("get", given).assert_failed(1, f"is not a memory but a chunk of {notes}/retries.md; `memorist docs`")
         cli("get", "00000000").assert_failed(1, "no memory has the id")
 
     def test_with_neighbours_shows_the_text_as_it_stands(self, cli: CommandLine) -> None:
@@ -232,7 +235,7 @@ class TestDocs:
         for wanted in ("unicorn", "--list"):
             done = cli("--db", str(tmp_path / "none.db"), "docs", wanted)
             assert (done.code, done.out) == (0, "")
-            assert done.err.splitlines()[0] == "No files are indexed; `memorist index PATH` takes them in."
+            assert done.err.splitlines()[0] == "No files are indexed; `memorist index PATH` indexes them."
 
     def test_lists_the_files(self, cli: CommandLine, notes: Path) -> None:
         deploy, retries = cli("docs", "--list").lines
@@ -260,8 +263,9 @@ class TestDocs:
         cli("docs", "--list", "--tag", "ops").assert_failed(2, "only --project and --limit")
 
     def test_needs_a_query_or_a_list(self, cli: CommandLine) -> None:
-        cli("docs").assert_failed(2, "what to look for?")
-        cli("docs", " ").assert_failed(2, "what to look for?")
+        cli("docs").assert_failed(2, "the query is empty")
+        cli("docs", "-", stdin="\n").assert_failed(2, "the query is empty")
+        cli("docs", " ").assert_failed(2, "the query is empty")
         cli("docs", "query", "--list").assert_failed(2, "takes no query")
 
     def test_control_characters_never_reach_the_terminal(self, cli: CommandLine, notes: Path) -> None:

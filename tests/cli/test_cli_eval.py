@@ -120,7 +120,7 @@ class TestEval:
             (["eval", str(REMEMBERED), "--scope", "x"], 1, "has no question of scope 'x'"),
             (["eval", str(REMEMBERED), "--seed", "-1"], 2, "--seed"),
             (["eval", "--compare", "a", "b"], 2, "there is no saved run 'a'"),
-            (["eval", "--from-recalls"], 1, "no memory was said to be a good answer yet"),
+            (["eval", "--from-recalls"], 1, "no memory is rated as a good answer yet"),
         ],
     )
     def test_what_cannot_be_measured_is_said(
@@ -190,11 +190,11 @@ class TestFeedback:
         assert done.err.startswith("Nothing found.")
 
     def test_good_or_bad_has_to_be_said(self, asked: CommandLine) -> None:
-        asked("feedback", "01234567").assert_failed(2, "say whether it was good or bad")
+        asked("feedback", "01234567").assert_failed(2, "add a rating: good or bad")
         assert asked("feedback", "01234567", "meh").code == 2
 
     def test_a_question_is_about_a_memory(self, asked: CommandLine) -> None:
-        asked("feedback", "--query", "how do we ship?").assert_failed(2, "--query is for a memory: give its id")
+        asked("feedback", "--query", "how do we ship?").assert_failed(2, "--query needs a memory: give its id")
 
     def test_a_memory_that_no_search_found_needs_a_question(self, cli: CommandLine) -> None:
         cli("feedback", cli.add("We ship with make"), "good").assert_failed(1, "no recorded search found memory")

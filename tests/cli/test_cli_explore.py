@@ -113,6 +113,36 @@ class TestTimeline:
         cli("timeline", *arguments).assert_failed(1, about)
 
 
+class TestProjectsAndTags:
+    @pytest.fixture(autouse=True)
+    def _tagged(self, cli: CommandLine) -> None:
+        cli.add("We ship with make", "--project", "api", "--tag", "deploy", "--tag", "decision")
+        cli.add("Retries are capped at 5", "--project", "api", "--tag", "decision")
+        cli.add("The page is blue", "--project", "web", "--tag", "design")
+        cli("forget", cli.add("Gone", "--project", "old", "--tag", "gone"))
+        cli.add("Of no project")
+
+    def test_projects_are_listed_with_their_counts_the_largest_first(self, cli: CommandLine) -> None:
+        assert cli("projects").lines == ["     2  api", "     1  web"]
+        assert cli("projects", "--json").json == {
+            "projects": [{"name": "api", "memories": 2}, {"name": "web", "memories": 1}]
+        }
+
+    def test_tags_are_listed_with_their_counts(self, cli: CommandLine) -> None:
+        assert cli("tags").lines == ["     2  decision", "     1  deploy", "     1  design"]
+        assert cli("tags", "--project", "web", "--json").json == {"tags": [{"name": "design", "memories": 1}]}
+
+    def test_what_is_superseded_counts_as_in_list(self, cli: CommandLine) -> None:
+        old, new = (cli.add(text, "--project", "api") for text in ("an old plan", "a new plan"))
+        cli("supersede", old, new)
+
+        assert cli("projects").lines[0] == f"     {len(cli.contents('--project', 'api'))}  api"
+
+    def test_that_there_are_none_is_said(self, cli: CommandLine) -> None:
+        assert cli("--namespace", "other", "projects").err == "No memory belongs to a project.\n"
+        assert cli("--namespace", "other", "tags").err == "No memory has a tag.\n"
+
+
 class TestRecalls:
     @pytest.fixture(autouse=True)
     def _asked(self, cli: CommandLine) -> None:

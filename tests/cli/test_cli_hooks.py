@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 import pytest
-from command_line import CommandLine, Done
+from command_line import CommandLine, CommandResult
 
 import memorist
 from memorist.hooks.pending import PendingNotes, UnsavedConversation
@@ -39,7 +39,7 @@ class Agent:
         given = {"session_id": "s-1", "transcript_path": str(self.transcript), "cwd": str(self.folder)}
         return json.dumps(given | {"hook_event_name": name} | fields).encode()
 
-    def hook(self, name: str, *, embedder: str = "none", **fields: Any) -> Done:
+    def hook(self, name: str, *, embedder: str = "none", **fields: Any) -> CommandResult:
         """Called in a process of its own, as clients do; it may end itself at any moment."""
         return self.cli.spawn(
             "hook", name, stdin=self.event(name, **fields), environment=[("MEMORIST_EMBEDDER", embedder)]
@@ -51,7 +51,7 @@ class Agent:
         until(lambda: not self.notes)
 
     def context(self, name: str, **fields: Any) -> str:
-        """What the model gets to know."""
+        """Return what the model gets to know."""
         answer = self.hook(name, **fields).json["hookSpecificOutput"]
         assert answer["hookEventName"] == name
         context: str = answer["additionalContext"]
@@ -112,7 +112,7 @@ def locked(database: Path) -> Iterator[None]:
         connection.close()
 
 
-def assert_passed_over(done: Done) -> None:
+def assert_passed_over(done: CommandResult) -> None:
     """The agent goes on, and hears nothing."""
     assert (done.code, done.out, done.err) == (0, "", "")
 
@@ -300,7 +300,7 @@ class TestAProjectThatIsNotTrusted:
         agent.hook("UserPromptSubmit", prompt="How do we deploy?")
 
         (line,) = agent.log.splitlines()
-        assert "sets database and namespace and models, which was passed over" in line
+        assert "sets database and namespace and models, which was ignored" in line
         assert f"add '{agent.folder}' to the list `trusted` in {self.config}" in line
 
     def test_what_the_user_says_anyway_is_no_news(self, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +321,7 @@ class TestAProjectThatIsNotTrusted:
 
         with memorist.open(self.loot, embedder="none", namespace="theirs") as memory:
             assert len(memory.list()) == 2
-        assert "passed over" not in agent.log
+        assert "ignored" not in agent.log
 
     def test_so_they_do_by_the_environment(self, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MEMORIST_TRUSTED", str(agent.folder))

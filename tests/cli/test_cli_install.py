@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, Done
+from command_line import CommandLine, CommandResult
 
 from memorist import ConfigError
 from memorist.install import config_edits
@@ -24,7 +24,7 @@ class Machine:
     def __init__(self, cli: CommandLine) -> None:
         self.cli = cli
 
-    def install(self, *arguments: str) -> Done:
+    def install(self, *arguments: str) -> CommandResult:
         return self.cli("install", *arguments)
 
     def file(self, template: str) -> Path:

@@ -1,7 +1,9 @@
-"""Memories on the command line: add, get, list, update, forget, restore, purge."""
+"""Memories on the command line: add, get, list, update, edit, forget, restore, purge."""
 
 import json
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -187,7 +189,7 @@ class TestAddJsonl:
 
     def test_the_lines_before_a_line_that_cannot_be_read_are_kept(self, cli: CommandLine) -> None:
         (cli.work / "notes.jsonl").write_text('"one"\n"two"\nnot json\n"four"\n')
-        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, "The lines before it were kept")
+        cli("add", "--jsonl", "notes.jsonl").assert_failed(1, "The lines before it were added")
 
         assert sorted(cli.contents()) == ["one", "two"]
 
@@ -316,7 +318,7 @@ class TestList:
 
     def test_a_page_that_is_not_the_last_tells_how_to_go_on(self, cli: CommandLine) -> None:
         done = cli("list", "--limit", "2")
-        more = re.search(r"There is more: the same with (--cursor \S+)", done.err)
+        more = re.search(r"There is more: repeat the command with (--cursor \S+)", done.err)
 
         assert more is not None
         assert "memory 3" in cli("list", "--limit", "2", *more[1].split()).lines[0]
@@ -427,6 +429,90 @@ class TestUpdate:
 
     def test_an_unknown_id_is_named(self, cli: CommandLine) -> None:
         cli("update", "no-such-id", "text").assert_failed(1, "no-such-id")
+
+
+class TestEdit:
+    @pytest.fixture
+    def editor(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+        """Use a shell command as the editor; $1 is the file."""
+
+        def use(command: str) -> None:
+            script = tmp_path / "editor"
+            script.write_text(f"#!/bin/sh\n{command}\n")
+            script.chmod(0o755)
+            monkeypatch.delenv("VISUAL", raising=False)
+            monkeypatch.setenv("EDITOR", str(script))
+
+        return use
+
+    @pytest.fixture
+    def id(self, cli: CommandLine) -> str:
+        return cli.add("capped at 5\nsee ADR-016", "--tag", "decision")
+
+    def test_the_text_is_changed_and_the_old_one_kept(
+        self, cli: CommandLine, editor: Callable[[str], None], id: str
+    ) -> None:
+        editor("""sed -i 's/at 5/at 3/' "$1" """)
+
+        done = cli("edit", id[-8:])
+
+        assert done.out.startswith(f"Updated {id[-8:]}  capped at 3")
+        (memory,) = cli("get", id, "--history", "--json").json["memories"]
+        assert (memory["content"], memory["tags"]) == ("capped at 3\nsee ADR-016", ["decision"])
+        assert [old["content"] for old in memory["history"]] == ["capped at 5\nsee ADR-016"]
+
+    def test_visual_counts_more_than_editor(
+        self, cli: CommandLine, editor: Callable[[str], None], id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        editor('echo changed > "$1"')
+        monkeypatch.setenv("VISUAL", os.environ["EDITOR"])
+        monkeypatch.setenv("EDITOR", "false")
+
+        assert cli("edit", id, "--json").json["content"] == "changed"
+
+    @pytest.mark.parametrize(
+        ("command", "reason"),
+        [
+            ("true", "the text is the same"),
+            ('touch -d "+1 minute" "$1"', "the text is the same"),
+            (': > "$1"', "the text is empty"),
+            ('echo " " > "$1"', "the text is empty"),
+        ],
+    )
+    def test_the_same_text_or_none_changes_nothing_and_says_so(
+        self, cli: CommandLine, editor: Callable[[str], None], id: str, command: str, reason: str
+    ) -> None:
+        editor(command)
+
+        done = cli("edit", id)
+
+        assert (done.code, done.out) == (0, "")
+        assert done.err.startswith(f"Nothing changed: {reason}.")
+        assert cli.contents() == ["capped at 5\nsee ADR-016"]
+
+    def test_an_editor_that_fails_changes_nothing(
+        self, cli: CommandLine, editor: Callable[[str], None], id: str
+    ) -> None:
+        editor('echo changed > "$1"; exit 3')
+
+        cli("edit", id).assert_failed(1, "Editing failed")
+        assert cli.contents() == ["capped at 5\nsee ADR-016"]
+
+    def test_an_unknown_id_is_named_before_the_editor_opens(
+        self, cli: CommandLine, editor: Callable[[str], None], tmp_path: Path
+    ) -> None:
+        editor(f"touch {tmp_path}/opened")
+
+        cli("edit", "no-such-id").assert_failed(1, "no-such-id")
+        assert not (tmp_path / "opened").exists()
+
+
+class TestShortIds:
+    @pytest.mark.parametrize("command", [["get"], ["forget"], ["pin"], ["update", "--salience", "1"], ["related"]])
+    def test_a_part_that_is_too_short_says_so(self, cli: CommandLine, command: list[str]) -> None:
+        id = cli.add("one")
+
+        cli(*command, id[-3:]).assert_failed(1, f"Error: {id[-3:]!r} is too short: give at least 6 characters of an id")
 
 
 class TestForgetRestorePurge:

@@ -90,12 +90,12 @@ class TestSetting:
         cli("config", "set", "redact_allow", "/x y/")
         assert cli("config", "--json").json["redact_allow"] == ["/x y/"]
 
-    def test_a_value_of_several_lines_is_not_torn_apart(self, cli: CommandLine) -> None:
-        (file := cli.home / "config.toml").write_text('redact_allow = [\n  "one",\n  "two",\n]\n')
+    def test_a_value_of_several_lines_is_replaced_whole(self, cli: CommandLine) -> None:
+        (file := cli.home / "config.toml").write_text('redact_allow = [\n  "one",\n  "two",\n]\nredact = true\n')
 
-        cli("config", "set", "redact_allow", "three").assert_failed(1, "by hand")
+        cli("config", "set", "redact_allow", "three")
 
-        assert file.read_text() == 'redact_allow = [\n  "one",\n  "two",\n]\n'
+        assert file.read_text() == 'redact_allow = ["three"]\nredact = true\n'
 
     @pytest.mark.parametrize(
         ("text", "about"),

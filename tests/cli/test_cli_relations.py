@@ -1,4 +1,4 @@
-"""What is said about memories on the command line: supersede, relate, related, reinforce, pin, fact, dupes."""
+"""Links, weight and facts of memories: supersede, relate, related, reinforce, pin, fact, dupes."""
 
 import os
 import re
@@ -47,10 +47,10 @@ class TestSupersede:
         assert set(memory["superseded_by"]) == {"id", "content", "created_at"}
         assert memory["superseded_by"] == memory["superseded_by"] | {"id": new, "content": "We retry only 3 times now"}
 
-    def test_undo_lets_it_hold_again(self, cli: CommandLine, old: str, new: str) -> None:
+    def test_undo_makes_it_current_again(self, cli: CommandLine, old: str, new: str) -> None:
         cli("supersede", old, new)
 
-        assert cli("supersede", "--undo", old).out.startswith("Holds again: ries-old")
+        assert cli("supersede", "--undo", old).out.startswith("Current again: ries-old")
         assert cli("get", old, "--json").json["memories"][0]["superseded_by"] is None
         cli("supersede", "--undo", old).assert_failed(1, "not superseded")
 
@@ -59,7 +59,7 @@ class TestSupersede:
     ) -> None:
         cli("supersede", old, new)
 
-        assert "`memorist supersede --undo ries-old` lets it hold again" in cli("forget", new).err
+        assert "`memorist supersede --undo ries-old` makes it current again" in cli("forget", new).err
 
     def test_at_a_time_of_the_past(self, cli: CommandLine) -> None:
         old = cli.add("it was so", "--created-at", "2026-01-01T00:00Z")
@@ -85,8 +85,8 @@ class TestSupersede:
             (["no-such-id", "retries-new"], 1, "no-such-id"),
             (["retries-old", "no-such-id"], 1, "no-such-id"),
             (["retries-old"], 2, "supersede OLD NEW"),
-            (["--undo", "retries-old", "retries-new"], 2, "--undo takes the one memory"),
-            (["--undo", "retries-old", "--at", "now"], 2, "--undo takes the one memory"),
+            (["--undo", "retries-old", "retries-new"], 2, "--undo takes only OLD"),
+            (["--undo", "retries-old", "--at", "now"], 2, "--undo takes only OLD"),
         ],
     )
     @pytest.mark.usefixtures("new")
@@ -110,7 +110,7 @@ class TestRelate:
         said = cli("relate", new, old, "contradicts", "--confidence", "0.8", "--said-by", "anna")
         first, second = cli("related", new, "--json").json["related"]
 
-        assert said.out == "Noted: ries-new contradicts ries-old\n"
+        assert said.out == "Linked: ries-new contradicts ries-old\n"
         assert first["id"] == old
         assert first["relation"] == first["relation"] | {
             "source": new, "target": old, "kind": "contradicts", "confidence": 0.8, "said_by": "anna",
@@ -138,9 +138,7 @@ class TestRelate:
     def test_undo_takes_it_back(self, cli: CommandLine, old: str, new: str) -> None:
         cli("relate", new, old, "contradicts")
 
-        assert (
-            cli("relate", "--undo", new, old, "contradicts").out == "Took back: retries-new contradicts retries-old\n"
-        )
+        assert cli("relate", "--undo", new, old, "contradicts").out == "Removed: retries-new contradicts retries-old\n"
         assert cli("get", old, "--json").json["memories"][0]["related_count"] == 0
         cli("relate", "--undo", new, old, "contradicts").assert_failed(1, "nothing to take back")
 
@@ -211,7 +209,7 @@ class TestPin:
 
     def test_what_cannot_be_used_is_refused(self, cli: CommandLine) -> None:
         cli("pin", "no-such-id").assert_failed(1, "no-such-id")
-        cli("pin", "--remove").assert_failed(2, "which ones")
+        cli("pin", "--remove").assert_failed(2, "give the ids")
 
 
 class TestFact:
@@ -311,7 +309,7 @@ class TestDupes:
         cli("dupes", "--threshold", "3").assert_failed(1, "threshold")
 
     def test_without_a_terminal_to_ask_at_merging_needs_a_yes(self, cli: CommandLine) -> None:
-        cli("dupes", "--merge").assert_failed(2, "say --yes")
+        cli("dupes", "--merge").assert_failed(2, "--yes")
         assert cli("stats", "--json").json["superseded"] == 0
 
     @pytest.mark.parametrize(("answer", "code", "superseded"), [(b"n\n", 130, 0), (b"y\n", 0, 1)])

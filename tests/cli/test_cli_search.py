@@ -9,8 +9,8 @@ import pytest
 from command_line import CommandLine
 
 import memorist
-from memorist import Memorist
-from memorist.cli.search import REASONS
+from memorist.cli.search import HIDDEN_REASONS
+from memorist.engine import search
 from memorist.profiles import PROFILES
 from memorist.records import FACETS
 from memorist.validation import FILTERS
@@ -129,7 +129,7 @@ class TestDetail:
 
 
 class TestLife:
-    """What a memory has lived through is shown with it, and can be asked for."""
+    """The life of a memory: superseded, forgotten, recorded, as of a time."""
 
     @pytest.fixture(autouse=True)
     def _superseded(self, cli: CommandLine) -> None:
@@ -202,7 +202,7 @@ class TestLife:
 
         assert done.code == 0
         assert "Retries are capped at 3" in done.out
-        assert "could not be written down" in done.err
+        assert "could not be recorded" in done.err
 
     def test_confidence_can_weigh_on_the_score(self, cli: CommandLine) -> None:
         def trace(mode: str) -> set[str]:
@@ -239,15 +239,15 @@ class TestFacets:
 
 
 class TestNotes:
-    """What is said on stderr about an answer."""
+    """Notes about an answer on stderr."""
 
     @pytest.mark.parametrize(
         ("options", "note"),
         [
             (["--project", "api"], "1 more is in another project."),
             (["--kind", "habit"], "1 more is of another kind."),
-            (["--sector", "episodic"], "2 more are of another sector."),
-            (["--tier", "global"], "2 more are of another tier."),
+            (["--sector", "episodic"], "2 more are in another sector."),
+            (["--tier", "global"], "2 more are in another tier."),
             (["--source", "x"], "2 more are from another source."),
             (["--tag", "deploy"], "1 more is without all the tags."),
             (["--since", "tomorrow"], "2 more are older (--since)."),
@@ -264,10 +264,10 @@ class TestNotes:
         assert note in cli("search", "ship lunch", *options).err.splitlines()
 
     def test_every_filter_has_words_of_its_own(self) -> None:
-        assert set(FILTERS) - {"min_salience", "include_global"} | {"superseded"} == set(REASONS)
+        assert set(FILTERS) - {"min_salience", "include_global"} | {"superseded"} == set(HIDDEN_REASONS)
 
     def test_a_suggestion_is_offered_and_not_applied(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Memorist, "_suggest", lambda *_: "ship\x1b")
+        monkeypatch.setattr(search, "suggest_query", lambda *_: "ship\x1b")
         done = cli("search", "shpi")
 
         assert "Did you mean: ship\ufffd?" in done.err.splitlines()
@@ -277,9 +277,20 @@ class TestNotes:
     def test_an_answer_that_is_only_what_comes_closest_says_so(self, cli: CommandLine) -> None:
         query = "which ship sailed around the cape with unicorns and dragons"
 
-        assert "nothing here is likely to answer" in cli("search", query).err
+        assert "none of these is likely to answer" in cli("search", query).err
         assert cli("search", query, "--json").json["relevant"] is False
         assert "likely to answer" not in cli("search", "make ship").err
+
+
+class TestStandardInput:
+    def test_a_dash_reads_the_query(self, cli: CommandLine) -> None:
+        done = cli("search", "-", "--json", stdin="ship\n")
+
+        assert done.json["query"] == "ship"
+        assert done.json["results"] == cli("search", "ship", "--json").json["results"] != []
+
+    def test_an_empty_one_is_refused(self, cli: CommandLine) -> None:
+        cli("search", "-", stdin="\n").assert_failed(2, "the query is empty")
 
 
 class TestText:
@@ -394,7 +405,7 @@ class TestRefusals:
             (["--record-session", "nope"], "nope"),
             (["--facets", "project,colour"], "colour"),
             (["--confidence-mode", "guess"], "guess"),
-            (["--mode", "semantic"], "semantic search has nothing to go by"),
+            (["--mode", "semantic"], "semantic search is not possible"),
         ],
     )
     @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])

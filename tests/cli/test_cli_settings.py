@@ -9,6 +9,7 @@ from command_line import CommandLine
 
 import memorist
 from conftest import HashingEmbedder
+from memorist.config import FORMER_NAME
 
 
 @pytest.fixture
@@ -244,6 +245,162 @@ class TestConfigSet:
 
         cli("config", "set", "profile", "rank").assert_failed(1, "config.toml")
 
+    @pytest.mark.parametrize("text", ["this is = = no toml", "profile = 'rank'\nprofile = 'notes'\n"])
+    def test_a_file_that_is_not_toml_is_left_as_it_is(self, cli: CommandLine, user_file: Path, text: str) -> None:
+        user_file.write_text(text)
+
+        cli("config", "set", "threads", "2").assert_failed(1, str(user_file))
+        assert user_file.read_text() == text
+
+    def test_a_file_that_is_a_link_stays_one(self, cli: CommandLine, user_file: Path) -> None:
+        (dotfiles := cli.home / "dotfiles").mkdir()
+        user_file.symlink_to(dotfiles / "memorist.toml")
+
+        cli("config", "set", "profile", "rank")
+
+        assert user_file.is_symlink()
+        assert (dotfiles / "memorist.toml").read_text() == 'profile = "rank"\n'
+
+    def test_the_comment_beside_a_value_stays(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text("threads = 2  # a small machine\n\nredact = true\n")
+
+        cli("config", "set", "threads", "4")
+
+        assert user_file.read_text() == "threads = 4  # a small machine\n\nredact = true\n"
+
+
+class TestConfigUnset:
+    def test_it_is_taken_out_of_the_users_file_and_the_rest_stays(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text('# my own remark\nprofile = "rank"\nthreads = 2\n')
+
+        done = cli("config", "unset", "profile")
+
+        assert (done.code, done.out) == (0, f"Unset profile  ({user_file})\n")
+        assert user_file.read_text() == "# my own remark\nthreads = 2\n"
+        assert cli("config", "get", "profile").out == "balanced\n"
+
+    def test_with_project_it_is_taken_out_of_the_projects_file(self, cli: CommandLine, project_file: Path) -> None:
+        project_file.write_text('project = "api"\n')
+
+        assert cli("config", "unset", "project", "--project").code == 0
+        assert project_file.read_text() == ""
+
+    def test_what_is_not_set_changes_nothing_and_says_so(self, cli: CommandLine, user_file: Path) -> None:
+        done = cli("config", "unset", "profile")
+
+        assert (done.code, done.out) == (0, "")
+        assert done.err == f"Nothing changed: profile is not set in {user_file}.\n"
+        assert not user_file.exists()
+
+    def test_a_secret_can_be_taken_out(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text('http_token = "0123456789abcdef0123456789abcdef"\n')
+
+        assert cli("config", "unset", "http_token").code == 0
+        assert user_file.read_text() == ""
+
+    def test_what_is_no_setting_is_named(self, cli: CommandLine) -> None:
+        cli("config", "unset", "nonsense").assert_failed(1, "there is no setting 'nonsense'")
+
+
+class TestConfigValues:
+    @pytest.mark.parametrize(
+        ("name", "value", "shown"),
+        [
+            ("redact", "yes", "true"),
+            ("redact", "off", "false"),
+            ("threads", "3", "3"),
+            ("busy_timeout", "2", "2.0"),
+            ("profile", "rank", "rank"),
+            ("project", 'the "best" one', 'the "best" one'),
+            ("redact_allow", '["/^ghp_zz/", "naïve"]', '["/^ghp_zz/", "naïve"]'),
+            ("redact_allow", "naïve", '["naïve"]'),
+        ],
+    )
+    def test_a_value_is_shown_as_it_can_be_set(self, cli: CommandLine, name: str, value: str, shown: str) -> None:
+        cli("config", "set", name, value)
+
+        assert cli("config", "get", name).out == f"{shown}\n"
+        assert any(line.startswith(f"{name:<13} {shown} ") for line in cli("config", "list").lines)
+        assert cli("config", "set", name, shown).code == 0
+        assert cli("config", "get", name).out == f"{shown}\n"
+
+    def test_what_is_unset_is_shown_as_such(self, cli: CommandLine) -> None:
+        done = cli("config", "get", "chat")
+
+        assert (done.code, done.out, done.err) == (0, "", "chat is unset.\n")
+        assert "chat          (unset)                  default" in cli("config").lines
+
+    def test_as_json_with_its_origin(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text("threads = 2\n")
+
+        assert cli("config", "get", "threads", "--json").json == {
+            "name": "threads", "value": 2, "origin": str(user_file),
+        }  # fmt: skip
+
+    def test_a_secret_is_not_shown(self, cli: CommandLine, user_file: Path) -> None:
+        user_file.write_text('http_token = "0123456789abcdef0123456789abcdef"\n')
+
+        assert cli("config", "get", "http_token").out == "(set)\n"
+
+    def test_what_is_no_setting_is_named(self, cli: CommandLine) -> None:
+        cli("config", "get", "nonsense").assert_failed(1, "there is no setting 'nonsense'")
+
+
+class TestFormerName:
+    @pytest.fixture
+    def folders(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+        """The folders of the user's data, under the former name and under the present one; the first has a database."""
+        monkeypatch.delenv("MEMORIST_DB")
+        monkeypatch.setenv("XDG_DATA_HOME", str(cli.home / "data"))
+        former, present = cli.home / "data" / FORMER_NAME, cli.home / "data" / "memorist"
+        former.mkdir(parents=True)
+        with memorist.open(former / "memory.db", embedder="none") as memory:
+            memory.add("from before")
+        return former, present
+
+    def test_its_database_is_used_where_it_is_with_a_note(self, cli: CommandLine, folders: tuple[Path, Path]) -> None:
+        former, present = folders
+
+        done = cli("list", "--json")
+
+        assert [memory["content"] for memory in done.json["memories"]] == ["from before"]
+        assert done.err == (
+            f"Note: using the database of {FORMER_NAME.capitalize()}, as Memorist was called before: "
+            f"{former / 'memory.db'}. Move it to {present / 'memory.db'} to keep it under the new name.\n"
+        )
+        assert cli("add", "from now").err.count("Note:") == 1
+        assert cli.contents() == ["from now", "from before"]
+        assert not present.exists()
+
+    def test_one_of_the_present_name_counts_more(self, cli: CommandLine, folders: tuple[Path, Path]) -> None:
+        folders[1].mkdir()
+        (folders[0] / "memory.db").rename(folders[1] / "memory.db")
+        with memorist.open(folders[0] / "memory.db", embedder="none") as memory:
+            memory.add("left behind")
+
+        done = cli("list", "--json")
+
+        assert [memory["content"] for memory in done.json["memories"]] == ["from before"]
+        assert done.err == ""
+
+    def test_a_database_that_is_named_is_the_one(self, cli: CommandLine, folders: tuple[Path, Path]) -> None:
+        done = cli("--db", str(cli.work / "own.db"), "stats", "--json")
+
+        assert (done.json["memories"], done.err) == (0, "")
+
+    def test_the_library_logs_it(self, folders: tuple[Path, Path], caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level("INFO", "memorist"), memorist.open(embedder="none") as memory:
+            assert [one.content for one in memory.list()] == ["from before"]
+
+        assert [record.name for record in caplog.records] == ["memorist"]
+        assert str(folders[0] / "memory.db") in caplog.text
+
+    def test_a_hook_uses_it_and_prints_nothing_else(self, cli: CommandLine, folders: tuple[Path, Path]) -> None:
+        done = cli.spawn("hook", "SessionStart", stdin=b'{"cwd": "."}')
+
+        assert "from before" in done.out
+        assert done.err == ""
+
 
 class TestStats:
     def test_numbers_as_a_flat_object(self, cli: CommandLine) -> None:
@@ -303,7 +460,7 @@ class TestReembed:
         cli.add("three")
 
         assert cli("reembed", "--embedder", "local", "--json").json == {"embedded": 3}
-        assert cli("reembed", "--embedder", "local").out == "Made 0 vectors.\n"
+        assert cli("reembed", "--embedder", "local").out == "Computed 0 vectors.\n"
         models = cli("stats", "--json").json["models"]
         assert models["old"] == 2
         assert sum(models.values()) == 5

@@ -31,7 +31,7 @@ def test_what_was_exported_is_imported_once_however_often(cli: CommandLine, tmp_
     cli("export", "notes", "--format", "markdown")
     other = ("--db", str(tmp_path / "other.db"))
 
-    assert cli(*other, "import", "all.jsonl").out == "all.jsonl (memorist): 1 added, 0 known already.\n"
+    assert cli(*other, "import", "all.jsonl").out == "all.jsonl (memorist): 1 added, 0 already known.\n"
     report = cli(*other, "import", "all.jsonl", "notes", "--json").json["imports"]
 
     assert [(one["path"], one["format"], one["added"], one["known"]) for one in report] == [
@@ -50,11 +50,11 @@ def test_what_is_packed_or_piped_is_imported_as_if_it_were_plain(cli: CommandLin
     Path("note.md.gz").write_bytes(gzip.compress(b"The harbour opens at nine"))
     other = ("--db", str(tmp_path / "other.db"))
 
-    assert cli(*other, "import", "all.jsonl.gz").out == "all.jsonl.gz (memorist): 1 added, 0 known already.\n"
-    assert cli(*other, "import", "-", stdin=export).out == "- (memorist): 0 added, 1 known already.\n"
-    assert cli(*other, "import", "-", stdin=gzip.compress(export)).out == "- (memorist): 0 added, 1 known already.\n"
+    assert cli(*other, "import", "all.jsonl.gz").out == "all.jsonl.gz (memorist): 1 added, 0 already known.\n"
+    assert cli(*other, "import", "-", stdin=export).out == "- (memorist): 0 added, 1 already known.\n"
+    assert cli(*other, "import", "-", stdin=gzip.compress(export)).out == "- (memorist): 0 added, 1 already known.\n"
     assert cli(*other, "import", "talk.json.gz").out.startswith("talk.json.gz (openai): 2 added, 1 session,")
-    assert cli(*other, "import", "-", stdin=json.dumps(talk)).out.startswith("- (openai): 0 added, 2 known")
+    assert cli(*other, "import", "-", stdin=json.dumps(talk)).out.startswith("- (openai): 0 added, 2 already known")
     assert cli(*other, "import", "note.md.gz").code == 0
     assert cli(*other, "import", "-", "--format", "markdown", stdin="The tide turns at noon").code == 0
     assert {one["source"] for one in cli(*other, "list", "--json", "--kind", "turn").json["memories"]} == {"talk.json"}
@@ -148,7 +148,7 @@ def test_a_backup_is_made_and_put_back_and_nothing_is_overwritten_unasked(cli: C
 
     restored, kept = cli("backup", "restore", "copy.db", "--force").lines
     assert restored.startswith("Restored copy.db to ")
-    assert kept == f"What was there is kept as {cli.database}.before-restore."
+    assert kept == f"The old database is kept as {cli.database}.before-restore."
 
     assert cli.contents() == ["one"]
     assert cli("--db", f"{cli.database}.before-restore", "list").out.count("\n") == 2

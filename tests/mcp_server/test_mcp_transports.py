@@ -91,7 +91,7 @@ class TestStdio:
 
         assert (folder / "loot.db").exists() == trusted
         assert path.exists() != trusted
-        assert ("passed over" in noted) != trusted
+        assert ("which was ignored" in noted) != trusted
 
     def test_what_is_no_message_is_passed_over(self, path: Path) -> None:
         with started(path) as server:

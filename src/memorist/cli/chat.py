@@ -1,4 +1,4 @@
-"""Talking to a language model that has this memory."""
+"""The command that chats with a language model."""
 
 import re
 import sys
@@ -21,39 +21,39 @@ from memorist.chat.conversation import (
 )
 from memorist.chat.tools import Tools
 from memorist.cli.app import CommandContext
-from memorist.cli.options import json_option, print_json, switch, text_from
+from memorist.cli.options import flag_option, json_option, print_json, read_argument
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
 from memorist.present.render import count_of, printable
-from memorist.records import Session as LivedSession
+from memorist.records import Session
 
-PROMPT = "> "
-COMMANDS = {
+_PROMPT = "> "
+_SLASH_COMMANDS = {
     "/retry": "ask again for the answer to your last message",
-    "/new": "begin a new conversation",
-    "/help": "show this",
-    "/quit": "end (Ctrl-D does, too; Ctrl-C stops an answer)",
+    "/new": "start a new conversation",
+    "/help": "show this list",
+    "/quit": "end (or Ctrl-D; Ctrl-C stops an answer)",
 }
 
 
 @click.command("chat")
 @click.argument("message", required=False)
-@click.option("--model", metavar="MODEL", help="anthropic:MODEL, openai:MODEL or ollama:MODEL (default: as set).")
-@click.option("--project", help="Know only this project, and what belongs to none; the conversation is part of it.")
-@click.option("--continue", "latest_one", is_flag=True, help="Go on with the latest conversation.")
-@click.option("--session", "session_id", metavar="ID", help="Go on with this conversation.")
-@click.option("--no-save", is_flag=True, help="Do not remember this conversation.")
-@switch("--no-redact", "redact", sets=False, help="Keep what looks like a secret.")
-@switch("--allow-add", sets=True, help="Let the model remember things, too.")
+@click.option("--model", metavar="MODEL", help="anthropic:MODEL, openai:MODEL or ollama:MODEL (default: the setting).")
+@click.option("--project", help="Use only this project and what belongs to none; the conversation belongs to it.")
+@click.option("--continue", "continue_latest", is_flag=True, help="Continue the latest conversation.")
+@click.option("--session", "session_id", metavar="ID", help="Continue this conversation.")
+@click.option("--no-save", is_flag=True, help="Do not save this conversation.")
+@flag_option("--no-redact", "redact", sets=False, help="Store text that looks like a secret unchanged.")
+@flag_option("--allow-add", sets=True, help="Let the model add memories.")
 @json_option
 @click.pass_obj
 def chat_command(
-    session: CommandContext,
+    context: CommandContext,
     /,
     message: str | None,
     model: str | None,
     project: str | None,
-    latest_one: bool,
+    continue_latest: bool,
     session_id: str | None,
     no_save: bool,
     redact: bool | None,
@@ -61,10 +61,11 @@ def chat_command(
     as_json: bool,
 ) -> None:
     """
-    Talk to a language model that knows what is remembered about your first message, and can search for more.
+    Chat with a language model that knows your memories. It is given what is relevant to your first message, and can
+    search for more.
 
-    With MESSAGE it answers once (- reads the message from standard input), without one it is a conversation. What is
-    said is saved as it happens, without its secrets: as a session that can be gone on with.
+    With MESSAGE it answers once (- reads the message from standard input); without, it is a conversation. What is said
+    is saved as it happens, without secrets, as a session that can be continued.
 
     \b
     Example:
@@ -72,62 +73,62 @@ def chat_command(
         memorist chat "how do we ship code?"
         memorist chat --continue
     """
-    _check_usage(message, as_json, latest_one, session_id)
-    settings, screen = session.loaded.settings, ChatScreen(silent=as_json)
-    provider = _provider(model or settings.chat, settings.chat_timeout)
+    _check_usage(message, as_json, continue_latest, session_id)
+    settings, screen = context.loaded.settings, _ChatScreen(silent=as_json)
+    provider = _create_provider(model or settings.chat, settings.chat_timeout)
     add, redact = settings.chat_add if allow_add is None else allow_add, redact is not False
-    with _opened(session, screen, create=add or not no_save, redact=redact) as memory, closing(provider):
-        earlier = _earlier(memory, latest_one, session_id, project)
-        way = ChatOptions(provider, memory, screen, project, project or settings.project, not no_save, redact, add)
+    with _open_memory(context, screen, create=add or not no_save, redact=redact) as memory, closing(provider):
+        earlier = _find_earlier(memory, continue_latest, session_id, project)
+        options = _ChatOptions(provider, memory, screen, project, project or settings.project, not no_save, redact, add)
         if message is None:
-            _talk(way, earlier)
+            _converse(options, earlier)
         else:
-            _answer_once(way, way.begin(earlier), text_from("-") if message == "-" else message, as_json)
+            _answer_once(options, options.start(earlier), read_argument(message), as_json)
 
 
-class ChatScreen:
-    """Standard output, to which an answer is written as it arrives; text of others moves no cursor there."""
+class _ChatScreen:
+    """Standard output, on which an answer appears as it arrives, without control characters."""
 
     def __init__(self, *, silent: bool) -> None:
         self._silent, self._in_line = silent, False
 
     def write(self, text: str) -> None:
         if not self._silent and text:
-            self._in_line = not text.endswith("\n")  # first: Ctrl-C may come as soon as it shows
+            self._in_line = not text.endswith("\n")  # set first: Ctrl-C may come as soon as the text shows
             click.echo(printable(text), nl=False)
 
-    def end(self) -> None:
-        """Whatever comes next begins on a line of its own."""
+    def end_line(self) -> None:
+        """End the current line, if one was begun."""
         if self._in_line:
             click.echo()
         self._in_line = False
 
     def warn(self, text: str) -> None:
-        self.say(f"Warning: {text}")
+        self.print_note(f"Warning: {text}")
 
-    def say(self, text: str) -> None:
-        """A line beside the conversation, on standard error."""
-        self.end()
+    def print_note(self, text: str) -> None:
+        """Print a line about the conversation on standard error."""
+        self.end_line()
         click.echo(printable(" ".join(text.split())), err=True)
 
 
 @dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """How the conversations of one call are held."""
+class _ChatOptions:
+    """The options that all conversations of one call share."""
 
     provider: Provider
     memory: Memorist | None
-    screen: ChatScreen
-    looks_in: str | None  # the project that is known; None is all there is
-    belongs_to: str | None  # the project of a new conversation, and of what is added in it
+    screen: _ChatScreen
+    search_project: str | None  # the project whose memories the model may use; None is all of them
+    save_project: str | None  # the project of a new conversation, and of what is added in it
     save: bool
     redact: bool
     add: bool
 
-    def begin(self, earlier: LivedSession | None = None) -> Conversation:
-        """A conversation, new or gone on with."""
+    def start(self, earlier: Session | None = None) -> Conversation:
+        """Start a conversation, or continue an earlier one."""
         memory, warn = self.memory, self.screen.warn
-        project = earlier.project if earlier else self.belongs_to
+        project = earlier.project if earlier else self.save_project
         recorder = ConversationRecorder(
             memory if self.save else None,
             conversation_name(earlier) if earlier else None,
@@ -141,42 +142,44 @@ class ChatOptions:
             memory,
             session=recorder.session,
             warn=warn,
-            project=self.looks_in,
+            project=self.search_project,
             add=self.add,
             add_to=project,
         )
-        context = partial(memory.context, project=self.looks_in, session=recorder.session)
+        context = partial(memory.context, project=self.search_project, session=recorder.session)
         conversation = Conversation(self.provider, tools, recorder, context, warn)
         conversation.add_messages(load_messages(memory, earlier) if earlier else ())
         return conversation
 
 
-def _check_usage(message: str | None, as_json: bool, latest_one: bool, session_id: str | None) -> None:
+def _check_usage(message: str | None, as_json: bool, continue_latest: bool, session_id: str | None) -> None:
     if message is None and as_json:
         raise click.UsageError("--json is for a single answer: give a message")
     if message is None and not sys.stdin.isatty():
         raise click.UsageError("a conversation needs a terminal; give a message, or - to read it from standard input")
     if message is not None and not message.strip():
         raise click.UsageError("the message is empty")
-    if latest_one and session_id is not None:
-        raise click.UsageError("--continue is the latest conversation; leave it out, or --session")
+    if continue_latest and session_id is not None:
+        raise click.UsageError("use either --continue, for the latest conversation, or --session")
 
 
-def _provider(model: str | None, timeout: float) -> Provider:
+def _create_provider(model: str | None, timeout: float) -> Provider:
     if not model:
         raise ConfigError(
-            "no model to talk to is set; choose one with `memorist config set chat anthropic:MODEL` (its key in "
-            "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or for once with --model"
+            "no chat model is set; choose one with `memorist config set chat anthropic:MODEL` (its key in "
+            "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or just for this call with --model"
         )
     return create_provider(model, timeout=timeout)
 
 
 @contextmanager
-def _opened(session: CommandContext, screen: ChatScreen, *, create: bool, redact: bool) -> Iterator[Memorist | None]:
-    """The memory; None where it cannot be opened: one can talk without."""
+def _open_memory(
+    context: CommandContext, screen: _ChatScreen, *, create: bool, redact: bool
+) -> Iterator[Memorist | None]:
+    """Open the memory, or give None with a warning: a conversation is possible without one."""
     memory: Memorist | None = None
     try:
-        memory = session.open(create=create, redact=redact)
+        memory = context.open(create=create, redact=redact)
     except ConfigError:
         raise
     except (MemoristError, OSError) as exc:
@@ -185,28 +188,28 @@ def _opened(session: CommandContext, screen: ChatScreen, *, create: bool, redact
         yield memory
 
 
-def _earlier(
-    memory: Memorist | None, latest_one: bool, session_id: str | None, project: str | None
-) -> LivedSession | None:
-    """The conversation to go on with, if any."""
-    if not latest_one and session_id is None:
+def _find_earlier(
+    memory: Memorist | None, continue_latest: bool, session_id: str | None, project: str | None
+) -> Session | None:
+    """Return the session of the conversation to continue, if any."""
+    if not continue_latest and session_id is None:
         return None
     if memory is None:
-        raise ConfigError("without a memory there is no conversation to go on with")
+        raise ConfigError("there is no conversation to continue without a memory")
     return find_latest_session(memory, project) if session_id is None else memory.session(session_id)
 
 
-def _answer_once(way: ChatOptions, conversation: Conversation, message: str, as_json: bool) -> None:
+def _answer_once(options: _ChatOptions, conversation: Conversation, message: str, as_json: bool) -> None:
     try:
-        answer = conversation.ask(message, way.screen.write)
+        answer = conversation.ask(message, options.screen.write)
     finally:
-        way.screen.end()
-    _note_cut(answer, way.screen)
+        options.screen.end_line()
+    _note_cut(answer, options.screen)
     if as_json:
         print_json(
             {
                 "answer": answer.text,
-                "model": way.provider.name,
+                "model": options.provider.name,
                 "usage": {"input_tokens": answer.usage.input, "output_tokens": answer.usage.output},
                 "memories": list(answer.memories),
                 "session": conversation.recorder.session if conversation.recorder.saved else None,
@@ -215,41 +218,41 @@ def _answer_once(way: ChatOptions, conversation: Conversation, message: str, as_
         )
 
 
-def _note_cut(answer: ChatAnswer, screen: ChatScreen) -> None:
+def _note_cut(answer: ChatAnswer, screen: _ChatScreen) -> None:
     if answer.cut_reason:
-        screen.say(f"Note: the answer ends early: {answer.cut_reason}.")
+        screen.print_note(f"Note: the answer ends early: {answer.cut_reason}.")
 
 
-def _talk(way: ChatOptions, earlier: LivedSession | None) -> None:
-    """A conversation at a terminal, line by line."""
-    with suppress(ImportError):  # where it is there, it edits lines and remembers them
+def _converse(options: _ChatOptions, earlier: Session | None) -> None:
+    """Hold a conversation at a terminal, line by line."""
+    with suppress(ImportError):  # if it exists, input() has line editing and a history
         import readline  # noqa: F401
-    conversation, screen = way.begin(earlier), way.screen
-    screen.say(f"Talking to {way.provider.name}. /help shows what else there is; Ctrl-D ends.")
+    conversation, screen = options.start(earlier), options.screen
+    screen.print_note(f"Chatting with {options.provider.name}. /help lists commands; Ctrl-D ends.")
     if earlier:
-        screen.say(f"Going on after {count_of(len(conversation.messages), 'message')}.")
-    while (line := _line()) is not None:
+        screen.print_note(f"Continuing after {count_of(len(conversation.messages), 'message')}.")
+    while (line := _read_line()) is not None:
         command = line.strip()
         if not re.fullmatch(r"/[a-z]+", command):
-            _exchange(conversation, line, screen)
+            _exchange_messages(conversation, line, screen)
         elif command == "/retry":
-            _exchange(conversation, None, screen)
+            _exchange_messages(conversation, None, screen)
         elif command == "/new":
-            _farewell(conversation, screen)
-            conversation = way.begin()
+            _print_saved(conversation, screen)
+            conversation = options.start()
         elif command == "/quit":
             break
         else:
-            for name, what in COMMANDS.items():
-                click.echo(f"{name:<8} {what}")
-    _farewell(conversation, screen)
+            for name, help in _SLASH_COMMANDS.items():
+                click.echo(f"{name:<8} {help}")
+    _print_saved(conversation, screen)
 
 
-def _line() -> str | None:
-    """What is typed next; None at the end. Ctrl-C takes back what was typed."""
+def _read_line() -> str | None:
+    """Return the next line typed; None at the end of input. Ctrl-C discards what was typed."""
     while True:
         try:
-            return input(PROMPT)
+            return input(_PROMPT)
         except EOFError:
             click.echo()
             return None
@@ -257,20 +260,20 @@ def _line() -> str | None:
             click.echo()
 
 
-def _exchange(conversation: Conversation, text: str | None, screen: ChatScreen) -> None:
-    """A message, or the last one again, and its answer; whatever goes wrong with it, the conversation goes on."""
+def _exchange_messages(conversation: Conversation, text: str | None, screen: _ChatScreen) -> None:
+    """Send a message, or the last one again if None, and print the answer. An error does not end the conversation."""
     if text is not None and not text.strip():
         return
     try:
         answer = conversation.retry(screen.write) if text is None else conversation.ask(text, screen.write)
-        screen.end()
+        screen.end_line()
         _note_cut(answer, screen)
     except KeyboardInterrupt:
-        screen.say("Stopped. /retry asks again.")
+        screen.print_note("Stopped. /retry asks again.")
     except MemoristError as exc:
-        screen.say(f"Error: {exc}")
+        screen.print_note(f"Error: {exc}")
 
 
-def _farewell(conversation: Conversation, screen: ChatScreen) -> None:
+def _print_saved(conversation: Conversation, screen: _ChatScreen) -> None:
     if conversation.recorder.saved:
-        screen.say(f"Saved as {conversation.recorder.session}: `memorist chat --continue` goes on with it.")
+        screen.print_note(f"Saved as {conversation.recorder.session}: `memorist chat --continue` continues it.")

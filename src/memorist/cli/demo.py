@@ -1,4 +1,4 @@
-"""The first minute: a small memory of a software project, and three questions to it."""
+"""The demo: a small memory about a software project, and three questions to it."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from memorist.cli.options import style
 from memorist.engine import open_memory
 from memorist.present.render import hit_text
 
-MEMORIES = (
+_MEMORIES = (
     ("We deploy with `make ship` from the release branch; it waits for a green build", "procedural", ["deploy"]),
     ("The staging cluster is rebuilt every night at 02:00 UTC, so never keep data there", "semantic", ["ops"]),
     ("ADR-016: retries are capped at 5 with exponential back-off, because the billing API bans noisy clients",
@@ -31,10 +31,10 @@ MEMORIES = (
      ["auth", "performance"]),
 )  # fmt: skip
 
-QUESTIONS = (
-    ("pictures look outdated on phones", "No word of it stands in the memory that answers: only meaning finds it."),
-    ("9f3c2ab", "It means nothing to a language model: only the exact word finds it."),
-    ("why are retries capped?", "Words and meaning agree, and the score says how much each gave."),
+_QUESTIONS = (
+    ("pictures look outdated on phones", "The memory that answers shares no word with it: only meaning finds it."),
+    ("9f3c2ab", "A language model sees no meaning in it: only the exact word finds it."),
+    ("why are retries capped?", "Keywords and meaning agree, and the score shows how much each contributed."),
 )
 
 
@@ -51,25 +51,25 @@ def demo_command() -> None:
     with open_memory(":memory:") as memory:
         memory.add_many(
             {"content": content, "sector": sector, "tags": tags, "project": "shop"}
-            for content, sector, tags in MEMORIES
+            for content, sector, tags in _MEMORIES
         )
-        click.echo(f"Remembered {len(MEMORIES)} things about a software project, in a temporary database.\n")
-        for question, remark in QUESTIONS:
+        click.echo(f"Remembered {len(_MEMORIES)} things about a software project, in a temporary database.\n")
+        for question, remark in _QUESTIONS:
             results = memory.search(question, limit=2)
             click.echo(f"{paint('$ memorist search', dim=True)} {paint(repr(question), bold=True)}")
             for place, hit in enumerate(results, 1):
                 click.echo(hit_text(place, hit, paint, explain=True))
             click.echo(f"    {paint(remark, fg='green')}  {paint(f'({results.took_ms:.1f} ms)', dim=True)}\n")
-    click.echo("Nothing was kept, and nothing left this machine. Now with your own memories:\n")
-    command = _command()
-    click.echo(f'  {command} add "what you want remembered" --project NAME --tag TAG')
-    click.echo(f'  {command} search "what you want to know"')
-    click.echo(f"  {command} --help")
+    click.echo("Nothing was saved, and nothing left this machine. Now try your own memories:\n")
+    program = _program_name()
+    click.echo(f'  {program} add "something to remember" --project NAME --tag TAG')
+    click.echo(f'  {program} search "something you want to know"')
+    click.echo(f"  {program} --help")
 
 
-def _command() -> str:
-    """How this program can be called from here: by its name, or by the path it was called with."""
-    called = Path(sys.argv[0])
-    if called.name != "memorist" or shutil.which("memorist"):
+def _program_name() -> str:
+    """Return how to run this program from here: its name, or the path it was run by."""
+    script = Path(sys.argv[0])
+    if script.name != "memorist" or shutil.which("memorist"):
         return "memorist"
-    return os.path.relpath(called) if called.is_relative_to(Path.cwd()) else str(called)
+    return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else str(script)

@@ -1,4 +1,4 @@
-"""Files: indexed, watched, searched."""
+"""Commands on files: index, watch and search them."""
 
 import json
 import signal
@@ -12,8 +12,19 @@ from typing import Any
 import click
 
 from memorist.cli.app import CommandContext
-from memorist.cli.options import ProgressBar, given, json_option, print_json, secrets, style, together
-from memorist.documents import IndexReport
+from memorist.cli.groups import complete_path
+from memorist.cli.options import (
+    NOTHING_RELEVANT,
+    ProgressBar,
+    combine_options,
+    drop_unset,
+    json_option,
+    print_json,
+    read_argument,
+    secret_options,
+    style,
+)
+from memorist.documents import DocumentHit, IndexReport
 from memorist.errors import InvalidInput
 from memorist.present.render import (
     count_of,
@@ -28,29 +39,30 @@ from memorist.present.render import (
     results_json,
 )
 
-NO_FILES = "No files are indexed; `memorist index PATH` takes them in."
+_NO_FILES = "No files are indexed; `memorist index PATH` indexes them."
 
-choice = together(
-    click.option("--project", help="The project the files belong to."),
-    click.option("--include", multiple=True, metavar="GLOB", help="Only what matches (repeat for any of several)."),
-    click.option("--exclude", multiple=True, metavar="GLOB", help="Not what matches."),
-    secrets,
+_paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True, shell_complete=complete_path)
+_index_options = combine_options(
+    click.option("--project", help="The project that the files belong to."),
+    click.option("--include", multiple=True, metavar="GLOB", help="Only files that match (repeat for any of several)."),
+    click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out files that match."),
+    secret_options,
 )
 
 
 @click.command("index")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@choice
-@click.option("--remove", is_flag=True, help="Take files, or all files of a folder, out of the index.")
-@click.option("--verbose", "-v", is_flag=True, help="Name every file that was skipped, and every secret's place.")
+@_paths_argument
+@_index_options
+@click.option("--remove", is_flag=True, help="Remove files, or all files of a folder, from the index.")
+@click.option("--verbose", "-v", is_flag=True, help="Name every skipped file and where each secret was.")
 @json_option
 @click.pass_obj
 def index_command(
-    session: CommandContext, /, paths: tuple[str, ...], remove: bool, verbose: bool, as_json: bool, **wanted: Any
+    context: CommandContext, /, paths: tuple[str, ...], remove: bool, verbose: bool, as_json: bool, **options: Any
 ) -> int:
     """
-    Take in files and folders, to be found by `memorist docs`. Only what has changed since is read again; what is gone
-    goes. Stopped at any point, it goes on from there.
+    Index files and folders, reading only what has changed. Files that are gone leave the index; `memorist docs`
+    searches it. If it is stopped, the next run continues from there.
 
     \b
     Example:
@@ -58,22 +70,24 @@ def index_command(
         memorist index . --include "*.md" --exclude drafts/
         memorist index --remove docs/old
     """
+    options = drop_unset(options)
     if remove:
-        if given(wanted):
-            raise click.UsageError("--remove takes paths only")
-        return _remove(session, paths, as_json)
-    options = {"project": session.loaded.settings.project} | given(wanted)
-    bar = ProgressBar("Indexing", what="files")
-    with session.open(create=True) as memory:
+        if options:
+            raise click.UsageError("--remove takes only paths")
+        return _remove_files(context, paths, as_json)
+    bar = ProgressBar("Indexing", unit="files")
+    with context.open(create=True) as memory:
         try:
             with bar:
-                report: IndexReport = memory.index(list(paths), progress=bar, **options)
+                report: IndexReport = memory.index(
+                    list(paths), progress=bar, **{"project": context.loaded.settings.project} | options
+                )
         except KeyboardInterrupt:
-            done = f"{bar.done:,} of {bar.total:,} files were done. " if bar.total else ""
-            click.echo(f"Stopped. {done}What is done stays; run it again to go on from there.", err=True)
+            done = f"{bar.done:,} of {bar.total:,} files are done. " if bar.total else ""
+            click.echo(f"Stopped. {done}Run it again to continue from there.", err=True)
             return 130
     if report.quiet and not report.unchanged:
-        raise InvalidInput(_nothing(report, options.get("include", ())))
+        raise InvalidInput(_explain_nothing(report, options.get("include", ())))
     if as_json:
         print_json(record_json(report))
         return 0
@@ -83,8 +97,8 @@ def index_command(
     return 0
 
 
-def _nothing(report: IndexReport, include: Sequence[str]) -> str:
-    """That there was nothing to index, and the commonest reasons of what there was instead."""
+def _explain_nothing(report: IndexReport, include: Sequence[str]) -> str:
+    """Return a message that nothing was indexed, with the commonest reasons."""
     empty = [
         f"{display_path(path)}: {reason}" for path, reason in report.skipped if reason.startswith("nothing to index")
     ]
@@ -95,89 +109,94 @@ def _nothing(report: IndexReport, include: Sequence[str]) -> str:
     return "; ".join([*(empty[:3] or ["nothing to index"]), *reasons])
 
 
-def _remove(session: CommandContext, paths: tuple[str, ...], as_json: bool) -> int:
-    with session.open(embedder="none") as memory:
+def _remove_files(context: CommandContext, paths: tuple[str, ...], as_json: bool) -> int:
+    with context.open(embedder="none") as memory:
         removed = {path: memory.unindex(path) for path in paths}
     if as_json:
         print_json({"removed": sum(removed.values())})
     for path, count in removed.items():
         if count and not as_json:
-            click.echo(f"Took {count_of(count, 'file')} out of the index: {printable(path)}")
+            click.echo(f"Removed {count_of(count, 'file')} from the index: {printable(path)}")
         elif not count:
-            click.echo(f"Error: not indexed: {printable(path)}; `memorist docs --list` shows what is", err=True)
+            click.echo(f"Error: not indexed: {printable(path)}; `memorist docs --list` lists what is", err=True)
     return 0 if all(removed.values()) else 1
 
 
 @click.command("watch")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@choice
+@_paths_argument
+@_index_options
 @json_option
 @click.pass_obj
-def watch_command(session: CommandContext, /, paths: tuple[str, ...], as_json: bool, **wanted: Any) -> None:
+def watch_command(context: CommandContext, /, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """
-    Index files and folders, and again whenever they change, until Ctrl-C. A line is printed each time something was
-    taken in. Where the system tells of no changes, as on some network drives, set WATCHFILES_FORCE_POLLING=1.
+    Index files and folders whenever they change. It runs until Ctrl-C and prints a line each time it has indexed
+    something. If changes go unnoticed, as on some network drives, set WATCHFILES_FORCE_POLLING=1.
 
     \b
     Example:
         memorist watch docs notes --project api
     """
-    options = {"project": session.loaded.settings.project} | given(wanted)
+    options = {"project": context.loaded.settings.project} | drop_unset(options)
     stop = threading.Event()
     known: frozenset[tuple[str, str]] | None = None
-    with _ending(stop), session.open(create=True) as memory:
+    with _stop_on_signals(stop), context.open(create=True) as memory:
         for report in memory.watch(list(paths), stop=stop, **options):
             if as_json:
                 click.echo(json.dumps(record_json(report), ensure_ascii=False))
                 continue
             click.echo(f"{datetime.now():%H:%M:%S}  {report_line(report)}")
-            if known is None:  # of the first time, as `index` tells: by reason
+            if known is None:  # the first time, skipped files are count_of by reason, as `index` does
                 for line in report_lines(report, verbose=False):
                     click.echo(line)
             else:
-                for path, reason in (each for each in report.skipped if each not in known):
+                for path, reason in (skipped for skipped in report.skipped if skipped not in known):
                     click.echo(f"          {display_path(path)}: {printable(reason)}")
             known = frozenset(report.skipped)
 
 
 @contextmanager
-def _ending(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C, or a request to end, sets `stop`; a second one ends whatever is still going on."""
+def _stop_on_signals(stop: threading.Event) -> Iterator[None]:
+    """Set `stop` on Ctrl-C or SIGTERM; a second signal ends the program at once."""
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.getsignal(each) for each in signals}
+    handlers = {number: signal.getsignal(number) for number in signals}
 
-    def ask(number: int, frame: object) -> None:
+    def request_stop(number: int, frame: object) -> None:
         stop.set()
-        signal.signal(number, before[signal.Signals(number)])
+        signal.signal(number, handlers[signal.Signals(number)])
 
-    for each in signals:
-        signal.signal(each, ask)
+    for number in signals:
+        signal.signal(number, request_stop)
     try:
         yield
     finally:
-        for each in signals:
-            signal.signal(each, before[each])
+        for number in signals:
+            signal.signal(number, handlers[number])
 
 
 @click.command("docs")
 @click.argument("query", required=False)
-@click.option("--list", "listing", is_flag=True, help="List the files that are indexed.")
-@click.option("--links", metavar="PATH", help="Show where the links of a file lead, and which files lead to it.")
+@click.option("--list", "list_files", is_flag=True, help="List the indexed files.")
+@click.option(
+    "--links",
+    metavar="PATH",
+    shell_complete=complete_path,
+    help="Show the links of a file, and which files link to it.",
+)
 @click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
 @click.option("--sector", multiple=True, help="Only files of this sector.")
 @click.option("--tag", "tags", multiple=True, help="Only files with this tag (repeat for all of several).")
 @click.option("--since", metavar="TIME", help="Only what was written from this time on.")
 @click.option("--until", metavar="TIME", help="Only what was written before this time.")
-@click.option("--limit", "-n", type=int, help="How many (1..1000; default 10; all files of a list).")
+@click.option("--limit", "-n", type=int, help="How many (1..1000; default 10; with --list, all).")
 @click.option("--mode", help="hybrid (default), keyword or semantic.")
-@click.option("--neighbours", type=int, help="Show so many chunks before and after each, too.")
+@click.option("--neighbours", type=int, help="Also show this many chunks before and after each hit.")
 @json_option
 @click.pass_obj
 def docs_command(
-    session: CommandContext, /, query: str | None, listing: bool, links: str | None, as_json: bool, **wanted: Any
+    context: CommandContext, /, query: str | None, list_files: bool, links: str | None, as_json: bool, **options: Any
 ) -> None:
     """
-    Find places in the files that `memorist index` took in. QUERY may hold "phrases" and beginnings*.
+    Search indexed files, or list them. QUERY may contain "phrases" and prefixes*; - reads standard input.
 
     \b
     Example:
@@ -186,60 +205,61 @@ def docs_command(
         memorist docs --list
         memorist docs --links docs/retries.md
     """
-    options = given(wanted)
+    options = drop_unset(options)
     if links is not None:
-        if query is not None or listing or options:
-            raise click.UsageError("--links shows those of one file; it takes nothing else")
-        _links(session, links, as_json)
+        if query is not None or list_files or options:
+            raise click.UsageError("--links shows the links of one file; it takes no query and no other option")
+        _print_links(context, links, as_json)
         return
-    if listing:
+    if list_files:
         if query is not None or set(options) - {"project", "limit"}:
-            raise click.UsageError("--list shows all files; it takes no query, only --project and --limit")
-        _list(session, options, as_json)
+            raise click.UsageError("--list lists all files; it takes no query, only --project and --limit")
+        _print_files(context, options, as_json)
         return
-    if not (query or "").strip():
-        raise click.UsageError("what to look for? `memorist docs --list` shows which files there are")
-    with session.open() as memory:
+    query = read_argument(query or "")
+    if not query.strip():
+        raise click.UsageError("the query is empty; `memorist docs --list` lists the indexed files")
+    with context.open() as memory:
         results = memory.search_documents(query, **options)
-        some = bool(results) or bool(memory.documents(limit=1))
+        any_files = bool(results) or bool(memory.documents(limit=1))
     if as_json:
         print_json(results_json(results, explain=False))
         return
     for place, hit in enumerate(results, 1):
+        assert isinstance(hit, DocumentHit)  # a search of files finds nothing else
         click.echo(document_hit_text(place, hit, style(), whole=bool(options.get("neighbours"))))
     if not results:
-        click.echo("Nothing found." if some else NO_FILES, err=True)
+        click.echo("Nothing found." if any_files else _NO_FILES, err=True)
     elif not results.relevant:
-        click.echo("Note: nothing here is likely to answer this; it is only what comes closest.", err=True)
+        click.echo(NOTHING_RELEVANT, err=True)
     if results.degraded:
         click.echo(f"Note: {results.degraded}", err=True)
 
 
-def _list(session: CommandContext, options: dict[str, Any], as_json: bool) -> None:
+def _print_files(context: CommandContext, options: dict[str, Any], as_json: bool) -> None:
     projects = dict.fromkeys(options.pop("project", (None,)))
     options.setdefault("limit", 1_000_000_000)
-    with session.open(embedder="none") as memory:
-        found = [each for project in projects for each in memory.documents(project=project, **options)]
-    documents = sorted(found, key=lambda each: each.path)[: options["limit"]]
+    with context.open(embedder="none") as memory:
+        found = [document for project in projects for document in memory.documents(project=project, **options)]
+    documents = sorted(found, key=lambda document: document.path)[: options["limit"]]
     if as_json:
-        print_json({"documents": [document_json(each) for each in documents]})
+        print_json({"documents": [document_json(document) for document in documents]})
         return
-    for each in documents:
-        click.echo(document_line(each, style()))
+    for document in documents:
+        click.echo(document_line(document, style()))
     if not documents:
-        click.echo(NO_FILES if None in projects else "No files of this project are indexed.", err=True)
+        click.echo(_NO_FILES if None in projects else "No files of this project are indexed.", err=True)
 
 
-def _links(session: CommandContext, path: str, as_json: bool) -> None:
-    with session.open(embedder="none") as memory:
+def _print_links(context: CommandContext, path: str, as_json: bool) -> None:
+    with context.open(embedder="none") as memory:
         document = memory.document(path)
     if as_json:
         print_json(record_json(document))
         return
     click.echo(document_line(document, style()))
     for link in document.links:
-        click.echo(
-            f"  {link.line:>5}  {display_path(link.path) if link.path else f'{printable(link.target)} (not indexed)'}"
-        )
+        target = display_path(link.path) if link.path else f"{printable(link.target)} (not indexed)"
+        click.echo(f"  {link.line:>5}  {target}")
     for source in document.linked_from:
         click.echo(f"  from   {display_path(source)}")

@@ -1,5 +1,6 @@
-"""Looking around: along time, from one memory to others, back at what was recalled, and for what was said twice."""
+"""Commands that look around: along time, from memory to memory, at past searches, at projects and tags."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,16 +10,18 @@ from memorist.cli.options import (
     ProgressBar,
     as_of_option,
     detail_option,
-    given,
+    drop_unset,
     json_option,
-    must_ask,
+    must_confirm,
     print_json,
     print_memories,
     style,
 )
+from memorist.engine import Memorist
 from memorist.present.render import (
     memory_json,
     memory_line,
+    printable,
     recall_text,
     record_json,
     related_json,
@@ -32,9 +35,9 @@ from memorist.records import Memory
 
 @click.command("timeline")
 @click.option("--start", metavar="TIME", help="From this time on.")
-@click.option("--end", metavar="TIME", help="Up to this time; a day or month is taken in whole.")
+@click.option("--end", metavar="TIME", help="Up to this time, including all of a day or month.")
 @click.option("--anchor", metavar="ID", help="Around this memory.")
-@click.option("--query", metavar="TEXT", help="Around the memory that answers this best.")
+@click.option("--query", metavar="TEXT", help="Around the memory that matches this best.")
 @click.option("--before", type=int, help="How many before the one in the middle (default 5).")
 @click.option("--after", type=int, help="How many after it (default 5).")
 @click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
@@ -44,10 +47,10 @@ from memorist.records import Memory
 @json_option
 @click.pass_obj
 def timeline_command(
-    session: CommandContext, /, query: str | None, limit: int, detail: str | None, as_json: bool, **wanted: Any
+    context: CommandContext, /, query: str | None, limit: int, detail: str | None, as_json: bool, **options: Any
 ) -> None:
     """
-    Show what happened, in order: between two times, around a memory, or around the best match of a query.
+    Show memories in the order they happened. Choose them by two times, or around a memory or the best match of a query.
 
     \b
     Example:
@@ -56,8 +59,8 @@ def timeline_command(
         memorist timeline --query "the outage" --project api
     """
     detail = detail or "index"
-    with session.open(embedder="none" if query is None else None) as memory:
-        timeline = memory.timeline(query=query, limit=limit, detail=detail, **given(wanted))
+    with context.open(embedder="none" if query is None else None) as memory:
+        timeline = memory.timeline(query=query, limit=limit, detail=detail, **drop_unset(options))
     if as_json:
         print_json(timeline_json(timeline, detail))
         return
@@ -65,12 +68,12 @@ def timeline_command(
         click.echo(timeline_entry_text(entry, style(), anchor=entry.id == timeline.anchor, detail=detail))
     if timeline.sessions:
         click.echo("\nSessions:")
-    for touched in timeline.sessions:
-        click.echo(session_line(touched, style()))
+    for session in timeline.sessions:
+        click.echo(session_line(session, style()))
     if not timeline:
         click.echo("Nothing found.", err=True)
     if timeline.anchor is None and len(timeline) == limit:
-        click.echo("There may be more: --limit shows it, --start and --end choose.", err=True)
+        click.echo("There may be more: raise --limit, or choose with --start and --end.", err=True)
 
 
 @click.command("related")
@@ -79,114 +82,160 @@ def timeline_command(
 @as_of_option
 @json_option
 @click.pass_obj
-def related_command(session: CommandContext, /, id: str, limit: int, as_of: str | None, as_json: bool) -> None:
+def related_command(context: CommandContext, /, id: str, limit: int, as_of: str | None, as_json: bool) -> None:
     """
-    Show what belongs to a memory: first what it is linked with, then what is most similar.
+    Show the memories linked or similar to a memory. Linked ones come first.
 
     \b
     Example:
         memorist related 4f2a91bc --limit 5
     """
-    with session.open() as memory:
+    with context.open() as memory:
         found = memory.related(id, limit, as_of=as_of)
     if as_json:
-        print_json({"related": [related_json(one) for one in found]})
+        print_json({"related": [related_json(related) for related in found]})
         return
-    for one in found:
-        click.echo(related_line(one, style()))
+    for related in found:
+        click.echo(related_line(related, style()))
     if not found:
         click.echo("Nothing found.", err=True)
 
 
 @click.command("recalls")
-@click.option("--memory", metavar="ID", help="Only questions that found this memory.")
-@click.option("--session", metavar="ID", help="Only questions asked in this session.")
+@click.option("--memory", metavar="ID", help="Only searches that found this memory.")
+@click.option("--session", metavar="ID", help="Only searches in this session.")
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @click.option("--never", is_flag=True, help="List the memories that were never recalled instead.")
 @json_option
 @click.pass_obj
-def recalls_command(session: CommandContext, /, limit: int, never: bool, as_json: bool, **wanted: Any) -> None:
+def recalls_command(context: CommandContext, /, limit: int, never: bool, as_json: bool, **options: Any) -> None:
     """
-    Show what was recalled, when, and for which question: searches with --record, the latest first.
+    Show recorded searches and what they found. `search --record` records a search; the latest come first.
 
     \b
     Example:
         memorist recalls --since yesterday
         memorist recalls --never
     """
-    if never and given(wanted):
-        raise click.UsageError("--never is about memories that no question found; give it alone, or with --limit")
+    options = drop_unset(options)
+    if never and options:
+        raise click.UsageError("--never lists memories that no search found; use it alone, or with --limit")
     if never:
-        _never_recalled(session, limit, as_json)
+        _print_never_recalled(context, limit, as_json)
         return
-    with session.open(embedder="none") as memory:
-        recalls = memory.recalls(limit=limit, **given(wanted))
+    with context.open(embedder="none") as memory:
+        recalls = memory.recalls(limit=limit, **options)
         ids = dict.fromkeys(found.id for recall in recalls for found in recall.memories)
-        known = {one.id: one for one in memory.get(list(ids))}
+        memories = {found.id: found for found in memory.get(list(ids))}
     if as_json:
         print_json({"recalls": [record_json(recall) for recall in recalls]})
         return
     for recall in recalls:
-        click.echo(recall_text(recall, known, style()))
+        click.echo(recall_text(recall, memories, style()))
     if not recalls:
-        click.echo("Nothing found. `memorist search --record log` writes down what it finds.", err=True)
+        click.echo("Nothing found. `memorist search --record log` records a search.", err=True)
 
 
-def _never_recalled(session: CommandContext, limit: int, as_json: bool) -> None:
-    with session.open(embedder="none") as memory:
+def _print_never_recalled(context: CommandContext, limit: int, as_json: bool) -> None:
+    with context.open(embedder="none") as memory:
         page = memory.list(recalled=False, limit=limit)
     if as_json:
-        print_json({"memories": [memory_json(one) for one in page], "cursor": page.cursor})
+        print_json({"memories": [memory_json(found) for found in page], "cursor": page.cursor})
         return
     print_memories(page)
     if page.cursor:
         click.echo(f"There is more: `memorist list --never-recalled --cursor {page.cursor}`", err=True)
 
 
-@click.command("dupes")
-@click.option("--threshold", type=float, help="The share of words two have in common (0.1..1; default 0.8).")
-@click.option("--project", multiple=True, help="Only in this project (repeat for any of several).")
-@click.option("--merge", is_flag=True, help="Keep the newest of each group; it supersedes the others.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.command("projects")
 @json_option
 @click.pass_obj
-def dupes_command(session: CommandContext, /, merge: bool, yes: bool, as_json: bool, **wanted: Any) -> None:
+def projects_command(context: CommandContext, /, as_json: bool) -> None:
     """
-    Find memories that say almost the same, and merge them if you like. Nothing is lost by it: `memorist supersede
-    --undo` brings one back.
+    List the projects and how many memories each has.
+
+    \b
+    Example:
+        memorist projects
+    """
+    with context.open(embedder="none") as memory:
+        counts = memory.facets(None, ["project"], include_superseded=True)["project"]
+    _print_counts("projects", counts, "No memory belongs to a project.", as_json)
+
+
+@click.command("tags")
+@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@json_option
+@click.pass_obj
+def tags_command(context: CommandContext, /, project: tuple[str, ...], as_json: bool) -> None:
+    """
+    List the tags and how many memories have each.
+
+    \b
+    Example:
+        memorist tags --project api
+    """
+    with context.open(embedder="none") as memory:
+        filters = {"project": project} if project else {}
+        counts = memory.facets(None, ["tag"], include_superseded=True, **filters)["tag"]
+    _print_counts("tags", counts, "No memory has a tag.", as_json)
+
+
+def _print_counts(key: str, counts: Mapping[str, int], nothing: str, as_json: bool) -> None:
+    """Print names with their number of memories, the largest first."""
+    if as_json:
+        print_json({key: [{"name": name, "memories": count} for name, count in counts.items()]})
+        return
+    for name, count in counts.items():
+        click.echo(f"{count:>6}  {printable(name)}")
+    if not counts:
+        click.echo(nothing, err=True)
+
+
+@click.command("dupes")
+@click.option("--threshold", type=float, help="The share of words that two have in common (0.1..1; default 0.8).")
+@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@click.option("--merge", is_flag=True, help="Keep the newest of each group; it supersedes the others.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+@click.pass_obj
+def dupes_command(context: CommandContext, /, merge: bool, yes: bool, as_json: bool, **options: Any) -> None:
+    """
+    Find memories that say almost the same, and merge them. Merging loses nothing: `memorist supersede --undo` reverts
+    it.
 
     \b
     Example:
         memorist dupes --project api
         memorist dupes --threshold 0.9 --merge
     """
-    asking = merge and must_ask(yes, "--merge changes memories")
-    with session.open(embedder="none") as memory:
+    ask = merge and must_confirm(yes, "--merge changes memories")
+    with context.open(embedder="none") as memory:
         with ProgressBar("Comparing") as bar:
-            groups = memory.duplicates(progress=bar, **given(wanted))
+            groups = memory.duplicates(progress=bar, **drop_unset(options))
         if not as_json:
             _print_groups(groups)
-        if asking and groups:
+        if ask and groups:
             click.confirm(f"Merge {sum(map(len, groups))} memories into {len(groups)}?", abort=True, err=True)
-        kept = [_merge(memory, group) for group in groups] if merge else []
+        merged = [_merge_group(memory, group) for group in groups] if merge else []
     if as_json:
-        shown = [[memory_json(one) for one in group] for group in groups]
-        print_json({"groups": shown, "kept": [one.id for one in kept]})
+        shown = [[memory_json(found) for found in group] for group in groups]
+        print_json({"groups": shown, "kept": [found.id for found in merged]})
         return
-    for one in kept:
-        click.echo(f"Kept {memory_line(one, style())}")
+    for found in merged:
+        click.echo(f"Kept {memory_line(found, style())}")
 
 
-def _merge(memory: Any, group: tuple[Memory, ...]) -> Memory:
-    newest = max(group, key=lambda one: (one.created_at, one.recorded_at))
-    kept: Memory = memory.merge(newest.id, [one.id for one in group if one.id != newest.id])
-    return kept
+def _merge_group(memory: Memorist, group: tuple[Memory, ...]) -> Memory:
+    """Merge a group into its newest memory."""
+    newest = max(group, key=lambda found: (found.created_at, found.recorded_at))
+    return memory.merge(newest.id, [found.id for found in group if found.id != newest.id])
 
 
 def _print_groups(groups: list[tuple[Memory, ...]]) -> None:
     for group in groups:
-        for place, one in enumerate(group):
-            click.echo(f"{'  ' if place else '- '}{memory_line(one, style())}")
+        for place, found in enumerate(group):
+            click.echo(f"{'  ' if place else '- '}{memory_line(found, style())}")
     if not groups:
         click.echo("Nothing found.", err=True)

@@ -1,20 +1,21 @@
-"""Lenses: ways of looking, by name."""
+"""Commands on lenses."""
 
 from typing import Any
 
 import click
 
 from memorist.cli.app import CommandContext
-from memorist.cli.options import filters, given, json_option, print_json
+from memorist.cli.groups import CommandGroup
+from memorist.cli.options import drop_unset, filter_options, json_option, print_json
 from memorist.errors import InvalidInput
 from memorist.present.render import describe_lens, printable, record_json
 from memorist.profiles import PROFILES
 
 
-@click.group("lens")
+@click.group("lens", cls=CommandGroup, default_command="list")
 def lens_command() -> None:
     """
-    Name ways of looking: filters, a profile, and what counts for more. `memorist search --lens NAME` uses one.
+    Save filters and ranking options under a name. `memorist search --lens NAME` uses them.
 
     \b
     Example:
@@ -26,15 +27,15 @@ def lens_command() -> None:
 @lens_command.command("list")
 @json_option
 @click.pass_obj
-def list_command(session: CommandContext, /, as_json: bool) -> None:
+def list_command(context: CommandContext, /, as_json: bool) -> None:
     """
-    List the lenses that were set.
+    List the saved lenses.
 
     \b
     Example:
         memorist lens list
     """
-    with session.open(embedder="none") as memory:
+    with context.open(embedder="none") as memory:
         lenses = memory.lenses()
     if as_json:
         print_json({"lenses": [record_json(lens) for lens in lenses]})
@@ -42,22 +43,22 @@ def list_command(session: CommandContext, /, as_json: bool) -> None:
     for lens in lenses:
         click.echo(f"{printable(lens.name)}  {' · '.join(describe_lens(lens))}")
     if not lenses:
-        click.echo("Nothing found. `memorist lens set` makes one.", err=True)
+        click.echo("Nothing found. `memorist lens set` saves a lens.", err=True)
 
 
 @lens_command.command("show")
 @click.argument("name")
 @json_option
 @click.pass_obj
-def show_command(session: CommandContext, /, name: str, as_json: bool) -> None:
+def show_command(context: CommandContext, /, name: str, as_json: bool) -> None:
     """
-    Show what a lens does.
+    Show the filters and options of a lens.
 
     \b
     Example:
         memorist lens show decisions
     """
-    with session.open(embedder="none") as memory:
+    with context.open(embedder="none") as memory:
         lens = memory.lens(name)
     if as_json:
         print_json(record_json(lens))
@@ -68,27 +69,27 @@ def show_command(session: CommandContext, /, name: str, as_json: bool) -> None:
 
 @lens_command.command("set")
 @click.argument("name")
-@filters
+@filter_options
 @click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
 @click.option("--boost", "boosts", multiple=True, metavar="FIELD=VALUE:FACTOR",
-              help="Let a sector, kind, tag or source count for more, as in tag=decision:1.5.")  # fmt: skip
+              help="Multiply the score of a sector, kind, tag or source, as in tag=decision:1.5.")  # fmt: skip
 @click.option("--recency", metavar="FORM:NUMBER",
               help="How age counts: multiply:WEIGHT, add:RATE, tiers or none, as in multiply:0.3.")  # fmt: skip
 @json_option
 @click.pass_obj
 def set_command(
-    session: CommandContext, /, name: str, boosts: tuple[str, ...], recency: str | None, as_json: bool, **wanted: Any
+    context: CommandContext, /, name: str, boosts: tuple[str, ...], recency: str | None, as_json: bool, **options: Any
 ) -> None:
     """
-    Make a lens, or change what one does altogether.
+    Save a lens, replacing one of the same name.
 
     \b
     Example:
         memorist lens set decisions --kind decision --since "last year" --boost tag=adr:1.5 --recency multiply:0.3
     """
-    looking = {"boosts": _boosts(boosts), "recency": None if recency is None else _recency(recency)}
-    with session.open(create=True, embedder="none") as memory:
-        lens = memory.set_lens(name, **looking, **given(wanted))
+    recency_options = None if recency is None else _parse_recency(recency)
+    with context.open(create=True, embedder="none") as memory:
+        lens = memory.set_lens(name, boosts=_parse_boosts(boosts), recency=recency_options, **drop_unset(options))
     if as_json:
         print_json(record_json(lens))
     else:
@@ -98,39 +99,39 @@ def set_command(
 @lens_command.command("remove")
 @click.argument("name")
 @click.pass_obj
-def remove_command(session: CommandContext, /, name: str) -> None:
+def remove_command(context: CommandContext, /, name: str) -> None:
     """
-    Remove a lens. Memories stay as they are.
+    Remove a lens. Memories are not touched.
 
     \b
     Example:
         memorist lens remove decisions
     """
-    with session.open(embedder="none") as memory:
+    with context.open(embedder="none") as memory:
         memory.remove_lens(name)
     click.echo(f"Removed {printable(name)}")
 
 
-def _boosts(given: tuple[str, ...]) -> dict[str, dict[str, float]]:
+def _parse_boosts(texts: tuple[str, ...]) -> dict[str, dict[str, float]]:
     boosts: dict[str, dict[str, float]] = {}
-    for text in given:
+    for text in texts:
         field, _, rest = text.partition("=")
         value, _, factor = rest.rpartition(":")
         if not (field and value):
             raise InvalidInput(f"--boost {text!r} cannot be read; write FIELD=VALUE:FACTOR, as in tag=decision:1.5")
-        boosts.setdefault(field, {})[value] = _number(factor, "--boost", text)
+        boosts.setdefault(field, {})[value] = _parse_number(factor, "--boost", text)
     return boosts
 
 
-def _recency(text: str) -> dict[str, Any]:
-    """The form, with the number it needs: what `add` loses a day, or the weight of `multiply`."""
+def _parse_recency(text: str) -> dict[str, Any]:
+    """Return the form with its number: the rate a day of `add`, or the weight of `multiply`."""
     form, colon, number = text.partition(":")
     if not colon:
         return {"form": form}
-    return {"form": form, "rate" if form == "add" else "weight": _number(number, "--recency", text)}
+    return {"form": form, "rate" if form == "add" else "weight": _parse_number(number, "--recency", text)}
 
 
-def _number(text: str, option: str, whole: str) -> float:
+def _parse_number(text: str, option: str, whole: str) -> float:
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Memories in, one by one or many; shown, changed, forgotten and brought back."""
+"""Commands on single memories: add, show, change, forget and restore them."""
 
 import json
 from collections import Counter
@@ -11,24 +11,26 @@ import click
 
 from memorist import validation
 from memorist.cli.app import CommandContext
+from memorist.cli.groups import complete_path
 from memorist.cli.options import (
     ProgressBar,
     as_of_option,
-    decoded,
+    combine_options,
+    decode_text,
     detail_option,
-    filters,
-    given,
+    drop_unset,
+    filter_options,
+    flag_option,
     json_option,
-    must_ask,
-    opened,
+    must_confirm,
+    open_input,
     print_json,
+    print_redacted,
+    read_argument,
+    read_text,
     redact_option,
-    say_redacted,
     session_option,
     style,
-    switch,
-    text_from,
-    together,
 )
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
@@ -45,7 +47,7 @@ from memorist.present.render import (
 from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, new_id
 from memorist.text.snippet import preview
 
-details = together(
+_field_options = combine_options(
     click.option("--project", help="The project it belongs to."),
     click.option("--sector", help="reflective, semantic, procedural, emotional or episodic."),
     click.option("--tier", help="session, project or global."),
@@ -61,19 +63,25 @@ details = together(
 @click.command("add")
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(dir_okay=False), help="Remember the text of this file.")
-@click.option("--jsonl", "jsonl", metavar="FILE", help="Remember many: one JSON object or text a line (- reads stdin).")
-@details
-@click.option("--metadata", help="A JSON object to keep with it.")
+@click.option(
+    "--jsonl",
+    "jsonl",
+    metavar="FILE",
+    shell_complete=complete_path,
+    help="Remember many: a JSON object or text on each line (- reads standard input).",
+)
+@_field_options
+@click.option("--metadata", help="A JSON object to store with it.")
 @click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
 @click.option("--id", "id", help="An id of your own.")
 @session_option
-@click.option("--fact", "facts", multiple=True, help="One thing it says, to be kept as a fact (repeat for several).")
-@click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR_ACTIONS)}.")
+@click.option("--fact", "facts", multiple=True, help="A fact that it states (repeat for several).")
+@click.option("--near", help=f"If an older memory says almost the same: {', '.join(NEAR_ACTIONS)}.")
 @redact_option
 @json_option
 @click.pass_obj
 def add_command(
-    session: CommandContext,
+    context: CommandContext,
     /,
     text: str | None,
     file: str | None,
@@ -81,10 +89,10 @@ def add_command(
     near: str | None,
     redact: bool | None,
     as_json: bool,
-    **fields: Any,
+    **options: Any,
 ) -> None:
     """
-    Remember something. TEXT may be - to read it from standard input.
+    Remember a text. With - as TEXT, it is read from standard input.
 
     \b
     Example:
@@ -94,52 +102,52 @@ def add_command(
     """
     if sum(source is not None for source in (text, file, jsonl)) != 1:
         raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
-    defaults = _fields(fields)
     if jsonl is not None and near is not None:
-        raise click.UsageError("--near compares one new memory with the old ones; leave it out with --jsonl")
+        raise click.UsageError("--near compares a single new memory with older ones; leave it out with --jsonl")
+    defaults = {"project": context.loaded.settings.project} | _parse_fields(options)
     if jsonl is not None:
-        _add_many(session, jsonl, defaults, redact, as_json)
+        _add_many(context, jsonl, defaults, redact, as_json)
         return
     own_id = defaults.pop("id", None) or new_id()
-    given = {"content": _content(text, file), "project": session.loaded.settings.project, "id": own_id} | defaults
-    with session.open(create=True, redact=redact) as memory:
-        added = memory.add(near=near, **given)
-    say_redacted(_redacted(session.redaction(redact), given))
+    content = read_text(file or "-") if text is None else read_argument(text)
+    fields: dict[str, Any] = {"content": content, "id": own_id} | defaults
+    with context.open(create=True, redact=redact) as memory:
+        added = memory.add(near=near, **fields)
+    print_redacted(_find_redacted(context.redaction(redact), fields))
     if as_json:
         print_json(memory_json(added))
         return
-    what = "Remembered" if added.id == own_id else "Known already, and reinforced:"
-    click.echo(f"{what} {memory_line(added, style())}")
+    outcome = "Remembered" if added.id == own_id else "Already known and now reinforced:"
+    click.echo(f"{outcome} {memory_line(added, style())}")
     if added.near:
         click.echo(_near_line(added.near))
 
 
 def _near_line(near: NearDuplicate) -> str:
-    what = "Replaces" if near.merged else "Almost the same as"
-    return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE_CHARACTERS))}"
+    relation = "Replaces" if near.merged else "Almost the same as"
+    return f"{relation} {near.id[-8:]}: {printable(preview(near.content, LINE_CHARACTERS))}"
 
 
-def _redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
+def _find_redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
     return reported(redaction.draft(validation.draft(fields, datetime.now(UTC))).metadata) if redaction.on else []
 
 
 def _add_many(
-    session: CommandContext, source: str, defaults: dict[str, Any], redact: bool | None, as_json: bool
+    context: CommandContext, source: str, defaults: dict[str, Any], redact: bool | None, as_json: bool
 ) -> None:
-    defaults = {"project": session.loaded.settings.project} | defaults
-    redaction, redacted = session.redaction(redact), Counter[str]()
+    redaction, redacted = context.redaction(redact), Counter[str]()
 
-    def items() -> Iterator[dict[str, Any]]:
-        for fields in _items(stream, source, defaults):
-            redacted.update(entry["kind"] for entry in _redacted(redaction, fields))
+    def parse_items() -> Iterator[dict[str, Any]]:
+        for fields in _parse_lines(stream, source, defaults):
+            redacted.update(entry["kind"] for entry in _find_redacted(redaction, fields))
             yield fields
 
     with (
-        opened(source) as stream,
-        session.open(create=True, redact=redact) as memory,
-        ProgressBar("Adding", _lines(source)) as bar,
+        open_input(source) as stream,
+        context.open(create=True, redact=redact) as memory,
+        ProgressBar("Adding", _count_lines(source)) as bar,
     ):
-        ids = memory.add_many(items(), progress=bar)
+        ids = memory.add_many(parse_items(), progress=bar)
     if redacted:
         click.echo(f"Redacted: {', '.join(f'{count} {kind}' for kind, count in redacted.items())}", err=True)
     if as_json:
@@ -150,51 +158,51 @@ def _add_many(
 
 @click.command("get")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--history", is_flag=True, help="Show what each said before its updates, too.")
+@click.option("--history", is_flag=True, help="Also show what each said before its updates.")
 @as_of_option
 @json_option
 @click.pass_obj
 def get_command(
-    session: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
+    context: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
 ) -> int:
     """
-    Show memories by id; a unique beginning or ending of 6 characters or more will do.
+    Show memories by id. A unique beginning or ending of 6 or more characters is enough.
 
     \b
     Example:
         memorist get 4f2a91bc
         memorist get 4f2a91bc --as-of "last month"
     """
-    with session.open(embedder="none") as memory:
-        found = memory.get(list(ids), as_of=as_of)
-        versions = {one.id: memory.history(one.id) for one in found} if history else {}
-        reasons = [_why_missing(memory, id, as_of) for id in found.missing]
+    with context.open(embedder="none") as memory:
+        memories = memory.get(list(ids), as_of=as_of)
+        versions = {found.id: memory.history(found.id) for found in memories} if history else {}
+        reasons = [_explain_missing(memory, id, as_of) for id in memories.missing]
     if as_json:
-        memories = [
-            memory_json(one) | ({"history": [version_json(old) for old in versions[one.id]]} if history else {})
-            for one in found
+        shown = [
+            memory_json(found) | ({"history": [version_json(old) for old in versions[found.id]]} if history else {})
+            for found in memories
         ]
-        print_json({"memories": memories, "missing": list(found.missing)})
+        print_json({"memories": shown, "missing": list(memories.missing)})
     else:
-        for one in found:
-            click.echo(memory_text(one, style()))
-            for old in versions.get(one.id, ()):
+        for found in memories:
+            click.echo(memory_text(found, style()))
+            for old in versions.get(found.id, ()):
                 click.echo(style()(f"  until {timestamp(old.replaced_at)}: {printable(old.content)}", dim=True))
     for reason in reasons:
         click.echo(f"Error: {printable(reason)}", err=True)
-    return 1 if found.missing else 0
+    return 1 if memories.missing else 0
 
 
 @click.command("list")
 @click.option("--limit", default=20, show_default=True, help="How many.")
-@click.option("--cursor", help="Where the page before ended.")
+@click.option("--cursor", help="Continue after the page that printed this cursor.")
 @click.option("--deleted", is_flag=True, help="List the forgotten ones instead.")
-@switch("--no-superseded", "include_superseded", sets=False, help="Leave out what was superseded.")
-@filters
+@flag_option("--no-superseded", "include_superseded", sets=False, help="Leave out superseded memories.")
+@filter_options
 @detail_option
 @json_option
 @click.pass_obj
-def list_command(session: CommandContext, /, detail: str | None, as_json: bool, **wanted: Any) -> None:
+def list_command(context: CommandContext, /, detail: str | None, as_json: bool, **options: Any) -> None:
     """
     List memories, newest first.
 
@@ -203,44 +211,75 @@ def list_command(session: CommandContext, /, detail: str | None, as_json: bool, 
         memorist list --project api --tag decision --since 2026-01-01
         memorist list --never-recalled --no-superseded
     """
-    with session.open(embedder="none") as memory:
-        page = memory.list(detail=detail or "full", **given(wanted))
+    with context.open(embedder="none") as memory:
+        page = memory.list(detail=detail or "full", **drop_unset(options))
     if as_json:
-        print_json({"memories": [memory_json(one, detail or "full") for one in page], "cursor": page.cursor})
+        print_json({"memories": [memory_json(found, detail or "full") for found in page], "cursor": page.cursor})
         return
-    for one in page:
-        click.echo(memory_text(one, style()) if detail == "full" else memory_line(one, style(), detail or "index"))
+    for found in page:
+        click.echo(memory_text(found, style()) if detail == "full" else memory_line(found, style(), detail or "index"))
     if not page:
         click.echo("Nothing found.", err=True)
     if page.cursor:
-        click.echo(f"There is more: the same with --cursor {page.cursor}", err=True)
+        click.echo(f"There is more: repeat the command with --cursor {page.cursor}", err=True)
 
 
 @click.command("update")
 @click.argument("id")
 @click.argument("text", required=False)
-@details
-@click.option("--metadata", help="A JSON object in place of the old one.")
+@_field_options
+@click.option("--metadata", help="A JSON object that replaces the old one.")
 @session_option
 @redact_option
 @json_option
 @click.pass_obj
 def update_command(
-    session: CommandContext, /, id: str, text: str | None, redact: bool | None, as_json: bool, **fields: Any
+    context: CommandContext, /, id: str, text: str | None, redact: bool | None, as_json: bool, **options: Any
 ) -> None:
     """
-    Change a memory; what it said before is kept (`memorist get ID --history`).
+    Change a memory and keep what it said before. `memorist get ID --history` shows it; - as TEXT reads standard input.
 
     \b
     Example:
         memorist update 4f2a91bc "Retries are capped at 3 now" --tag decision
     """
-    changes = _fields(fields) | ({} if text is None else {"content": _content(text, None)})
-    with session.open(redact=redact) as memory:
+    changes = _parse_fields(options) | ({} if text is None else {"content": read_argument(text)})
+    _update_memory(context, id, changes, redact, as_json)
+
+
+@click.command("edit")
+@click.argument("id")
+@redact_option
+@json_option
+@click.pass_obj
+def edit_command(context: CommandContext, /, id: str, redact: bool | None, as_json: bool) -> None:
+    """
+    Edit the text of a memory in your editor. That is $VISUAL or $EDITOR; what the memory said before is kept.
+
+    \b
+    Example:
+        memorist edit 4f2a91bc
+        EDITOR=nano memorist edit 4f2a91bc
+    """
+    with context.open(embedder="none") as memory:
+        old = memory.get(id)
+    edited = click.edit(old.content, extension=".md")
+    text = old.content if edited is None else edited.strip("\n")
+    if not text.strip():
+        click.echo("Nothing changed: the text is empty. `memorist forget` hides a memory.", err=True)
+    elif text == old.content.strip("\n"):
+        click.echo("Nothing changed: the text is the same.", err=True)
+    else:
+        _update_memory(context, old.id, {"content": text}, redact, as_json)
+
+
+def _update_memory(
+    context: CommandContext, id: str, changes: dict[str, Any], redact: bool | None, as_json: bool
+) -> None:
+    with context.open(redact=redact) as memory:
         updated = memory.update(id, **changes)
-    if session.redaction(redact).on:
-        entries = reported(updated.metadata)
-        say_redacted(entry for entry in entries if field_of(entry) in changes)
+    if context.redaction(redact).on:
+        print_redacted(entry for entry in reported(updated.metadata) if field_of(entry) in changes)
     if as_json:
         print_json(memory_json(updated))
     else:
@@ -249,30 +288,30 @@ def update_command(
 
 @click.command("forget")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--hard", is_flag=True, help="Erase at once; it cannot be restored.")
+@click.option("--hard", is_flag=True, help="Erase at once; this cannot be undone.")
 @click.pass_obj
-def forget_command(session: CommandContext, /, ids: tuple[str, ...], hard: bool) -> None:
+def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool) -> None:
     """
-    Take memories out of every search. They can be restored until `memorist purge`.
+    Hide memories from every search. They can be restored until `memorist purge`.
 
     \b
     Example:
         memorist forget 4f2a91bc
     """
-    with session.open(embedder="none") as memory:
+    with context.open(embedder="none") as memory:
         for id in ids:
-            replaced = [] if hard else _replaced(memory, id)
+            replaced = [] if hard else _find_replaced(memory, id)
             memory.forget(id, hard=hard)
             click.echo(f"Erased {id}" if hard else f"Forgot {id}; `memorist restore {id}` brings it back")
             for old in replaced:
-                undo = f"`memorist supersede --undo {old.short_id}` lets it hold again"
+                undo = f"`memorist supersede --undo {old.short_id}` makes it current again"
                 click.echo(f"It had replaced {old.short_id}, which stays superseded: {undo}", err=True)
 
 
 @click.command("restore")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
-def restore_command(session: CommandContext, /, ids: tuple[str, ...]) -> None:
+def restore_command(context: CommandContext, /, ids: tuple[str, ...]) -> None:
     """
     Bring forgotten memories back.
 
@@ -280,43 +319,43 @@ def restore_command(session: CommandContext, /, ids: tuple[str, ...]) -> None:
     Example:
         memorist restore 4f2a91bc
     """
-    with session.open(embedder="none") as memory:
+    with context.open(embedder="none") as memory:
         for id in ids:
             click.echo(f"Restored {memory_line(memory.restore(id), style())}")
 
 
 @click.command("purge")
 @click.option("--before", metavar="TIME", help="Only what was forgotten before this time.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @click.pass_obj
-def purge_command(session: CommandContext, /, before: str | None, yes: bool, as_json: bool) -> None:
+def purge_command(context: CommandContext, /, before: str | None, yes: bool, as_json: bool) -> None:
     """
-    Erase forgotten memories for good, and rewrite the file so that nothing of them is left in it.
+    Erase forgotten memories for good. The file is rewritten, so that no trace of them is left in it.
 
     \b
     Example:
         memorist purge --before 2026-01-01 --yes
     """
-    if must_ask(yes, "purge erases for good"):
-        click.confirm("Erase what was forgotten? It cannot be brought back.", abort=True, err=True)
-    with session.open(embedder="none") as memory:
-        gone = memory.purge(before=before)
+    if must_confirm(yes, "purge erases for good"):
+        click.confirm("Erase the forgotten memories? This cannot be undone.", abort=True, err=True)
+    with context.open(embedder="none") as memory:
+        count = memory.purge(before=before)
     if as_json:
-        print_json({"purged": gone})
+        print_json({"purged": count})
     else:
-        click.echo(f"Erased {gone} forgotten memories.")
+        click.echo(f"Erased {count} forgotten memories.")
 
 
-def _replaced(memory: Memorist, id: str) -> list[Memory]:
-    """What a memory that is about to be forgotten had replaced; whether it exists is for `forget` to say."""
+def _find_replaced(memory: Memorist, id: str) -> list[Memory]:
+    """Return what a memory had replaced; nothing if it does not exist, which `forget` reports."""
     try:
         return memory.replaced(id)
     except NotFound:
         return []
 
 
-def _why_missing(memory: Memorist, id: str, as_of: str | None) -> str:
+def _explain_missing(memory: Memorist, id: str, as_of: str | None) -> str:
     try:
         memory.get(id, as_of=as_of)
     except NotFound as exc:
@@ -324,9 +363,9 @@ def _why_missing(memory: Memorist, id: str, as_of: str | None) -> str:
     return f"no memory has the id {id}"
 
 
-def _fields(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a memory that were given on the command line."""
-    fields = given(options)
+def _parse_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a memory that were set on the command line."""
+    fields = drop_unset(options)
     if "metadata" in fields:
         try:
             fields["metadata"] = json.loads(fields["metadata"])
@@ -335,24 +374,22 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _content(text: str | None, file: str | None) -> str:
-    if text is not None and text != "-":
-        return text
-    return text_from(file if file is not None else "-")
-
-
-def _lines(source: str) -> int | None:
-    """How many lines a file has, for the progress bar; unknown for standard input."""
+def _count_lines(source: str) -> int | None:
+    """Count the lines of a file for the progress bar; None for standard input."""
     if source == "-" or not Path(source).is_file():
         return None
     with Path(source).open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def _items(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One memory a line: a JSON object with the fields of `add`, or a JSON text. What is wrong is named by its line."""
+def _parse_lines(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """
+    Parse the fields of a memory from each line: a JSON object with the fields of `add`, or a JSON text.
+
+    An error names its line.
+    """
     for number, raw in enumerate(stream, 1):
-        line = decoded(raw, "utf-8-sig", f"line {number} of {source}")
+        line = decode_text(raw, "utf-8-sig", f"line {number} of {source}")
         if not line.strip():
             continue
         try:
@@ -361,5 +398,5 @@ def _items(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> Iterator
             validation.draft(fields, datetime.now(UTC))
         except (ValueError, InvalidInput) as exc:
             reason = f"is not JSON: {exc}" if isinstance(exc, ValueError) else f"cannot be added: {exc}"
-            raise InvalidInput(f"line {number} {reason}. The lines before it were kept") from exc
+            raise InvalidInput(f"line {number} {reason}. The lines before it were added") from exc
         yield fields

@@ -1,4 +1,4 @@
-"""Options that several commands take, and how they answer."""
+"""Options and helpers that several commands share."""
 
 import codecs
 import json
@@ -14,20 +14,14 @@ from memorist.errors import InvalidInput
 from memorist.present.render import memory_line, printable
 from memorist.records import DETAILS, Memory
 
-REDRAWN = 0.1  # seconds between two states of a progress line
+NOTHING_RELEVANT = "Note: none of these is likely to answer the question; they are only the closest."
+_REDRAW_SECONDS = 0.1  # between two states of a progress bar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-embedder_option = click.option(
-    "--embedder",
-    metavar="MODEL",
-    help="local, local:bge-small, openai:MODEL or ollama:MODEL (default: the configured one).",
-)
 
-
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order they are listed."""
+def combine_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Combine options into one decorator; the help lists them in this order."""
 
     def decorate(command: F) -> F:
         for option in reversed(options):
@@ -37,25 +31,29 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def switch(*names: str, sets: bool, help: str) -> Callable[[F], F]:
-    """A flag that gives an option a value; without it, the option is not given at all."""
+def flag_option(*names: str, sets: bool, help: str) -> Callable[[F], F]:
+    """Make a flag that sets an option to a value; without the flag, the option is unset."""
     return click.option(*names, is_flag=True, callback=lambda context, option, on: sets if on else None, help=help)
 
 
-as_of_option = click.option("--as-of", metavar="TIME", help="As it stood at this time.")
-detail_option = click.option("--detail", help=f"How much of each: {', '.join(DETAILS)}.")
-redact_option = click.option(
-    "--redact/--no-redact", default=None, help="Replace secrets by a mark before it is stored (default: as set)."
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+embedder_option = click.option(
+    "--embedder", metavar="MODEL", help="local, local:bge-small, openai:MODEL or ollama:MODEL (default: the setting)."
 )
-secrets = together(
-    switch("--no-redact", "redact", sets=False, help="Keep what looks like a secret."),
+as_of_option = click.option("--as-of", metavar="TIME", help="Answer as of this time.")
+detail_option = click.option("--detail", help=f"How much of each memory to show: {', '.join(DETAILS)}.")
+redact_option = click.option(
+    "--redact/--no-redact", default=None, help="Mask secrets before the text is stored (default: the setting)."
+)
+secret_options = combine_options(
+    flag_option("--no-redact", "redact", sets=False, help="Store text that looks like a secret unchanged."),
     click.option(
-        "--allow", multiple=True, metavar="TEXT", help="No secret: one that has this text, or fits this /regex/."
+        "--allow", multiple=True, metavar="TEXT", help="Do not mask secrets that contain TEXT, or match /regex/."
     ),
 )
-session_option = click.option("--session", metavar="ID", help="The session this happens in.")
+session_option = click.option("--session", metavar="ID", help="The session in which this happens.")
 
-filters = together(
+filter_options = combine_options(
     click.option("--project", multiple=True, help="Only this project (repeat for any of several)."),
     click.option("--sector", multiple=True, help="Only this sector."),
     click.option("--tier", multiple=True, help="Only this tier."),
@@ -64,120 +62,126 @@ filters = together(
     click.option("--source", multiple=True, help="Only from this source."),
     click.option("--since", metavar="TIME", help="Only from this time on."),
     click.option("--until", metavar="TIME", help="Only before this time."),
-    click.option("--min-salience", type=float, help="Only at least this salient (0..1)."),
-    click.option("--session", metavar="ID", help="Only what was made or used in this session."),
+    click.option("--min-salience", type=float, help="Only with at least this salience (0..1)."),
+    click.option("--session", metavar="ID", help="Only what was added or used in this session."),
     click.option("--fact-kind", multiple=True, help="Only with a fact of this kind."),
     click.option("--month", multiple=True, help="Only from this month (2026-03)."),
-    switch("--pinned", sets=True, help="Only pinned ones."),
-    switch("--never-recalled", "recalled", sets=False, help="Only what no recorded search has found."),
+    flag_option("--pinned", sets=True, help="Only pinned memories."),
+    flag_option("--never-recalled", "recalled", sets=False, help="Only what no recorded search has found."),
     as_of_option,
 )
 
 
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """What was given on the command line, without what was not."""
+def drop_unset(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were set on the command line."""
     return {name: value for name, value in options.items() if value is not None and value != ()}
 
 
-def must_ask(yes: bool, reason: str) -> bool:
-    """Whether to ask before going on; without a terminal to ask at, only --yes will do."""
+def must_confirm(yes: bool, reason: str) -> bool:
+    """Return whether to ask for confirmation; without a terminal to ask on, --yes is required."""
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError(f"{reason}; without a terminal to ask at, say --yes")
+        raise click.UsageError(f"{reason}; confirm with --yes, as there is no terminal to ask on")
     return not yes
 
 
-def text_from(source: str) -> str:
-    """What a file says, or with - standard input: UTF-8, or UTF-16 that says so."""
-    with opened(source) as stream:
+def read_argument(text: str) -> str:
+    """Return an argument; `-` stands for standard input."""
+    return read_text("-") if text == "-" else text
+
+
+def read_text(source: str) -> str:
+    """Read a file, or standard input for `-`: UTF-8, or UTF-16 with a byte order mark."""
+    with open_input(source) as stream:
         raw = stream.read()
-    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    where = "standard input" if source == "-" else source
-    return decoded(raw, "utf-16" if wide else "utf-8-sig", where).strip("\n")
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    name = "standard input" if source == "-" else source
+    return decode_text(raw, "utf-16" if is_utf16 else "utf-8-sig", name).strip("\n")
 
 
-def opened(source: str) -> AbstractContextManager[IO[bytes]]:
+def open_input(source: str) -> AbstractContextManager[IO[bytes]]:
+    """Open a file to read, or standard input for `-`."""
     try:
         return click.open_file(source, "rb")
     except OSError as exc:
         raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc
 
 
-def decoded(raw: bytes, encoding: str, where: str) -> str:
-    """The text, with what is none replaced by U+FFFD, and a word about that."""
+def decode_text(raw: bytes, encoding: str, name: str) -> str:
+    """Decode text; bytes that are not text become U+FFFD, with a note on stderr."""
     try:
         return raw.decode(encoding)
     except UnicodeError as exc:
-        click.echo(f"Note: not all of {where} is UTF-8 text; what is not was replaced ({exc})", err=True)
+        click.echo(f"Note: not all of {name} is UTF-8 text; the rest was replaced ({exc})", err=True)
         return raw.decode(encoding, "replace")
 
 
 def print_json(value: Any) -> None:
+    """Print a value as JSON."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_memories(memories: Sequence[Memory], nothing: str = "Nothing found.") -> None:
-    """Memories, a line each; that there are none is said on stderr."""
+    """Print memories, one on each line; if there are none, say so on stderr."""
     for memory in memories:
         click.echo(memory_line(memory, style()))
     if not memories:
         click.echo(nothing, err=True)
 
 
-def say_redacted(entries: Iterable[Mapping[str, Any]]) -> None:
-    """Which secrets were taken out of what was given, and where they stood; on stderr, and never the secret."""
-    places: dict[str, list[str]] = {}
+def print_redacted(entries: Iterable[Mapping[str, Any]]) -> None:
+    """Print on stderr the kinds and positions of the secrets that were masked, never the secrets."""
+    positions: dict[str, list[str]] = {}
     for entry in entries:
-        where = f"line {entry['line']}, column {entry['column']}"
-        places.setdefault(str(entry["kind"]), []).append(" of ".join([where, *filter(None, [entry.get("field")])]))
-    if places:
-        each = (f"{len(where)} {kind} ({'; '.join(where)})" for kind, where in places.items())
-        click.echo(f"Redacted: {printable(', '.join(each))}", err=True)
+        position = f"line {entry['line']}, column {entry['column']}"
+        positions.setdefault(str(entry["kind"]), []).append(
+            " of ".join([position, *filter(None, [entry.get("field")])])
+        )
+    if positions:
+        kinds = (f"{len(places)} {kind} ({'; '.join(places)})" for kind, places in positions.items())
+        click.echo(f"Redacted: {printable(', '.join(kinds))}", err=True)
 
 
 def style() -> Callable[..., str]:
-    """Colour on a terminal, plain text elsewhere."""
+    """Return click.style on a terminal; elsewhere a function that leaves text plain."""
     return click.style if sys.stdout.isatty() else lambda text, **_: text
 
 
 class ProgressBar:
-    """
-    How much is done, how fast and, where the end is known, how long to go: a line on a terminal's stderr, silent
-    elsewhere.
-    """
+    """A line on a terminal's stderr with progress, speed and, if the total is known, the time left."""
 
     def __init__(
-        self, label: str, total: int | None = None, *, what: str = "", clock: Callable[[], float] = time.monotonic
+        self, label: str, total: int | None = None, *, unit: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._label, self._what, self._clock = label, what, clock
-        self._shown = sys.stderr.isatty()
+        self._label, self._unit, self._clock = label, unit, clock
+        self._visible = sys.stderr.isatty()
         self._first: tuple[float, int] | None = None
-        self._drawn = 0.0
+        self._drawn_at = 0.0
         self.done, self.total = 0, total
 
     def __enter__(self) -> "ProgressBar":
         return self
 
     def __exit__(self, *details: Any) -> None:
-        """Leave no line behind."""
-        if self._shown and self._drawn:
+        """Clear the line."""
+        if self._visible and self._drawn_at:
             click.echo("\r\x1b[K", err=True, nl=False)
 
     def __call__(self, done: int, total: int | None = None) -> None:
         now = self._clock()
-        started, before = self._first = self._first or (now, done)
+        started_at, done_before = self._first = self._first or (now, done)
         self.done, self.total = done, self.total if total is None else total
-        if not self._shown or (now - self._drawn < REDRAWN and done != self.total):
+        if not self._visible or (now - self._drawn_at < _REDRAW_SECONDS and done != self.total):
             return
-        self._drawn = now
-        rate = (done - before) / (now - started) if now > started else 0.0
-        line = f"{self._label}  {done:,}{'' if self.total is None else f' of {self.total:,}'} {self._what}".rstrip()
+        self._drawn_at = now
+        rate = (done - done_before) / (now - started_at) if now > started_at else 0.0
+        line = f"{self._label}  {done:,}{'' if self.total is None else f' of {self.total:,}'} {self._unit}".rstrip()
         if rate:
             line += f"  {rate:,.0f} a second"
-            line += "" if self.total is None else f", {_span(max(self.total - done, 0) / rate)} left"
+            line += "" if self.total is None else f", {_format_duration(max(self.total - done, 0) / rate)} left"
         click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

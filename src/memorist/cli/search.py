@@ -1,7 +1,4 @@
-"""Finding memories.
-
-What an agent should know before it answers.
-"""
+"""The command that searches memories."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice, repeat
@@ -10,30 +7,40 @@ from typing import Any
 import click
 
 from memorist.cli.app import CommandContext
-from memorist.cli.options import detail_option, filters, given, json_option, print_json, style, switch, text_from
+from memorist.cli.options import (
+    NOTHING_RELEVANT,
+    detail_option,
+    drop_unset,
+    filter_options,
+    flag_option,
+    json_option,
+    print_json,
+    read_argument,
+    style,
+)
 from memorist.documents import DocumentHit
 from memorist.present.render import document_hit_text, hit_text, printable, results_json
 from memorist.profiles import PROFILES
 from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORD_MODES, Results
 
-MOST_VALUES = 10  # of one field, in the table of facets
+_MAX_FACET_VALUES = 10  # of each field, in the table of facets
 
-# What is said of memories that a part of the filter, or a threshold, held back.
-REASONS: Mapping[str, str] = {
+# Why a filter or a threshold hid memories.
+HIDDEN_REASONS: Mapping[str, str] = {
     "superseded": "superseded (--include-superseded shows {them})",
     "project": "in another project",
-    "sector": "of another sector",
-    "tier": "of another tier",
+    "sector": "in another sector",
+    "tier": "in another tier",
     "kind": "of another kind",
     "source": "from another source",
     "tags": "without all the tags",
     "since": "older (--since)",
     "until": "newer (--until)",
-    "session": "not of that session",
+    "session": "not in that session",
     "fact_kind": "without a fact of that kind",
     "month": "from another month",
     "pinned": "not pinned",
-    "recalled": "recalled before",
+    "recalled": "already recalled",
     "as_of": "from after that time (--as-of)",
 }
 
@@ -43,33 +50,33 @@ REASONS: Mapping[str, str] = {
 @click.option("--limit", "-n", type=int, help="How many (1..1000; default 10).")
 @click.option("--mode", default="hybrid", show_default=True, help="hybrid, keyword or semantic.")
 @click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
-@click.option("--lens", metavar="NAME", help="Look through a lens that `memorist lens set` made.")
+@click.option("--lens", metavar="NAME", help="Use a lens saved with `memorist lens set`.")
 @click.option("--grammar", help=f"How to read the query: {', '.join(GRAMMARS)}.")
-@click.option("--fusion", help=f"How to join words and meaning: {', '.join(FUSIONS)}.")
-@click.option("--alpha", type=float, help="Share of meaning against words (0..1).")
+@click.option("--fusion", help=f"How to combine keyword and vector scores: {', '.join(FUSIONS)}.")
+@click.option("--alpha", type=float, help="The weight of meaning against keywords (0..1).")
 @click.option(
     "--rerank",
-    callback=lambda context, option, given: int(given) if given and given.isdecimal() else given,
-    help="Let a model read the best a second time: off, auto, or how many.",
+    callback=lambda context, option, value: int(value) if value and value.isdecimal() else value,
+    help="Have a model rerank the best hits: off, auto, or how many.",
 )
-@click.option("--confidence-mode", help="What the confidence of facts does to a score: off, blend or multiply.")
-@click.option("--min-relevance", type=float, help="Nothing less relevant than this (0..1).")
-@click.option("--min-similarity", type=float, help="Nothing by meaning alone that is farther away (0..1).")
-@click.option("--min-confidence", type=float, help="Nothing less certain than this (0..1).")
-@click.option("--min-score", type=float, help="Nothing that scores less (0..1).")
-@filters
-@switch("--include-superseded", sets=True, help="Show what was superseded, too, further down.")
-@switch("--documents", "include_documents", sets=True, help="Show places in indexed files, too, in one ranking.")
-@switch("--no-facts", "include_facts", sets=False, help="Show no facts.")
+@click.option("--confidence-mode", help="How the confidence of facts affects the score: off, blend or multiply.")
+@click.option("--min-relevance", type=float, help="Only hits at least this relevant (0..1).")
+@click.option("--min-similarity", type=float, help="Only hits by meaning that are at least this similar (0..1).")
+@click.option("--min-confidence", type=float, help="Only hits at least this confident (0..1).")
+@click.option("--min-score", type=float, help="Only hits with at least this score (0..1).")
+@filter_options
+@flag_option("--include-superseded", sets=True, help="Also show superseded memories, ranked lower.")
+@flag_option("--documents", "include_documents", sets=True, help="Also search indexed files, in one ranking.")
+@flag_option("--no-facts", "include_facts", sets=False, help="Do not show facts.")
 @click.option("--facets", multiple=True, metavar="FIELD", help=f"Count by: {', '.join(FACETS)}; or all.")
-@click.option("--record", help=f"What to write down of this search: {', '.join(RECORD_MODES)}.")
-@click.option("--record-session", metavar="ID", help="The session it is written down for, where anything is.")
+@click.option("--record", help=f"What to record about this search: {', '.join(RECORD_MODES)}.")
+@click.option("--record-session", metavar="ID", help="The session to record it for.")
 @detail_option
-@click.option("--explain", is_flag=True, help="Show how each score came about.")
+@click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @json_option
 @click.pass_obj
 def search_command(
-    session: CommandContext,
+    context: CommandContext,
     /,
     query: str,
     mode: str,
@@ -77,25 +84,32 @@ def search_command(
     detail: str | None,
     explain: bool,
     as_json: bool,
-    **wanted: Any,
+    **options: Any,
 ) -> None:
     """
-    Find memories by word and by meaning. QUERY may hold "phrases" and beginnings*.
+    Search memories by keyword and by meaning. QUERY may contain "phrases" and prefixes*; - reads standard input.
 
     \b
     Example:
         memorist search "how do we ship code?" --project api
         memorist search ADR-016 --mode keyword --json
         memorist search retries --as-of "last month" --facets kind,tag
+        git log -1 --format=%s | memorist search -
     """
+    query = read_argument(query)
     if not query.strip():
-        raise click.UsageError("the query is empty; `memorist list` shows what there is")
-    with session.open(embedder="none" if mode == "keyword" else None) as memory:
+        raise click.UsageError("the query is empty; `memorist list` lists all memories")
+    with context.open(embedder="none" if mode == "keyword" else None) as memory:
         results = memory.search(
-            query, mode=mode, explain=explain, detail=detail or "full", facets=_fields(facets), **given(wanted)
+            query,
+            mode=mode,
+            explain=explain,
+            detail=detail or "full",
+            facets=_parse_facets(facets),
+            **drop_unset(options),
         )
     if memory.recalls_lost:
-        click.echo("Note: this search could not be written down; is the database yours to write?", err=True)
+        click.echo("Note: this search could not be recorded; are you allowed to write to the database?", err=True)
     if as_json:
         print_json(results_json(results, explain=explain))
         return
@@ -104,84 +118,41 @@ def search_command(
             click.echo(document_hit_text(place, hit, style(), whole=detail == "full"))
         else:
             click.echo(hit_text(place, hit, style(), explain=explain, detail=detail or "snippet"))
-    for line in _table(results.facets):
+    for line in _facet_lines(results.facets):
         click.echo(line)
-    for note in _notes(results):
+    for note in _result_notes(results):
         click.echo(note, err=True)
 
 
-def _fields(given: Sequence[str]) -> tuple[str, ...]:
-    """The fields to count by, given one by one or with commas between them."""
-    fields = tuple(field.strip() for some in given for field in some.split(","))
+def _parse_facets(values: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields to count by, given one by one or separated by commas."""
+    fields = tuple(field.strip() for value in values for field in value.split(","))
     return FACETS if "all" in fields else fields
 
 
-def _table(facets: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """One line a value: the field where it begins, the count, the value."""
+def _facet_lines(facets: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return a line for each value with its count; the first of a field names the field."""
     lines = []
     for field, counts in facets.items():
-        rows = [f"{count:>6}  {printable(value)}" for value, count in islice(counts.items(), MOST_VALUES)]
-        if len(counts) > MOST_VALUES:
-            rows.append(f"{'':>6}  and {len(counts) - MOST_VALUES} more")
+        rows = [f"{count:>6}  {printable(value)}" for value, count in islice(counts.items(), _MAX_FACET_VALUES)]
+        if len(counts) > _MAX_FACET_VALUES:
+            rows.append(f"{'':>6}  and {len(counts) - _MAX_FACET_VALUES} more")
         lines += [f"{name:<9} {row}" for name, row in zip(chain([field], repeat("")), rows, strict=False)]
     return lines
 
 
-def _notes(results: Results) -> list[str]:
-    """What a person should know about an answer, besides the answer."""
+def _result_notes(results: Results) -> list[str]:
+    """Return what to tell the user about an answer besides its hits."""
     notes = []
     if not results:
         notes.append("Nothing found.")
     elif not results.relevant:
-        notes.append("Note: nothing here is likely to answer this; it is only what comes closest.")
+        notes.append(NOTHING_RELEVANT)
     if results.suggestion:
         notes.append(f"Did you mean: {printable(results.suggestion)}?")
     for name, count in results.hidden.items():
         verb, them = ("is", "it") if count == 1 else ("are", "them")
-        notes.append(f"{count} more {verb} {REASONS.get(name, f'below {name}').format(them=them)}.")
+        notes.append(f"{count} more {verb} {HIDDEN_REASONS.get(name, f'below {name}').format(them=them)}.")
     if results.degraded:
         notes.append(f"Note: {results.degraded}")
     return notes
-
-
-@click.command("context")
-@click.argument("message", required=False)
-@click.option("--budget", type=int, help="How many tokens at most (default 2000).")
-@click.option("--limit", "-n", type=int, help="How many memories at most, besides pinned ones (default 5).")
-@click.option("--min-relevance", type=float, help="Only what is at least so likely to be about it (default 0.25).")
-@click.option("--project", help="Only of this project, and what belongs to none or is global.")
-@click.option("--recent", type=int, help="Without a message: how many of the latest memories (default 10).")
-@switch("--no-core", "core", sets=False, help="Without the pinned memories.")
-@switch("--no-documents", "documents", sets=False, help="Without places in indexed files.")
-@json_option
-@click.pass_obj
-def context_command(session: CommandContext, /, message: str | None, as_json: bool, **options: Any) -> None:
-    """
-    Print what memories know about MESSAGE, as a block for an agent's prompt; nothing where nothing is relevant.
-
-    Without a message, print what to know before one: pinned memories, and the latest ones. `-` reads the message from
-    standard input.
-
-    \b
-    Example:
-        memorist context "how do we ship code?" --project api --budget 1000
-        memorist context --project api
-    """
-    asked = given(options)
-    wrong = ("recent",) if message is not None else ("limit", "min_relevance", "documents")
-    for name in wrong:
-        if name in asked:
-            flag = "--no-documents" if name == "documents" else f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{flag} has no meaning {'with' if message is not None else 'without'} a message")
-    if message == "-":
-        message = text_from("-")
-    with session.open() as memory:
-        block = memory.briefing(**asked) if message is None else memory.context(message, **asked)
-    if as_json:
-        from memorist.embed.wordpiece import count_tokens
-
-        print_json({"message": message, "context": block, "tokens": count_tokens(block) if block else 0})
-    elif block:
-        click.echo(block)
-    else:
-        click.echo("Nothing relevant.", err=True)

@@ -1,19 +1,20 @@
-"""Sessions: the conversations and pieces of work in which memories are made and used."""
+"""Commands on sessions."""
 
 from typing import Any
 
 import click
 
 from memorist.cli.app import CommandContext
-from memorist.cli.options import given, json_option, print_json, say_redacted, style, switch
+from memorist.cli.groups import CommandGroup
+from memorist.cli.options import drop_unset, flag_option, json_option, print_json, print_redacted, style
 from memorist.present.render import local_time, memory_json, memory_line, session_json, session_line, timestamp
-from memorist.records import Session as LivedSession
+from memorist.records import Session
 
 
-@click.group("session")
+@click.group("session", cls=CommandGroup, default_command="list")
 def session_command() -> None:
     """
-    Start, end and look at sessions: the conversations and pieces of work in which memories are made and used.
+    Start, end and list sessions. A session is a conversation or a piece of work in which memories are added and used.
 
     \b
     Example:
@@ -29,17 +30,17 @@ def session_command() -> None:
 @click.option("--summary", help="What it is about.")
 @json_option
 @click.pass_obj
-def start_command(session: CommandContext, /, as_json: bool, **fields: Any) -> None:
+def start_command(context: CommandContext, /, as_json: bool, **options: Any) -> None:
     """
-    Start a session, and print its id: for `add --session` and `search --record-session`.
+    Start a session and print its id. Pass it to `add --session` and `search --record-session`.
 
     \b
     Example:
         memorist session start --project api --summary "Looking into retries"
     """
-    with session.open(create=True, embedder="none") as memory:
-        started = memory.start_session(**{"project": session.loaded.settings.project} | given(fields))
-    say_redacted(session.redaction().report({"summary": fields["summary"]}))
+    with context.open(create=True, embedder="none") as memory:
+        started = memory.start_session(**{"project": context.loaded.settings.project} | drop_unset(options))
+    print_redacted(context.redaction().report({"summary": options["summary"]}))
     if as_json:
         print_json(session_json(started))
     else:
@@ -51,17 +52,17 @@ def start_command(session: CommandContext, /, as_json: bool, **fields: Any) -> N
 @click.option("--summary", help="What it was about.")
 @json_option
 @click.pass_obj
-def end_command(session: CommandContext, /, id: str, summary: str | None, as_json: bool) -> None:
+def end_command(context: CommandContext, /, id: str, summary: str | None, as_json: bool) -> None:
     """
-    End a session; nothing can be added to it any more.
+    End a session; no more memories can be added to it.
 
     \b
     Example:
         memorist session end 5f09a972 --summary "Retries are capped now"
     """
-    with session.open(embedder="none") as memory:
-        _answer(memory.end_session(id, summary), "Ended", as_json)
-    say_redacted(session.redaction().report({"summary": summary}))
+    with context.open(embedder="none") as memory:
+        _print_session(memory.end_session(id, summary), "Ended", as_json)
+    print_redacted(context.redaction().report({"summary": summary}))
 
 
 @session_command.command("summarise")
@@ -69,26 +70,26 @@ def end_command(session: CommandContext, /, id: str, summary: str | None, as_jso
 @click.argument("text")
 @json_option
 @click.pass_obj
-def summarise_command(session: CommandContext, /, id: str, text: str, as_json: bool) -> None:
+def summarise_command(context: CommandContext, /, id: str, text: str, as_json: bool) -> None:
     """
-    Say what a session was about; also after it has ended.
+    Set the summary of a session, even after it has ended.
 
     \b
     Example:
         memorist session summarise 5f09a972 "Retries are capped now"
     """
-    with session.open(embedder="none") as memory:
-        _answer(memory.summarise_session(id, text), "Summarised", as_json)
-    say_redacted(session.redaction().report({"summary": text}))
+    with context.open(embedder="none") as memory:
+        _print_session(memory.summarise_session(id, text), "Summarised", as_json)
+    print_redacted(context.redaction().report({"summary": text}))
 
 
 @session_command.command("list")
-@click.option("--project", help="Only of this project.")
-@switch("--active", sets=True, help="Only those that have not ended.")
+@click.option("--project", help="Only this project.")
+@flag_option("--active", sets=True, help="Only sessions that have not ended.")
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @json_option
 @click.pass_obj
-def list_command(session: CommandContext, /, as_json: bool, **wanted: Any) -> None:
+def list_command(context: CommandContext, /, as_json: bool, **options: Any) -> None:
     """
     List sessions, the latest first.
 
@@ -96,14 +97,14 @@ def list_command(session: CommandContext, /, as_json: bool, **wanted: Any) -> No
     Example:
         memorist session list --project api --active
     """
-    with session.open(embedder="none") as memory:
-        found = memory.sessions(**given(wanted))
+    with context.open(embedder="none") as memory:
+        sessions = memory.sessions(**drop_unset(options))
     if as_json:
-        print_json({"sessions": [session_json(one) for one in found]})
+        print_json({"sessions": [session_json(session) for session in sessions]})
         return
-    for one in found:
-        click.echo(session_line(one, style()))
-    if not found:
+    for session in sessions:
+        click.echo(session_line(session, style()))
+    if not sessions:
         click.echo("Nothing found.", err=True)
 
 
@@ -112,58 +113,53 @@ def list_command(session: CommandContext, /, as_json: bool, **wanted: Any) -> No
 @click.option("--limit", default=50, show_default=True, help="How many of its memories.")
 @json_option
 @click.pass_obj
-def show_command(session: CommandContext, /, id: str, limit: int, as_json: bool) -> None:
+def show_command(context: CommandContext, /, id: str, limit: int, as_json: bool) -> None:
     """
-    Show a session, and the memories that were made or used in it, newest first.
+    Show a session with its memories, newest first.
 
     \b
     Example:
         memorist session show 5f09a972
     """
-    with session.open(embedder="none") as memory:
-        found = memory.session(id)
-        page = memory.list(session=found.id, limit=limit)
+    with context.open(embedder="none") as memory:
+        session = memory.session(id)
+        page = memory.list(session=session.id, limit=limit)
     if as_json:
-        print_json(
-            {"session": session_json(found), "memories": [memory_json(one) for one in page], "cursor": page.cursor}
-        )
+        memories = [memory_json(found) for found in page]
+        print_json({"session": session_json(session), "memories": memories, "cursor": page.cursor})
         return
-    click.echo(session_line(found, style()))
-    for one in page:
-        click.echo(f"  {memory_line(one, style())}")
+    click.echo(session_line(session, style()))
+    for found in page:
+        click.echo(f"  {memory_line(found, style())}")
     if page.cursor:
-        click.echo("There is more: --limit shows it.", err=True)
+        click.echo("There is more: raise --limit to see it.", err=True)
 
 
 @session_command.command("of")
 @click.argument("memory_id", metavar="MEMORY")
 @json_option
 @click.pass_obj
-def of_command(session: CommandContext, /, memory_id: str, as_json: bool) -> None:
+def of_command(context: CommandContext, /, memory_id: str, as_json: bool) -> None:
     """
-    Show the session that used a memory last, and how.
+    Show the session that last used a memory, and how it used it.
 
     \b
     Example:
         memorist session of 4f2a91bc
     """
-    with session.open(embedder="none") as memory:
-        context = memory.session_context(memory_id)
+    with context.open(embedder="none") as memory:
+        used = memory.session_context(memory_id)
     if as_json:
-        used = context and {
-            "session": session_json(context.session),
-            "usage": context.usage,
-            "at": timestamp(context.at),
-        }
-        print_json(used or {"session": None, "usage": None, "at": None})
-    elif context:
-        click.echo(f"{context.usage} {local_time(context.at)} in {session_line(context.session, style())}")
+        session, usage, at = (session_json(used.session), used.usage, timestamp(used.at)) if used else (None,) * 3
+        print_json({"session": session, "usage": usage, "at": at})
+    elif used:
+        click.echo(f"{used.usage} {local_time(used.at)} in {session_line(used.session, style())}")
     else:
         click.echo("No session used it.", err=True)
 
 
-def _answer(session: LivedSession, what: str, as_json: bool) -> None:
+def _print_session(session: Session, verb: str, as_json: bool) -> None:
     if as_json:
         print_json(session_json(session))
     else:
-        click.echo(f"{what} {session_line(session, style())}")
+        click.echo(f"{verb} {session_line(session, style())}")

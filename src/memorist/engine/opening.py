@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist import validation
-from memorist.config import SYNCHRONOUS, default_path, nothing_at
+from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder
 from memorist.embed.reranker import CrossEncoder, Reranker
@@ -62,7 +62,7 @@ def open_memory(
     }
     model = resolve_embedder(embedder)
     path = _check_target(target)
-    if path == ":memory:" or (read_only and nothing_at(Path(path))):
+    if path == ":memory:" or (read_only and is_missing_or_empty(Path(path))):
         path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     store = SqliteStore(
         path,

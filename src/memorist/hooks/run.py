@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
-from memorist.config import LoadedSettings, names_a_file, nothing_at
+from memorist.config import LoadedSettings, is_file_path, is_missing_or_empty
 from memorist.errors import InvalidInput, MemoristError
 from memorist.hooks.events import (
     ACTIONS,
@@ -83,8 +83,8 @@ class Hook:
     def _handle(self, event: Event, notes: PendingNotes, log: "_HookLog") -> str:
         """Do what an event asks for, and return the context for the model, which may be empty."""
         workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
-        if event.action != RECALL and workspace.loaded.passed_over:  # once a session, not with every prompt
-            log.write(self.name, workspace.loaded.passed_over)
+        if event.action != RECALL and workspace.loaded.warning:  # once a session, not with every prompt
+            log.write(self.name, workspace.loaded.warning)
         if event.action == SAVE:
             self._save(event, workspace, notes)
             return ""
@@ -92,7 +92,7 @@ class Hook:
             self._start_worker()
         if event.action == RECALL and event.prompt is None:
             return ""
-        if nothing_at(Path(workspace.target)):  # before the engine is imported to find the same
+        if is_missing_or_empty(Path(workspace.target)):  # before the engine is imported to find the same
             return ""
         project = _find_project(event, workspace)
         if event.action == BRIEF:
@@ -114,7 +114,7 @@ class Hook:
         """Store the turns at once, for keyword search; another process makes their vectors."""
         if event.transcript is None or not event.transcript.is_file():  # nothing was said in the session
             return
-        if not names_a_file(workspace.target):  # a database in memory would be lost
+        if not is_file_path(workspace.target):  # a database in memory would be lost
             return
         settings = workspace.loaded.settings
         arguments = {"database": os.path.abspath(workspace.target), "namespace": settings.namespace}

@@ -38,6 +38,8 @@ class MemoryIds:
                 if deleted
                 else f"memory {id} was forgotten; `memorist restore {id}` brings it back"
             )
+        if len(id) < SHORTEST_ID:
+            raise NotFound(f"{id!r} is too short: give at least {SHORTEST_ID} characters of an id")
         raise NotFound(f"no memory has the id {id!r}; `memorist list` shows ids")
 
     def key(self, connection: apsw.Connection, id: str) -> int:
