@@ -487,13 +487,13 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
 
 
 def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[Any, dict[str, Any]]] = []
+    given: list[tuple[Any, ImportSettings]] = []
 
-    def noted(self: Memorist, path: Path, **options: Any) -> ImportReport:
-        given.append((path, options))
+    def noted(self: Conversations, path: Path, settings: ImportSettings, progress: object) -> ImportReport:
+        given.append((path, settings))
         return ImportReport("openai")
 
-    monkeypatch.setattr(type(memory), "import_conversations", noted)
+    monkeypatch.setattr(Conversations, "import_file", noted)
     files = {
         "messages.json": '[{"role": "user", "content": "hi"}]',
         "lines.jsonl": '{"speaker": "anna", "text": "hi"}\n{"speaker": "ben", "text": "ho"}\n',
@@ -506,10 +506,8 @@ def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypat
 
     assert [path.name for path, _ in given] == [*files, "lines.jsonl"]
     first, last = given[0][1], given[-1][1]
-    assert first == {
-        "format": None, "project": "p", "tools": True, "redact": True, "allow": ("x",), "progress": None,
-    }  # fmt: skip
-    assert (last["format"], last["redact"]) == ("jsonl", False)
+    assert first == ImportSettings(format=None, project="p", tools=True, redact=True, allow=["x"])
+    assert (last.format, last.redact) == ("jsonl", False)
 
 
 def test_an_export_is_known_by_its_first_line_whatever_it_is_called(memory: Memorist, tmp_path: Path) -> None:
