@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
+REGISTRY_ENTRY = json.loads((ROOT / "server.json").read_text("utf-8"))
 (JOB,) = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].values()
 
 
@@ -52,8 +53,12 @@ def test_the_workflow_pins_its_actions_to_a_major_version() -> None:
     assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in JOB["steps"] if "uses" in step)
 
 
+def test_package_and_registry_have_one_description() -> None:
+    assert PROJECT["description"] == REGISTRY_ENTRY["description"]
+
+
 def test_every_url_is_in_the_repository_that_server_json_names() -> None:
-    owner, _, name = json.loads((ROOT / "server.json").read_text("utf-8"))["name"].partition("/")
+    owner, _, name = REGISTRY_ENTRY["name"].partition("/")
     repository = f"https://github.com/{owner.removeprefix('io.github.')}/{name}"
 
     assert PROJECT["urls"]["Source"] == repository
