@@ -19,6 +19,7 @@ import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, texts
 from memorist import ImportReport, InvalidInput, Memorist
+from memorist.engine.conversations import Conversations, ImportSettings
 from processes import expect, line, running
 from test_export import exported, full_life
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from memorist.config import TYPES
 from memorist.profiles import PROFILES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -59,4 +60,18 @@ def test_the_readme_names_the_two_commands_that_exist() -> None:
 
     for script in ("scripts/demo", "scripts/test"):
         assert script in readme
-        assert (ROOT / script).stat().st_mode & 0o111
+        assert os.access(ROOT / script, os.X_OK)
+
+
+def test_the_files_and_names_in_contributing_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    text = re.sub(r"\s+", " ", text)
+    paths = set(re.findall(r"`((?:src|tests|docs|scripts)/[\w/.]+)`", text))
+    names = re.findall(r"`(\w+)` in `(src/[\w/.]+\.py)`", text)
+
+    assert paths
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+    assert names
+    for name, path in names:
+        source = (ROOT / path).read_text("utf-8")
+        assert re.search(rf"^(?:def|class) {name}\b|^{name}\b.*=", source, re.MULTILINE), f"{name} in {path}"
