@@ -53,8 +53,13 @@ def load_session(folder: Traversable, checksums: Mapping[str, str], label: str, 
 
     `checksums` are the sha256 of the folder's files by name. Errors call the model by its `label`.
     """
+    # It sends usage events to its maker, and keeps a device id, unless it is told not to before it is imported.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime  # slow and large, so only once it is needed
+
+        if disable := getattr(onnxruntime, "disable_telemetry_events", None):
+            disable()  # the program may have imported it before
     except ImportError as exc:
         raise EmbedderUnavailable(
             f"{label} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
