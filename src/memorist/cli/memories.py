@@ -41,8 +41,8 @@ from memorist.present.render import (
     memory_line,
     memory_text,
     printable,
+    record_json,
     timestamp,
-    version_json,
 )
 from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, new_id
 from memorist.text.snippet import preview
@@ -179,7 +179,7 @@ def get_command(
         reasons = [_explain_missing(memory, id, as_of) for id in memories.missing]
     if as_json:
         shown = [
-            memory_json(found) | ({"history": [version_json(old) for old in versions[found.id]]} if history else {})
+            memory_json(found) | ({"history": [record_json(old) for old in versions[found.id]]} if history else {})
             for found in memories
         ]
         print_json({"memories": shown, "missing": list(memories.missing)})

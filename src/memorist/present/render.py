@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from memorist.documents import Document, DocumentHit, IndexReport
-from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Results, Session, Timeline, Version
+from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Results, Session, Timeline
 from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
 
 LINE_CHARACTERS = 100  # of a text shown on one line
+_MEMORY_FIELDS = (
+    "id", "content", "created_at", "updated_at", "deleted_at", "valid_until", "namespace", "project", "session",
+    "sector", "tier", "pinned", "kind", "tags", "salience", "source", "title", "summary", "metadata", "superseded_by",
+    "related_count", "access_count",
+)  # fmt: skip
+_INDEX_FIELDS = ("id", "created_at", "kind", "tags", "summary", "project", "superseded_by")
 LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
 
 # Characters that could move the cursor, colour the terminal or hide text.
@@ -50,7 +56,7 @@ def to_json(value: Any) -> Any:
 
 def record_json(record: Any) -> dict[str, Any]:
     """Convert a record to JSON, field by field."""
-    return {field.name: to_json(getattr(record, field.name)) for field in dataclasses.fields(record)}
+    return _fields_json(record, (field.name for field in dataclasses.fields(record)))
 
 
 def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
@@ -58,44 +64,17 @@ def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
     if detail != "full":
         origin = {"session": to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
         return index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
-    answer = {
-        "id": memory.id,
-        "content": memory.content,
-        "created_at": timestamp(memory.created_at),
-        "updated_at": timestamp(memory.updated_at),
-        "deleted_at": timestamp(memory.deleted_at),
-        "valid_until": timestamp(memory.valid_until),
-        "namespace": memory.namespace,
-        "project": memory.project,
-        "session": to_json(memory.session),
-        "sector": memory.sector,
-        "tier": memory.tier,
-        "pinned": memory.pinned,
-        "kind": memory.kind,
-        "tags": list(memory.tags),
-        "salience": memory.salience,
-        "source": memory.source,
-        "title": memory.title,
-        "summary": memory.summary,
-        "metadata": dict(memory.metadata),
-        "superseded_by": to_json(memory.superseded_by),
-        "related_count": memory.related_count,
-        "access_count": memory.access_count,
-        "facts": [fact_json(fact) for fact in memory.facts],
-    }
+    answer = _fields_json(memory, _MEMORY_FIELDS) | {"facts": [fact_json(fact) for fact in memory.facts]}
     return answer | ({"near": to_json(memory.near)} if memory.near else {})
 
 
 def index_json(memory: Memory) -> dict[str, Any]:
-    return {
-        "id": memory.id,
-        "created_at": timestamp(memory.created_at),
-        "kind": memory.kind,
-        "tags": list(memory.tags),
-        "summary": memory.summary,
-        "project": memory.project,
-        "superseded_by": to_json(memory.superseded_by),
-    }
+    """Convert a memory to an entry of an index."""
+    return _fields_json(memory, _INDEX_FIELDS)
+
+
+def _fields_json(record: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: to_json(getattr(record, name)) for name in names}
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
@@ -113,12 +92,12 @@ def hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any]
     if detail != "index":
         answer |= {"snippet": hit.snippet, "highlights": to_json(hit.highlights)}
     if detail == "full":
-        numbers = {"keyword_score": hit.keyword_score, "similarity": hit.similarity, "confidence": hit.confidence}
+        numbers = _fields_json(hit, ("keyword_score", "similarity", "confidence"))
         answer |= numbers | memory_json(hit.memory)
     else:
         answer |= index_json(hit.memory)
     if isinstance(hit, DocumentHit):
-        answer |= {name: to_json(getattr(hit, name)) for name in LOCATION_FIELDS}  # its title is the file's
+        answer |= _fields_json(hit, LOCATION_FIELDS)  # its title is the file's
     return answer | {"trace": dict(hit.trace), "raw": dict(hit.raw)} if explain else answer
 
 
@@ -138,15 +117,6 @@ def results_json(results: Results, *, explain: bool) -> dict[str, Any]:
         "results": [hit_json(hit, explain=explain, detail=results.detail) for hit in results],
     }
     return answer | {"plan": results.plan} if explain else answer
-
-
-def version_json(version: Version) -> dict[str, Any]:
-    return {
-        "content": version.content,
-        "title": version.title,
-        "tags": list(version.tags),
-        "replaced_at": timestamp(version.replaced_at),
-    }
 
 
 def memory_line(memory: Memory, style: Style, detail: str = "index") -> str:
