@@ -453,7 +453,7 @@ class TestSecrets:
     ) -> None:
         write(root, a="one")
 
-        with pytest.raises(InvalidInput, match="no regular expression"):
+        with pytest.raises(InvalidInput, match="not a regular expression"):
             memory.index(root, allow=["/(/"])
 
 
