@@ -222,9 +222,9 @@ class TestReport:
             {"password": "hunter2xyz"}, *[datetime(2026, 3, 2, tzinfo=UTC)] * 2,
         )  # fmt: skip
 
-        once = redaction.draft(draft)
+        once = redaction.redact_draft(draft)
 
-        assert redaction.draft(once) == once
+        assert redaction.redact_draft(once) == once
 
 
 class TestAllowed:
@@ -255,6 +255,6 @@ class TestAllowed:
 def test_a_text_is_redacted_as_redact_does_it() -> None:
     text = f"password: hunter2xyz\n{TOKEN}"
 
-    assert Redaction(on=True).shown(text) == redact(text)[0]
-    assert Redaction().shown(text) == text
-    assert json.dumps(Redaction(on=True).report({"text": text})).count("kind") == 2
+    assert Redaction(on=True).redact_text(text) == redact(text)[0]
+    assert Redaction().redact_text(text) == text
+    assert json.dumps(Redaction(on=True).report_secrets({"text": text})).count("kind") == 2

@@ -24,7 +24,7 @@ from memorist import validation
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
 from memorist.importers.transcripts import ImportedConversation, Problem, Turn, read_conversations
-from memorist.ingest.redaction import Redaction, reported
+from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
@@ -56,7 +56,7 @@ class ImportCounter:
 
     def skip(self, file: Path, problem: Problem, way: ImportOptions) -> None:
         place = f"{file}:{problem.line}" if problem.line else str(file)
-        self.skipped.append((place, way.redaction.shown(problem.reason)))  # which may name a title
+        self.skipped.append((place, way.redaction.redact_text(problem.reason)))  # which may name a title
 
     def count(self, told: Sequence[ConversationBatch], taken: ConversationResult) -> None:
         new = set(taken.ids)
@@ -64,7 +64,7 @@ class ImportCounter:
         self.known += taken.known
         self.sessions += taken.sessions
         for turn in (turn for one in told for turn in one.turns if turn.id in new):
-            self.redacted.update(str(entry["kind"]) for entry in reported(turn.metadata))
+            self.redacted.update(str(entry["kind"]) for entry in redaction_report(turn.metadata))
 
     def report(self, format: str | None) -> ImportReport:
         name = format or ", ".join(sorted(self.formats)) or "conversations"
@@ -146,7 +146,7 @@ def _stretches(
     conversation: ImportedConversation, project: str | None, turns: Sequence[MemoryDraft], by: Redaction
 ) -> Iterator[ConversationBatch]:
     """A conversation in pieces that are written at once."""
-    id, summary = session_of(conversation), by.shown_or_none(conversation.title)
+    id, summary = session_of(conversation), by.redact_optional(conversation.title)
     for at in range(0, len(turns), BATCH):
         yield ConversationBatch(id, project, summary, tuple(turns[at : at + BATCH]))
 
@@ -173,7 +173,7 @@ def drafts(
     moment: datetime | None = None
     for number, turn in enumerate(conversation.turns, 1):
         moment = (turn.at or begun) if moment is None else _next(moment, turn.at)
-        text, report = redaction.content(turn.text)
+        text, report = redaction.redact_content(turn.text)
         about = {"role": turn.role, "format": conversation.format} | ({"tool": turn.tool} if turn.tool else {})
         fields = {
             "id": _turn_id(conversation, turn, repeats),
