@@ -135,7 +135,7 @@ class Documents:
         self, paths: Sequence[str | Path], changes: "Changes", index: "partial[IndexReport]"
     ) -> IndexReport:
         """Index the paths that are there, and remove those that were deleted."""
-        missing = changes.missing()
+        missing = changes.missing_paths()
         present = [path for path in paths if str(path) not in missing]
         report = index(present) if present else IndexReport()
         for path, mark in missing.items():
