@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from memorist.errors import InvalidInput
-from memorist.ingest.walk import FoundFile, Rules, Skipped, lines_of, walk
+from memorist.ingest.gitignore import IgnoreRules, split_rule_lines
+from memorist.ingest.walk import FoundFile, SkippedPath, walk
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def found(*paths: str | Path, **options: Any) -> list[str]:
 
 
 def skipped(*paths: str | Path, **options: Any) -> dict[str, str]:
-    return {item.path.name: item.reason for item in walk(paths, **options) if isinstance(item, Skipped)}
+    return {item.path.name: item.reason for item in walk(paths, **options) if isinstance(item, SkippedPath)}
 
 
 class TestFolders:
@@ -98,8 +99,8 @@ class TestFolders:
         make(root, "a.md", "b.md")
         (root / "b.md").write_text("x" * 2001)
 
-        assert found(root, largest=2000) == ["a.md"]
-        assert skipped(root / "b.md", largest=2000) == {"b.md": "larger than 0.002 MB"}
+        assert found(root, max_bytes=2000) == ["a.md"]
+        assert skipped(root / "b.md", max_bytes=2000) == {"b.md": "larger than 0.002 MB"}
 
     def test_a_folder_with_nothing_in_it_says_so(self, root: Path) -> None:
         assert skipped(root) == {"root": "nothing to index in it"}
@@ -259,12 +260,12 @@ RULES: Mapping[str, tuple[str, str]] = {  # what stands in the file: what it ign
 
 @pytest.mark.parametrize("lines", RULES)
 def test_a_rule_ignores_what_git_ignores(lines: str) -> None:
-    rules = Rules("/r/", lines_of(lines.encode()))
+    rules = IgnoreRules("/r/", split_rule_lines(lines.encode()))
 
     def ignored(path: str) -> bool:
         places = [index for index, character in enumerate(path) if character == "/"]
-        about = [rules.about("/r/" + path[:place], True) for place in places]
-        return any(rule and rule.ignores for rule in [*about, rules.about("/r/" + path, False)])
+        about = [rules.find_rule("/r/" + path[:place], True) for place in places]
+        return any(rule and rule.ignores for rule in [*about, rules.find_rule("/r/" + path, False)])
 
     yes, no = (paths.split("|") if paths else [] for paths in RULES[lines])
     assert {path: ignored(path) for path in [*yes, *no]} == dict.fromkeys(yes, True) | dict.fromkeys(no, False)
@@ -462,7 +463,7 @@ class TestWhatIsNoFile:
 
     def test_what_vanishes_meanwhile_is_not_missed(self, root: Path) -> None:
         make(root, "a.md", "b.md", "sub/c.md", "sub2/d.md", "sub2/e.md")
-        walked: Iterator[FoundFile | Skipped] = iter(walk([root]))
+        walked: Iterator[FoundFile | SkippedPath] = iter(walk([root]))
 
         names = [next(walked).path.name]
         (root / "b.md").unlink()
@@ -503,8 +504,8 @@ class TestCost:
     )
     def test_no_rule_takes_long(self, line: str) -> None:
         started = time.process_time()
-        rules = Rules("/", [line] * 5)
+        rules = IgnoreRules("/", [line] * 5)
         for path in ("/" + "a" * 250, "/" + "a/" * 1000 + "c"):
-            rules.about(path, False)
+            rules.find_rule(path, False)
 
         assert time.process_time() - started < 2

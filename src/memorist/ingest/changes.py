@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.walk import start_of
+from memorist.ingest.walk import find_root
 
 _SETTLE_MS = 100  # without another change; an editor that replaces a file needs a few
 _MAX_BURST_MS = 2_000  # of changes without a pause, before they are reported all the same
@@ -99,7 +99,7 @@ class Changes:
             ) from exc
 
     def _is_relevant(self, change: object, path: str) -> bool:
-        """Return False for files that this program writes, and for those that git keeps for itself, except its rules."""
+        """Return False for files that this program writes, and for those of git, except its rules."""
         if path in self._own_files:
             return False
         folders = Path(path).parts[:-1]
@@ -116,7 +116,7 @@ def _import_watch() -> Any:
 
 def _read_state(path: str) -> PathState | None:
     try:
-        start = start_of(path)
+        start = find_root(path)
         if start is None:
             return None
         about = os.stat(start.path)

@@ -29,7 +29,7 @@ from memorist.ingest.chunk import Count
 from memorist.ingest.markdown import Parsed
 from memorist.ingest.readers import Unreadable, load, makes_text, parse, source_text
 from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
-from memorist.ingest.walk import LARGEST, FoundFile, Skipped, Walk, is_there
+from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, SkippedPath, Walk, may_exist
 from memorist.records import SECTORS
 from memorist.redact import redact
 from memorist.store.base import DocumentStore
@@ -132,9 +132,9 @@ class Sync:
         """Go through what is there; gives what is new, or may have changed."""
         changed = []
         for entry in walk:
-            if isinstance(entry, Skipped):
+            if isinstance(entry, SkippedPath):
                 self._tally.skipped.append((str(entry.path), entry.reason))
-                if entry.stays:
+                if entry.keep_indexed:
                     self._out_of_reach.add(str(entry.path))
                 continue
             path = str(entry.path)
@@ -177,9 +177,9 @@ class Sync:
     def _read(self, entry: FoundFile) -> bytes | None:
         """The bytes of a file. One that cannot be read stays as it was; one that went since it was found is gone."""
         try:
-            return load(entry.path, LARGEST)
+            return load(entry.path, MAX_FILE_BYTES)
         except Unreadable as exc:
-            if is_there(entry.path):
+            if may_exist(entry.path):
                 self._tally.skipped.append((str(entry.path), str(exc)))
             else:
                 self._seen.discard(str(entry.path))
@@ -258,7 +258,7 @@ class Sync:
         gone = [
             each
             for path, each in self._known.items()
-            if path not in self._seen and not self._is_out_of_reach(path) and walk.gave_up(path)
+            if path not in self._seen and not self._is_out_of_reach(path) and walk.should_remove(path)
         ]
         if gone:
             now = self._documents.known()
@@ -344,7 +344,7 @@ def _settled(entry: FoundFile) -> int:
 def _is_gone(path: str, now: Path) -> bool:
     """Whether a file is there no more. Where upper and lower case are the same, it is there under its new name, too."""
     try:
-        return not is_there(path) or (path.casefold() == str(now).casefold() and os.path.samefile(path, now))
+        return not may_exist(path) or (path.casefold() == str(now).casefold() and os.path.samefile(path, now))
     except OSError:
         return False
 
