@@ -76,7 +76,7 @@ class TestAgain:
         os.utime(root / "a.md", (1, 1))
         assert numbers(memory.index(root)) == {"unchanged": 1}
 
-        monkeypatch.setattr(sync, "load", lambda *_: pytest.fail("it was read"))
+        monkeypatch.setattr(sync, "read_bytes", lambda *_: pytest.fail("it was read"))
 
         assert numbers(memory.index(root)) == {"unchanged": 1}
 
@@ -108,13 +108,13 @@ class TestAgain:
     ) -> None:
         write(root, a="one")
 
-        def torn(path: Path, largest: int) -> bytes:
-            content = readers.load(path, largest)
+        def torn(path: Path, max_bytes: int) -> bytes:
+            content = readers.read_bytes(path, max_bytes)
             path.write_text("one and more")
             return content
 
         with monkeypatch.context() as patched:
-            patched.setattr(sync, "load", torn)
+            patched.setattr(sync, "read_bytes", torn)
             memory.index(root)
 
         assert stored(memory) == "one"
@@ -128,11 +128,11 @@ class TestAgain:
         memory.index(root)
         write(root, a="changed", b="changed")
 
-        def late(path: Path, largest: int) -> bytes:
+        def late(path: Path, max_bytes: int) -> bytes:
             path.unlink()
-            return readers.load(path, largest)
+            return readers.read_bytes(path, max_bytes)
 
-        monkeypatch.setattr(sync, "load", late)
+        monkeypatch.setattr(sync, "read_bytes", late)
         report = memory.index(root)
 
         assert (numbers(report), report.skipped) == ({"removed": 2}, ())
@@ -337,7 +337,7 @@ class TestRenames:
         write(root, readme="one")
         memory.index(root)
         (root / "readme.md").rename(root / "README.md")
-        monkeypatch.setattr(sync, "is_there", lambda path: True)
+        monkeypatch.setattr(sync, "may_exist", lambda path: True)
         monkeypatch.setattr(os.path, "samefile", lambda one, other: True)
 
         assert numbers(memory.index(root)) == {"renamed": 1}

@@ -273,16 +273,16 @@ class TestTroubles:
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from memorist.ingest import sync
-        from memorist.ingest.readers import Unreadable, load
+        from memorist.ingest.readers import UnreadableFile, read_bytes
 
         denied = threading.Event()
 
         def guarded(file: Path, largest: int) -> bytes:
             if denied.is_set():
-                raise Unreadable("it cannot be read: permission denied")
-            return load(file, largest)
+                raise UnreadableFile("it cannot be read: permission denied")
+            return read_bytes(file, largest)
 
-        monkeypatch.setattr(sync, "load", guarded)
+        monkeypatch.setattr(sync, "read_bytes", guarded)
         with watched(memory, root) as reports:
             reports.next()
             denied.set()

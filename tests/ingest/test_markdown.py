@@ -12,18 +12,18 @@ from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, ranges, wo
 
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.chunk import Chunk
-from memorist.ingest.markdown import NESTING, Link, Parsed, read_markdown
+from memorist.ingest.markdown import NESTING, Link, ParsedDocument, read_markdown
 
 
-def read(text: str, budget: int = 10_000) -> Parsed:
+def read(text: str, budget: int = 10_000) -> ParsedDocument:
     return read_markdown(text, budget, words)
 
 
-def texts(document: Parsed) -> list[str]:
+def texts(document: ParsedDocument) -> list[str]:
     return [chunk.text for chunk in document.chunks]
 
 
-def crumbs(document: Parsed) -> list[tuple[str, ...]]:
+def crumbs(document: ParsedDocument) -> list[tuple[str, ...]]:
     return [chunk.breadcrumb for chunk in document.chunks]
 
 

@@ -40,7 +40,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedDocument:
     """What there is to know about a Markdown text."""
 
     title: str | None  # of the front matter, else the first heading of level 1
@@ -56,7 +56,7 @@ class Heading:
     text: str
 
 
-def read_markdown(text: str, budget: int, count: Count) -> Parsed:
+def read_markdown(text: str, budget: int, count: Count) -> ParsedDocument:
     """Read a document; each of its chunks has at most `budget` tokens by `count`. No text is refused."""
     lines = Lines(text)
     front_matter, body = _front_matter(lines)
@@ -67,7 +67,9 @@ def read_markdown(text: str, budget: int, count: Count) -> Parsed:
     headings = list(_headings(tokens))
     chunks = split(lines, sections(_blocks(tokens, lines, body), body, len(lines)), budget, count)
     links = sorted([*_links(tokens), *_definitions(env, lines)], key=lambda link: link.line)
-    return Parsed(_title(front_matter, headings), front_matter, tuple(links), tuple(with_breadcrumbs(chunks, headings)))
+    return ParsedDocument(
+        _title(front_matter, headings), front_matter, tuple(links), tuple(with_breadcrumbs(chunks, headings))
+    )
 
 
 def read_front_matter(text: str) -> tuple[dict[str, Any], str]:

@@ -18,18 +18,26 @@ from memorist.ingest.chunk import (
     TextBlock,
     split,
 )
-from memorist.ingest.markdown import LONGEST_HEADING, Heading, Link, Parsed, link_target, sections, with_breadcrumbs
+from memorist.ingest.markdown import (
+    LONGEST_HEADING,
+    Heading,
+    Link,
+    ParsedDocument,
+    link_target,
+    sections,
+    with_breadcrumbs,
+)
 
 _DEEPEST = 6  # levels of headings
 
 
-def read_rst(text: str, budget: int, count: Count) -> Parsed:
+def read_rst(text: str, budget: int, count: Count) -> ParsedDocument:
     """reStructuredText by the lines under its titles; what is indented stays with what it is indented under."""
     lines = Lines(text)
     page = _Rst(lines)
     chunks = split(lines, sections(page.blocks, 0, len(lines)), budget, count)
     title = page.headings[0].text if page.headings else None
-    return Parsed(title, page.fields(), tuple(page.links()), tuple(with_breadcrumbs(chunks, page.headings)))
+    return ParsedDocument(title, page.fields(), tuple(page.links()), tuple(with_breadcrumbs(chunks, page.headings)))
 
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*+\s*")
@@ -133,7 +141,7 @@ def _columns(text: str) -> int:
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def read_html(text: str, budget: int, count: Count) -> Parsed:
+def read_html(text: str, budget: int, count: Count) -> ParsedDocument:
     """
     The text of a page, without its tags; chunks name the lines of the page that it comes from.
 
@@ -148,7 +156,7 @@ def read_html(text: str, budget: int, count: Count) -> Parsed:
     chunks = split(lines, sections(page.blocks, 0, len(lines)), budget, count)
     title = " ".join("".join(page.title).split())[:LONGEST_HEADING]
     title = title or next((heading.text for heading in page.headings), "")
-    return Parsed(
+    return ParsedDocument(
         title or None,
         page.about,
         tuple(page.links),

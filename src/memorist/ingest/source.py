@@ -18,7 +18,7 @@ from memorist.ingest.chunk import (
     TextBlock,
     split,
 )
-from memorist.ingest.markdown import Parsed
+from memorist.ingest.markdown import ParsedDocument
 
 LARGEST = 1_000_000  # characters of Python that are worth a syntax tree, which takes a hundred times the room
 DEEPEST = 12  # levels of indentation; what is deeper falls into lines
@@ -38,14 +38,14 @@ class _Span:
     name: str
 
 
-def read_source(text: str, budget: int, count: Count) -> Parsed:
+def read_source(text: str, budget: int, count: Count) -> ParsedDocument:
     """Code in any language, by its indentation alone. No text is refused."""
     lines = Lines(text)
     root = TextBlock(0, len(lines), _Indented(lines).blocks(0, len(lines)))
-    return Parsed(None, {}, (), tuple(split(lines, root, budget, count)))
+    return ParsedDocument(None, {}, (), tuple(split(lines, root, budget, count)))
 
 
-def read_python(text: str, budget: int, count: Count) -> Parsed:
+def read_python(text: str, budget: int, count: Count) -> ParsedDocument:
     """Python by its classes and functions, whose names are the breadcrumb; what has errors, by its indentation."""
     lines = Lines(text)
     tree = _parsed(lines.text)
@@ -53,7 +53,7 @@ def read_python(text: str, budget: int, count: Count) -> Parsed:
         return read_source(text, budget, count)
     module = _Module(lines)
     root = TextBlock(0, len(lines), module.body(tree.body, 0, len(lines)))
-    return Parsed(None, {}, (), tuple(_placed(split(lines, root, budget, count), module.spans)))
+    return ParsedDocument(None, {}, (), tuple(_placed(split(lines, root, budget, count), module.spans)))
 
 
 def _parsed(text: str) -> ast.Module | None:

@@ -26,8 +26,8 @@ from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexReport
 from memorist.embed.base import truncate_to_tokens
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
 from memorist.ingest.chunk import Count
-from memorist.ingest.markdown import Parsed
-from memorist.ingest.readers import Unreadable, load, makes_text, parse, source_text
+from memorist.ingest.markdown import ParsedDocument
+from memorist.ingest.readers import UnreadableFile, decode_source, extracts_text, parse_file, read_bytes
 from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, SkippedPath, Walk, may_exist
 from memorist.records import SECTORS
@@ -177,8 +177,8 @@ class Sync:
     def _read(self, entry: FoundFile) -> bytes | None:
         """The bytes of a file. One that cannot be read stays as it was; one that went since it was found is gone."""
         try:
-            return load(entry.path, MAX_FILE_BYTES)
-        except Unreadable as exc:
+            return read_bytes(entry.path, MAX_FILE_BYTES)
+        except UnreadableFile as exc:
             if may_exist(entry.path):
                 self._tally.skipped.append((str(entry.path), str(exc)))
             else:
@@ -298,21 +298,21 @@ class Sync:
             links=tuple((link.line, link.target, link.text) for link in document.links),
         )
 
-    def _parsed(self, entry: FoundFile, content: bytes) -> Parsed:
+    def _parsed(self, entry: FoundFile, content: bytes) -> ParsedDocument:
         """A file read without its secrets: those of the whole text, for a key is longer than a chunk."""
         name, path = entry.path.name, str(entry.path)
         if self._allow is None:
-            return parse(name, content, BUDGET, self._count)
-        text = source_text(name, content)
+            return parse_file(name, content, BUDGET, self._count)
+        text = decode_source(name, content)
         if text is not None:
             clean, found = redact(text, self._allow, keep_lines=True)
             content = codecs.BOM_UTF8 + clean.encode() if found else content
             for each in found:
                 self._tally.redaction(each.kind, path, each.line)
-        document = parse(name, content, BUDGET, self._count)
-        return self._without_secrets(path, document) if makes_text(name) else document
+        document = parse_file(name, content, BUDGET, self._count)
+        return self._without_secrets(path, document) if extracts_text(name) else document
 
-    def _without_secrets(self, path: str, document: Parsed) -> Parsed:
+    def _without_secrets(self, path: str, document: ParsedDocument) -> ParsedDocument:
         """What a reader made, again: a tag or an entity may have stood within a secret, or a PDF be all there was."""
         assert self._allow is not None
         lines = [line for chunk in document.chunks for line in chunk.text.split("\n")]

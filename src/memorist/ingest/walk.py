@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memorist.errors import InvalidInput
 from memorist.ingest.gitignore import IgnoreRule, IgnoreRules, split_rule_lines
-from memorist.ingest.readers import Unreadable, load, trouble, unwanted
+from memorist.ingest.readers import UnreadableFile, describe_os_error, read_bytes, reason_to_skip
 
 MAX_FILE_BYTES = 10_000_000  # few larger files were written by people
 _MAX_MTIME_NS = 2**63 - 1  # of a database column: the year 2262
@@ -177,7 +177,7 @@ class Walk:
             return
         name, keep_indexed = path[len(root) :], False
         try:
-            reason = "" if requested else unwanted(name.rpartition("/")[2])
+            reason = "" if requested else reason_to_skip(name.rpartition("/")[2])
             if not reason:
                 status = os.lstat(path)
                 if not stat.S_ISREG(status.st_mode):
@@ -195,7 +195,7 @@ class Walk:
         except FileNotFoundError:  # deleted since it was listed
             return
         except OSError as exc:
-            reason, keep_indexed = trouble(exc), True
+            reason, keep_indexed = describe_os_error(exc), True
         yield from self._skip(path, reason, keep_indexed)
 
     def _skip(self, path: str, reason: str, keep_indexed: bool) -> Iterator[SkippedPath]:
@@ -252,7 +252,7 @@ class _FolderWalk:
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as exc:
             if not isinstance(exc, FileNotFoundError):
-                yield SkippedPath(Path(folder.path), trouble(exc), keep_indexed=True)
+                yield SkippedPath(Path(folder.path), describe_os_error(exc), keep_indexed=True)
             return
         names = {entry.name for entry in entries}
         if folder.path != self.root and names & _TOOL_MARKERS:
@@ -266,7 +266,7 @@ class _FolderWalk:
             try:
                 is_folder, is_link = entry.is_dir(follow_symlinks=False), entry.is_symlink()
             except OSError as exc:
-                yield SkippedPath(Path(path), trouble(exc), keep_indexed=True)
+                yield SkippedPath(Path(path), describe_os_error(exc), keep_indexed=True)
                 continue
             if self._is_ignored(folder, path, entry.name, is_folder):
                 self.ignored += entry.name not in (".git", _GITIGNORE, _MEMORISTIGNORE)
@@ -339,8 +339,8 @@ class _FolderWalk:
         if not os.path.lexists(file):
             return ()
         try:
-            rules = IgnoreRules(folder, split_rule_lines(load(Path(file), _MAX_RULES_BYTES)))
-        except Unreadable as exc:
+            rules = IgnoreRules(folder, split_rule_lines(read_bytes(Path(file), _MAX_RULES_BYTES)))
+        except UnreadableFile as exc:
             self._problems.append(SkippedPath(Path(file), f"its rules do not count: {exc}"))
             return ()
         return (rules,) if rules else ()
@@ -364,9 +364,11 @@ def _find_exclude_file(git: str) -> str:
     """Return the path of a repository's own rules; in a worktree or submodule, `.git` is a file with a path."""
     try:
         if not os.path.isdir(git):
-            git = os.path.join(os.path.dirname(git), os.fsdecode(load(Path(git), 4096)).removeprefix("gitdir:").strip())
-            git = os.path.join(git, os.fsdecode(load(Path(git, "commondir"), 4096)).strip())
-    except (Unreadable, ValueError):  # no worktree, or nothing that git would know either
+            git = os.path.join(
+                os.path.dirname(git), os.fsdecode(read_bytes(Path(git), 4096)).removeprefix("gitdir:").strip()
+            )
+            git = os.path.join(git, os.fsdecode(read_bytes(Path(git, "commondir"), 4096)).strip())
+    except (UnreadableFile, ValueError):  # no worktree, or nothing that git would know either
         pass
     return os.path.join(git, "info", "exclude")
 
