@@ -11,7 +11,7 @@ import pytest
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import InvalidInput, Memorist
-from memorist.documents import Document, IndexReport
+from memorist.documents import Document, IndexProgress, IndexReport
 from memorist.ingest import readers, sync, walk
 from processes import ending, expect, line, running, tell
 
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _old_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a test are as settled as files of last week, unless it is about that."""
-    monkeypatch.setattr(sync, "TICK", 0)
+    monkeypatch.setattr(sync, "_CLOCK_TICK_NS", 0)
 
 
 def write(folder: Path, **files: str) -> None:
@@ -80,20 +80,57 @@ class TestAgain:
 
         assert numbers(memory.index(root)) == {"unchanged": 1}
 
-    def test_progress_is_told_how_many_are_done_and_how_many_there_are(self, memory: Memorist, root: Path) -> None:
+    def test_progress_counts_files_that_are_done_and_all_files(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two", c="three")
         memory.index(root)
         write(root, b="changed", d="four")
-        told: list[tuple[int, int]] = []
+        steps: list[IndexProgress] = []
 
-        memory.index(root, progress=lambda done, total: told.append((done, total)))
+        memory.index(root, progress=steps.append)
 
-        assert told == [(2, 4), (4, 4)]
+        assert steps == [IndexProgress(2, 4, 0), IndexProgress(4, 4, 0)]
+
+    def test_progress_counts_embedded_chunks_while_a_large_file_is_in_work(
+        self, hashed: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sync, "BATCH", 4)
+        write(root, a="\n\n".join(f"# Part {number}\n\n{f'word{number} ' * 100}" for number in range(10)))
+        steps: list[IndexProgress] = []
+
+        report = hashed.index(root, progress=steps.append)
+
+        chunks = report.chunks
+        assert 8 < chunks <= 12
+        assert steps == [
+            IndexProgress(0, 1, 0),
+            IndexProgress(0, 1, 4),
+            IndexProgress(0, 1, 8),
+            IndexProgress(0, 1, chunks),
+            IndexProgress(1, 1, chunks),
+        ]
+
+    def test_chunks_that_were_embedded_before_the_model_failed_keep_their_vectors(
+        self, path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class FailsAtThirdBatch(HashingEmbedder):
+            def embed(self, texts: Any) -> list[list[float]]:
+                if self.calls == 2:
+                    raise ConnectionError("the model is away")
+                return super().embed(texts)
+
+        monkeypatch.setattr(sync, "BATCH", 4)
+        write(root, a="\n\n".join(f"# Part {number}\n\n{f'word{number} ' * 100}" for number in range(10)))
+
+        with memorist.open(path, embedder=FailsAtThirdBatch()) as memory:
+            report = memory.index(root)
+
+            assert report.embedded == 8
+            assert memory.stats().chunks_pending == report.chunks - 8
 
     def test_a_write_that_leaves_size_and_time_as_they_were_is_found_the_next_time(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sync, "TICK", 2_000_000_000)
+        monkeypatch.setattr(sync, "_CLOCK_TICK_NS", 2_000_000_000)
         write(root, a="one")
         time = (root / "a.md").stat().st_mtime_ns
         memory.index(root)
@@ -383,9 +420,9 @@ class TestProjects:
         write(root, **{f"n{number:02}": f"number {number}" for number in range(30)})
         memory.index(root, project="old")
         held: list[int] = []
-        store = sync.Sync._store
-        monkeypatch.setattr(sync, "HELD", 8)
-        monkeypatch.setattr(sync.Sync, "_store", lambda self: held.append(len(self._waiting)) or store(self))
+        store = sync.Sync._store_pending
+        monkeypatch.setattr(sync, "_MAX_PENDING_CHUNKS", 8)
+        monkeypatch.setattr(sync.Sync, "_store_pending", lambda self: held.append(len(self._pending)) or store(self))
 
         assert numbers(memory.index(root, project="new")) == {"changed": 30}
         assert max(held) == 4
@@ -483,7 +520,7 @@ INDEXING = """
     print("ready", flush=True)
     sys.stdin.readline()
     with memorist.open(sys.argv[1], embedder=Slow()) as memory:
-        report = memory.index(sys.argv[2], progress=lambda done, total: print(done, flush=True))
+        report = memory.index(sys.argv[2], progress=lambda now: print(now.files, flush=True))
     print("done", report.added)
 """
 

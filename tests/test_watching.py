@@ -15,7 +15,7 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
-from memorist.documents import IndexReport
+from memorist.documents import IndexProgress, IndexReport
 from memorist.engine.documents import IndexOptions
 
 LONGEST = 30.0  # seconds until a report is missed
@@ -328,15 +328,17 @@ class TestTheEnd:
         documents = memory._documents
         index = documents.index
 
-        def told(paths: Sequence[str], *, options: IndexOptions, progress: Callable[[int, int], None]) -> IndexReport:
-            def ending(done: int, total: int) -> None:
-                if done >= 10:
+        def index_and_stop(
+            paths: Sequence[str], *, options: IndexOptions, progress: Callable[[IndexProgress], None]
+        ) -> IndexReport:
+            def stop_after_ten(now: IndexProgress) -> None:
+                if now.files >= 10:
                     stop.set()
-                progress(done, total)
+                progress(now)
 
-            return index(paths, options, ending)
+            return index(paths, options, stop_after_ten)
 
-        monkeypatch.setattr(documents, "index", told)
+        monkeypatch.setattr(documents, "index", index_and_stop)
 
         assert list(memory.watch(root, stop=stop)) == []
         assert len(names(memory)) >= 10

@@ -129,7 +129,11 @@ def _near_line(near: NearDuplicate) -> str:
 
 
 def _find_redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    return redaction_report(redaction.redact_draft(validation.draft(fields, datetime.now(UTC))).metadata) if redaction.on else []
+    return (
+        redaction_report(redaction.redact_draft(validation.draft(fields, datetime.now(UTC))).metadata)
+        if redaction.on
+        else []
+    )
 
 
 def _add_many(
