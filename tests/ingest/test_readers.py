@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.chunk import OVERLAP, WIDEST, Chunk, Count
+from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk
 from memorist.ingest.markdown import Link, ParsedDocument
 from memorist.ingest.markup import read_html, read_rst
 from memorist.ingest.readers import READERS_BY_SUFFIX, UnreadableFile, decode, parse_file, read_bytes, reason_to_skip
@@ -32,11 +33,11 @@ def editor_lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
 
 
-def measured(text: str, count: Count) -> int:
-    return max(count(text), -(-len("".join(text.split())) // WIDEST))
+def measured(text: str, count: TokenCounter) -> int:
+    return max(count(text), -(-len("".join(text.split())) // MAX_TOKEN_CHARACTERS))
 
 
-def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: Count = words) -> None:
+def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: TokenCounter = words) -> None:
     """What holds for the chunks of any text: exact lines, all there is to see, in order, within the budget."""
     lines = editor_lines(text)
     whole = "\n".join(lines)
@@ -56,7 +57,7 @@ def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: Count =
             start = whole.rfind(chunk.text, start, visible + len(chunk.text))
         assert 0 <= start <= visible, "something is missing before it"
         assert start + len(chunk.text) > done, "nothing in it is new"
-        assert start >= done or measured(whole[start:done], count) <= max(1, budget // OVERLAP)
+        assert start >= done or measured(whole[start:done], count) <= max(1, budget // OVERLAP_DIVISOR)
         done = start + len(chunk.text)
     assert not whole[done:].strip(), "something is missing at the end"
 

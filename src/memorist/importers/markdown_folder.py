@@ -21,7 +21,7 @@ from typing import Any
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers.foreign import Redactor, derived_id, memory_line, relation_line
-from memorist.ingest.markdown import read_front_matter
+from memorist.ingest.markdown import split_front_matter
 from memorist.records import SUPERSEDES
 from memorist.store.export_schema import ExportRecord
 
@@ -215,7 +215,7 @@ class MarkdownFolder:
 
     def _foreign(self, text: str, place: str, relative: str, modified: datetime) -> ExportRecord:
         """A note of somebody else."""
-        fields, body = read_front_matter(text)
+        fields, body = split_front_matter(text)
         content = body.strip("\n")
         title = _plain(fields.get("title")) or Path(relative).stem
         said, tags, links = _semantics(content)
@@ -277,7 +277,7 @@ def _own_fields(text: str) -> tuple[dict[str, Any], str] | None:
     head, found, content = text.partition("\n---\n")
     if not found or not head.startswith(f"---\n{MARK}: "):
         return None
-    fields, _ = read_front_matter(f"{head}\n---\n")  # as somebody may have written it by hand
+    fields, _ = split_front_matter(f"{head}\n---\n")  # as somebody may have written it by hand
     for line in head.split("\n")[1:]:
         name, colon, value = line.partition(": ")
         if colon:

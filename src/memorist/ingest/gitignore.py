@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_MAX_PATTERN_CHARS = 4096
+_MAX_PATTERN_CHARACTERS = 4096
 _RULES_PER_REGEX = 200  # each further group slows down all others
 
 _CASE_FLAG = re.IGNORECASE if sys.platform in ("win32", "darwin") else 0  # as git does there
@@ -98,7 +98,7 @@ def _parse_rule(line: str) -> IgnoreRule | None:
     pattern = line.rstrip(" ")
     if (len(pattern) - len(pattern.rstrip("\\"))) % 2:  # an escaped last space counts
         pattern += line[len(pattern) : len(pattern) + 1]
-    if pattern.startswith("#") or len(pattern) > _MAX_PATTERN_CHARS:
+    if pattern.startswith("#") or len(pattern) > _MAX_PATTERN_CHARACTERS:
         return None
     negated, folders_only = pattern.startswith("!"), pattern.endswith("/")
     pattern = pattern.removeprefix("!").removesuffix("/")

@@ -19,15 +19,16 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path, PurePath
 
+from memorist.embed.base import TokenCounter
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.chunk import Count, Lines, TextBlock, plain_chunks, split
+from memorist.ingest.chunk import Lines, TextBlock, split_into_chunks, split_plain_text
 from memorist.ingest.markdown import ParsedDocument, read_markdown
-from memorist.ingest.markup import at_source, read_html, read_rst
+from memorist.ingest.markup import map_to_source, read_html, read_rst
 from memorist.ingest.source import read_python, read_source
 
-_MINIFIED_LINE_CHARS = 250  # on average; code that people write has shorter lines
+_MINIFIED_LINE_CHARACTERS = 250  # on average; code that people write has shorter lines
 
-Reader = Callable[[bytes, int, Count], ParsedDocument]
+Reader = Callable[[bytes, int, TokenCounter], ParsedDocument]
 """Reads the bytes of a file, with the most tokens of a chunk and how to count them."""
 
 
@@ -63,7 +64,7 @@ def describe_os_error(exc: OSError) -> str:
     return f"it cannot be read: {exc.strerror or exc}".lower()
 
 
-def parse_file(name: str, data: bytes, budget: int, count: Count) -> ParsedDocument:
+def parse_file(name: str, data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
     """Parse the bytes of a file; raise UnreadableFile, or MissingExtra where its kind needs an extra."""
     if not data:
         raise UnreadableFile("it is empty")
@@ -114,8 +115,8 @@ def _decode_text(data: bytes) -> str:
         raise UnreadableFile("its encoding is unknown") from exc
 
 
-def _text_reader(read: Callable[[str, int, Count], ParsedDocument]) -> Reader:
-    def from_bytes(data: bytes, budget: int, count: Count) -> ParsedDocument:
+def _text_reader(read: Callable[[str, int, TokenCounter], ParsedDocument]) -> Reader:
+    def from_bytes(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
         try:
             return read(_decode_text(data), budget, count)
         except ValueError as exc:  # one odd file must not stop the others
@@ -124,21 +125,21 @@ def _text_reader(read: Callable[[str, int, Count], ParsedDocument]) -> Reader:
     return from_bytes
 
 
-def _code_reader(read: Callable[[str, int, Count], ParsedDocument]) -> Reader:
-    def from_bytes(data: bytes, budget: int, count: Count) -> ParsedDocument:
+def _code_reader(read: Callable[[str, int, TokenCounter], ParsedDocument]) -> Reader:
+    def from_bytes(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
         text = _decode_text(data)
-        if len(text) > _MINIFIED_LINE_CHARS * max(10, text.count("\n") + text.count("\r") + 1):
+        if len(text) > _MINIFIED_LINE_CHARACTERS * max(10, text.count("\n") + text.count("\r") + 1):
             raise UnreadableFile("it is minified")
         return read(text, budget, count)
 
     return from_bytes
 
 
-def _read_plain(text: str, budget: int, count: Count) -> ParsedDocument:
-    return ParsedDocument(None, {}, (), tuple(plain_chunks(text, budget, count)))
+def _read_plain(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
+    return ParsedDocument(None, {}, (), tuple(split_plain_text(text, budget, count)))
 
 
-def _read_pdf(data: bytes, budget: int, count: Count) -> ParsedDocument:
+def _read_pdf(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
     """Read the text of a PDF. The line numbers of its chunks are page numbers, because a PDF has no lines."""
     try:
         from pypdf import PdfReader
@@ -163,8 +164,8 @@ def _read_pdf(data: bytes, budget: int, count: Count) -> ParsedDocument:
         texts += text
         source += [number] * len(text)
     lines = Lines("\n".join(texts))
-    chunks = split(lines, TextBlock(0, len(lines), blocks), budget, count)
-    return ParsedDocument((title or "").strip() or None, {}, (), tuple(at_source(chunks, source)))
+    chunks = split_into_chunks(lines, TextBlock(0, len(lines), blocks), budget, count)
+    return ParsedDocument((title or "").strip() or None, {}, (), tuple(map_to_source(chunks, source)))
 
 
 _MARKDOWN, _PLAIN, _RST, _HTML = map(_text_reader, (read_markdown, _read_plain, read_rst, read_html))
@@ -223,7 +224,7 @@ _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32 begins like UTF-16
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_CONTROL_CHARS = bytes(code for code in range(32) if code not in b"\b\t\n\f\r\x1b") + b"\x7f"
+_CONTROL_CHARACTERS = bytes(code for code in range(32) if code not in b"\b\t\n\f\r\x1b") + b"\x7f"
 _DECLARED_ENCODING = re.compile(
     rb"""<meta\b[^>]{0,200}?\bcharset\s*=\s*["']?([-\w.]{1,40})
     |\A<\?xml\b[^>]{0,200}?\bencoding\s*=\s*["']([-\w.]{1,40})
@@ -246,7 +247,7 @@ def _is_binary(data: bytes) -> bool:
     sample = data[:_BINARY_SAMPLE_BYTES]
     if any(data.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS):
         return False  # UTF-16 is full of nulls
-    controls = len(sample) - len(sample.translate(None, _CONTROL_CHARS))
+    controls = len(sample) - len(sample.translate(None, _CONTROL_CHARACTERS))
     return b"\0" in sample or controls > max(1, len(sample) // 20)
 
 

@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexProgress, IndexReport
-from memorist.embed.base import truncate_to_tokens
+from memorist.embed.base import TokenCounter, truncate_to_tokens
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
-from memorist.ingest.chunk import Count
 from memorist.ingest.markdown import ParsedDocument
 from memorist.ingest.readers import UnreadableFile, decode_source, extracts_text, parse_file, read_bytes
 from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
@@ -36,7 +35,7 @@ from memorist.store.base import DocumentStore, Model
 from memorist.validation import MAX_NAME_CHARACTERS, MAX_TAGS
 
 _CHUNK_TOKENS = 200  # with its heading, a chunk stays below what the bundled model reads
-_MAX_HEADING_CHARS = 300
+_MAX_BREADCRUMB_CHARACTERS = 300
 _MAX_PENDING_CHUNKS = 4 * BATCH  # new or not, of files that wait to be stored
 _MAX_REPORTED_SECRETS = 1000
 _CLOCK_TICK_NS = 2_000_000_000  # within one tick, a file system may give two writes the same time
@@ -88,7 +87,7 @@ class Sync:
         self,
         documents: DocumentStore,
         vectorizer: Vectorizer,
-        count: Count,
+        count: TokenCounter,
         *,
         project: str | None,
         allow: Sequence[str] | None = (),
@@ -299,7 +298,7 @@ class Sync:
         for chunk in document.chunks:
             if chunk.text.strip():
                 above = " › ".join(part for part in (document.title, *chunk.breadcrumb) if part)
-                heading = truncate_to_tokens(above[:_MAX_HEADING_CHARS], TITLE_TOKENS, self._count) or None
+                heading = truncate_to_tokens(above[:_MAX_BREADCRUMB_CHARACTERS], TITLE_TOKENS, self._count) or None
                 chunks.append(ChunkDraft(chunk.text, heading, chunk.start_line, chunk.end_line, chunk.breadcrumb))
         return FileDraft(
             path=str(entry.path),

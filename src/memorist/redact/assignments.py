@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from memorist.redact.heuristics import (
     DIGIT,
     LOWER,
-    MAX_JUDGED_CHARS,
+    MAX_JUDGED_CHARACTERS,
     UPPER,
     contains,
     is_placeholder,
@@ -144,7 +144,7 @@ def _find_random_word_nearby(text: str, start: int) -> tuple[int, int] | None:
         return None
     stop = regex(r"[\n\0]").search(text, start, start + _MAX_DISTANCE)
     for word in regex(_LONG_WORD).finditer(
-        text, start, stop.start() if stop else start + _MAX_DISTANCE + MAX_JUDGED_CHARS
+        text, start, stop.start() if stop else start + _MAX_DISTANCE + MAX_JUDGED_CHARACTERS
     ):
         if word.start() > start + _MAX_DISTANCE:
             break

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from functools import cache
 
-MAX_JUDGED_CHARS = 100  # only the beginning of a value is judged
+MAX_JUDGED_CHARACTERS = 100  # only the beginning of a value is judged
 LOWER, UPPER, DIGIT, SIGN = "[a-z]", "[A-Z]", "[0-9]", "[!@#$%^*?+=~&]"
 HEX = r"(?:0x)?[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
@@ -22,7 +22,7 @@ def contains(kind: str, value: str) -> bool:
 
 def looks_random(value: str) -> bool:
     """Return True for a value as a machine makes it: long, of many different characters, and no words."""
-    value = value[:MAX_JUDGED_CHARS]
+    value = value[:MAX_JUDGED_CHARACTERS]
     mixed = contains(DIGIT, value) or (contains(LOWER, value) and contains(UPPER, value))
     if len(value) < 16 or not mixed or contains(r"\s", value):
         return False
@@ -62,7 +62,7 @@ def looks_like_password(value: str) -> bool:
     """Return True for a value as a person chooses it: letters with digits or signs, but no name (my-db-2) or path."""
     if looks_random(value) or regex(r"[a-z]{4}(?: [a-z]{4}){3}").fullmatch(value):  # an app password of Google
         return True
-    if not 6 <= len(value) <= MAX_JUDGED_CHARS or contains(r"\s|[^\0-\u02ff]|^[.~]{0,2}/", value):
+    if not 6 <= len(value) <= MAX_JUDGED_CHARACTERS or contains(r"\s|[^\0-\u02ff]|^[.~]{0,2}/", value):
         return False
     inside = value.strip("!?*&@#:.-_$+~=^%")
     mixed = contains("[A-Za-z]", inside) and (contains(DIGIT, value) or contains(SIGN, inside))
@@ -85,12 +85,12 @@ def looks_like_strong_password(value: str) -> bool:
 
 def is_example(secret: str) -> bool:
     """Return True for an example from documentation: ghp_xxxx, AKIA...EXAMPLE, sk-your-key-here."""
-    return len(set(secret[-16:])) < 5 or contains(_EXAMPLE, secret[:MAX_JUDGED_CHARS].lower())
+    return len(set(secret[-16:])) < 5 or contains(_EXAMPLE, secret[:MAX_JUDGED_CHARACTERS].lower())
 
 
 def is_placeholder(value: str) -> bool:
     """Return True for a placeholder, a variable, a number, an algorithm, an address, a file or a regex."""
-    start = value[:MAX_JUDGED_CHARS].lower()
+    start = value[:MAX_JUDGED_CHARACTERS].lower()
     return len(set(start)) < 4 or contains(_EXAMPLE, start) or regex(_PLACEHOLDER).fullmatch(start) is not None
 
 

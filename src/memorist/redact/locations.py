@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from memorist.redact.heuristics import (
-    MAX_JUDGED_CHARS,
+    MAX_JUDGED_CHARACTERS,
     is_placeholder,
     looks_like_password,
     looks_like_strong_password,
@@ -106,21 +106,21 @@ def find_value(text: str, start: int) -> tuple[int, int, bool]:
     """Return start and end of the value at a position, and whether it is quoted; a long bare value only in part."""
     if found := regex(_QUOTED).match(text, start):
         return *found.span("escaped" if found["escaped"] else "quoted"), True
-    found = regex(_BARE).match(text, start, start + MAX_JUDGED_CHARS)
+    found = regex(_BARE).match(text, start, start + MAX_JUDGED_CHARACTERS)
     value = found[0] if found else ""
-    return start, start + len(value if len(value) == MAX_JUDGED_CHARS else value.rstrip(_CLOSING_CHARS)), False
+    return start, start + len(value if len(value) == MAX_JUDGED_CHARACTERS else value.rstrip(_CLOSING)), False
 
 
 def find_value_end(text: str, start: int, end: int) -> int:
     """Return the end of a value of which this much was judged."""
-    rest = regex(_BARE).match(text, end) if end - start >= MAX_JUDGED_CHARS else None
-    return end + len(rest[0].rstrip(_CLOSING_CHARS)) if rest else end
+    rest = regex(_BARE).match(text, end) if end - start >= MAX_JUDGED_CHARACTERS else None
+    return end + len(rest[0].rstrip(_CLOSING)) if rest else end
 
 
 _QUOTED = (
     r"[fFrRbBuU@$]{0,2}(?:\\{1,3}[\"'](?P<escaped>[^\"'\\\s\0]+)"
     r"|(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\\\n\0]|\\[^\n\0])+)(?P=quote))"
 )
-_CLOSING_CHARS = ".,;:)]}"
+_CLOSING = ".,;:)]}"
 # Up to a space or a quote, and up to the next name in a list like a=1;b=2, a=1&b=2 or a=1, b=2.
 _BARE = r"(?:[^\s\"'`<,;&\\\0\u2e80-\uffff]|(?:[,;&]|\\[nrt])(?![ \t]*(?:[\w.$ +-]{1,40}[=:]|[\"'`]))|\\(?![nrt\"']))+"

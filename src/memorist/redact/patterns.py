@@ -143,14 +143,14 @@ def _find_private_keys(text: str) -> Iterator[tuple[int, int, str]]:
         return
     begins = [found.span() for found in regex(_KEY_BEGINS).finditer(text)]
     for (start, body), (following, _) in pairwise([*begins, (len(text), 0)]):
-        closed = regex(_KEY_ENDS).search(text, body, min(following, body + _MAX_KEY_CHARS))
+        closed = regex(_KEY_ENDS).search(text, body, min(following, body + _MAX_KEY_CHARACTERS))
         lines = regex(_KEY_LINES).match(text, body, following)
         end = closed.end() if closed else lines.end() if lines else body
         if any(looks_random(part) for part in regex(_KEY_PART).findall(text, body, min(end, body + 1000))):
             yield start, end, "private-key"
 
 
-_MAX_KEY_CHARS = 50_000  # an END is looked for within so many characters
+_MAX_KEY_CHARACTERS = 50_000  # an END is looked for within so many characters
 _KEY_BEGINS = r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-Lines: [0-9]+"
 _KEY_ENDS = r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _KEY_PART = r"[A-Za-z0-9+/=]{20,}+"
