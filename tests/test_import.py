@@ -19,6 +19,7 @@ import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, texts
 from memorist import ImportReport, InvalidInput, Memorist
+from memorist.engine.conversations import Conversations, ImportSettings
 from processes import expect, line, running
 from test_export import exported, full_life
 
@@ -46,8 +47,8 @@ def changed(
 
 
 WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
-    "a type nobody knows": ("memory", lambda one: one.update(type="poem"), "is no type of record"),
-    "no type": ("memory", lambda one: one.pop("type"), "is no type of record"),
+    "a type nobody knows": ("memory", lambda one: one.update(type="poem"), "is not a type of record"),
+    "no type": ("memory", lambda one: one.pop("type"), "is not a type of record"),
     "a field nobody knows": ("memory", lambda one: one.update(mood="good"), "there is no field 'mood'"),
     "a missing field": ("memory", lambda one: one.pop("salience"), "salience is missing"),
     "a null in its place": ("memory", lambda one: one.update(content=None), "content is missing"),
@@ -75,7 +76,7 @@ WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
     "no base64": ("document", lambda one: one.update(hash="%%%"), "hash cannot be"),
     "a size that is text": ("document", lambda one: one.update(size="big"), "size cannot be 'big'"),
     "a newer format": (None, lambda one: one.update(memorist=2), "upgrade Memorist"),
-    "no format": (None, lambda one: one.update(memorist="one"), "no export of Memorist"),
+    "no format": (None, lambda one: one.update(memorist="one"), "not an export of Memorist"),
     "a header with more in it": (None, lambda one: one.update(secret=1), "has a field 'secret'"),
     "lines that are missing": ("end", lambda one: one.update(records=3), "lines are missing"),
 }  # fmt: skip
@@ -99,14 +100,14 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
 
 
 BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "cut off within a line": (lambda data: data[: len(data) // 2], "cut off here"),
-    "cut off between lines": (lambda data: data[: data.rindex(b'{"type":"end"')], "was cut off"),
+    "cut off within a line": (lambda data: data[: len(data) // 2], "truncated here"),
+    "cut off between lines": (lambda data: data[: data.rindex(b'{"type":"end"')], "is truncated"),
     "bytes that are no text": (lambda data: data.replace(b"Retries", b"Retr\xff\xfe", 1), "is not UTF-8"),
     "no JSON": (lambda data: data.replace(b'{"type":"session"', b"type: session", 1), "it is not JSON"),
     "an empty line": (lambda data: data.replace(b'{"type":"session"', b'\n{"type":"session"', 1), "it is not JSON"),
-    "a list": (lambda data: data.replace(b'{"type":"session"', b'[]\n{"type":"session"', 1), "no JSON object"),
-    "infinity": (lambda data: data.replace(b'"salience":0.5', b'"salience":Infinity', 1), "Infinity is no number"),
-    "more behind the end": (lambda data: data + b"{}\n", "more behind the last line"),
+    "a list": (lambda data: data.replace(b'{"type":"session"', b'[]\n{"type":"session"', 1), "not a JSON object"),
+    "infinity": (lambda data: data.replace(b'"salience":0.5', b'"salience":Infinity', 1), "Infinity is not a number"),
+    "more behind the end": (lambda data: data + b"{}\n", "more after the last line"),
     "brackets without end": (lambda data: data.replace(b'{"type":"session"', b"[" * 100_000, 1), "JSON"),
 }
 
@@ -463,13 +464,13 @@ def test_a_list_of_mem0_becomes_memories(memory: Memorist, tmp_path: Path, wrapp
 @pytest.mark.parametrize(
     ("document", "about"),
     [
-        ('[{"memory": "a"}, 5]', "entry 2: it is no JSON object"),
+        ('[{"memory": "a"}, 5]', "entry 2: it is not a JSON object"),
         ('[{"memory": "a"}, {"id": "b"}]', "entry 2: it has no text"),
         ('[{"memory": "a"}, {"memory": " "}]', "entry 2: content is empty"),
         ('[{"memory": "a", "metadata": 5}]', "entry 1: metadata must be an object"),
         ('[{"memory": "a", "created_at": "whenever"}]', "entry 1: created_at 'whenever' is no time"),
         ('[{"memory": "a"},\n {"memory": ]', "line 2: it is not JSON"),
-        ('{"other": []}', "is no list of memories"),
+        ('{"other": []}', "is not a list of memories"),
     ],
 )
 def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(

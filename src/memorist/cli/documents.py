@@ -25,7 +25,7 @@ from memorist.cli.options import (
     secret_options,
     style,
 )
-from memorist.documents import DocumentHit, IndexReport
+from memorist.documents import DocumentHit, IndexProgress, IndexReport
 from memorist.errors import InvalidInput
 from memorist.present.render import (
     count_of,
