@@ -67,7 +67,7 @@ class Conversations:
         allow: Sequence[str],
     ) -> Memory:
         from memorist.importers.conversations import drafts, session_of
-        from memorist.importers.transcripts import ImportedConversation, Problem, Turn
+        from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn
 
         redaction, now = self._redaction(redact, allow), datetime.now(UTC)
         turn_id, role = new_id() if id is None else validation.memory_id(id), validation.required_name(role, "role")
@@ -75,7 +75,7 @@ class Conversations:
         name, project = validation.session_id(conversation), validation.name(project, "project")
         recorded = ImportedConversation(name, CHAT, None, project, now, now, turns)
         (draft,) = drafts(recorded, project=project, source=CHAT, otherwise=now, redaction=redaction)
-        if isinstance(draft, Problem):
+        if isinstance(draft, ImportProblem):
             raise InvalidInput(draft.reason)
         summary = preview(draft.content, LINE_CHARACTERS)
         batch = ConversationBatch(session_of(recorded), project, summary, (draft,))

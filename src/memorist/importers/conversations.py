@@ -23,7 +23,7 @@ from uuid import UUID, uuid5
 from memorist import validation
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
-from memorist.importers.transcripts import ImportedConversation, Problem, Turn, read_conversations
+from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
 from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import TURN, ConversationBatch, MemoryDraft
@@ -54,7 +54,7 @@ class ImportCounter:
     redacted: Counter[str] = field(default_factory=Counter)
     formats: set[str] = field(default_factory=set)
 
-    def skip(self, file: Path, problem: Problem, way: ImportOptions) -> None:
+    def skip(self, file: Path, problem: ImportProblem, way: ImportOptions) -> None:
         place = f"{file}:{problem.line}" if problem.line else str(file)
         self.skipped.append((place, way.redaction.redact_text(problem.reason)))  # which may name a title
 
@@ -93,7 +93,7 @@ def _in_folder(folder: Path, way: ImportOptions, tally: ImportCounter) -> Iterat
             yield from _in_file(file, way, tally)
         except InvalidInput as exc:
             refused += 1
-            tally.skip(file, Problem(None, str(exc).removeprefix(f"{file} ")), way)
+            tally.skip(file, ImportProblem(None, str(exc).removeprefix(f"{file} ")), way)
     if refused == len(files):
         reason = f"; {tally.skipped[0][0]} {tally.skipped[0][1]}" if tally.skipped else ""
         raise InvalidInput(f"{folder} has no file with conversations ({', '.join(SUFFIXES)}) in it{reason}")
@@ -121,7 +121,7 @@ def _in_file(file: Path, way: ImportOptions, tally: ImportCounter) -> Iterator[C
     some, problems = False, 0
     otherwise = _modified(file)
     for one in read_conversations(file, format=way.format, tools=way.tools):
-        if isinstance(one, Problem):
+        if isinstance(one, ImportProblem):
             tally.skip(file, one, way)
             problems += 1
             continue
@@ -130,7 +130,7 @@ def _in_file(file: Path, way: ImportOptions, tally: ImportCounter) -> Iterator[C
         project = way.project or one.project
         source, turns = file.name[: validation.MAX_NAME_CHARACTERS], list[MemoryDraft]()
         for draft in drafts(one, project=project, source=source, otherwise=otherwise, redaction=way.redaction):
-            if isinstance(draft, Problem):
+            if isinstance(draft, ImportProblem):
                 tally.skip(file, draft, way)
             else:
                 turns.append(draft)
@@ -165,7 +165,7 @@ def session_of(conversation: ImportedConversation) -> str:
 
 def drafts(
     conversation: ImportedConversation, *, project: str | None, source: str, otherwise: datetime, redaction: Redaction
-) -> Iterator[MemoryDraft | Problem]:
+) -> Iterator[MemoryDraft | ImportProblem]:
     """Its turns as memories, in order; `otherwise` is when it was, where the conversation itself does not say."""
     now = datetime.now(UTC)
     repeats: Counter[str] = Counter()
@@ -189,7 +189,9 @@ def drafts(
         try:
             yield validation.draft(fields, now)
         except InvalidInput as exc:
-            yield Problem(None, f"turn {number} of {(conversation.title or conversation.id)!r} cannot be added: {exc}")
+            yield ImportProblem(
+                None, f"turn {number} of {(conversation.title or conversation.id)!r} cannot be added: {exc}"
+            )
 
 
 def _next(before: datetime, at: datetime | None) -> datetime:

@@ -9,7 +9,7 @@ from typing import Any
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers.records import Redactor, derive_id, memory_record
-from memorist.importers.transcripts import MAX_DOCUMENT
+from memorist.importers.transcripts import MAX_DOCUMENT_BYTES
 from memorist.store.export_schema import ExportRecord
 
 _TEXT_KEYS = ("memory", "text", "data")
@@ -84,8 +84,8 @@ def _find_text(entry: Mapping[str, Any]) -> str | None:
 
 
 def _load_entries(file: Path) -> list[Any]:
-    if file.stat().st_size > MAX_DOCUMENT:
-        raise InvalidInput(f"{file} has more than {MAX_DOCUMENT / 1e9:g} GB, too much for one JSON document")
+    if file.stat().st_size > MAX_DOCUMENT_BYTES:
+        raise InvalidInput(f"{file} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document")
     try:
         document = json.loads(file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as exc:
