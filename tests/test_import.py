@@ -1,4 +1,4 @@
-"""What is taken in from files: whole or not at all, once however often, and refused by line where it cannot be read."""
+"""Imports from files: whole or not at all, once however often, and refused by line where they cannot be read."""
 
 import gzip
 import io
@@ -214,7 +214,7 @@ def test_the_same_text_under_another_id_is_one_memory_and_takes_what_is_said_of_
     assert memory.check().problems == ()
 
 
-def test_a_supersession_that_would_make_a_circle_is_passed_over_and_told(memory: Memorist, tmp_path: Path) -> None:
+def test_a_supersession_that_would_make_a_circle_is_skipped_and_reported(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one", id="note-one")
     memory.add("two", id="note-two")
     memory.supersede("note-one", "note-two")
@@ -237,13 +237,13 @@ def test_imported_texts_are_found_by_meaning_at_once(tmp_path: Path, path: Path)
         full_life(memory, tmp_path / "docs")
         memory.add_many(f"note {number}" for number in range(600))
         memory.export(tmp_path / "all.jsonl")
-    told: list[int] = []
+    steps: list[int] = []
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
-        memory.import_(tmp_path / "all.jsonl", progress=told.append)
+        memory.import_(tmp_path / "all.jsonl", progress=steps.append)
         assert memory.stats().pending == 0
         assert "note 17" in texts(memory.search("note 17", mode="semantic", limit=100))
         assert memory.search_documents("harbour", mode="semantic")[0].path.endswith("more.md")
-    assert told == sorted(told)
+    assert steps == sorted(steps)
 
 
 def test_a_model_that_is_away_costs_no_memory(tmp_path: Path, path: Path) -> None:
@@ -487,14 +487,16 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
 # Which format it is
 
 
-def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[Any, ImportSettings]] = []
+def test_conversations_are_passed_to_their_importer(
+    memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ImportSettings]] = []
 
-    def noted(self: Conversations, path: Path, settings: ImportSettings, progress: object) -> ImportReport:
-        given.append((path, settings))
+    def record(self: Conversations, path: Path, settings: ImportSettings, progress: object) -> ImportReport:
+        calls.append((path, settings))
         return ImportReport("openai")
 
-    monkeypatch.setattr(Conversations, "import_file", noted)
+    monkeypatch.setattr(Conversations, "import_file", record)
     files = {
         "messages.json": '[{"role": "user", "content": "hi"}]',
         "lines.jsonl": '{"speaker": "anna", "text": "hi"}\n{"speaker": "ben", "text": "ho"}\n',
@@ -505,8 +507,8 @@ def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypat
         memory.import_(tmp_path / name, project="p", tools=True, allow=["x"])
     memory.import_(tmp_path / "lines.jsonl", format="jsonl", redact=False)
 
-    assert [path.name for path, _ in given] == [*files, "lines.jsonl"]
-    first, last = given[0][1], given[-1][1]
+    assert [path.name for path, _ in calls] == [*files, "lines.jsonl"]
+    first, last = calls[0][1], calls[-1][1]
     assert first == ImportSettings(format=None, project="p", tools=True, redact=True, allow=["x"])
     assert (last.format, last.redact) == ("jsonl", False)
 

@@ -87,7 +87,7 @@ class TestSecrets:
         for place in ("TOKEN={}", "token: '{}'", "my token today: {}", "--password {}", "Authorization: Bearer {}"):
             assert left_of(value, redact(place.replace("{}", value))[0]) == [], place
 
-    def test_several_are_told_apart_and_reported_in_order_with_their_places(self) -> None:
+    def test_several_are_distinguished_and_reported_in_order_with_their_places(self) -> None:
         make = Maker("several")
         text = f"user: app\npassword: {make.password()}\r\n\n  key = AKIA{make.of(string.ascii_uppercase, 16)} # old\n"
 

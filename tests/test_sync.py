@@ -414,7 +414,7 @@ class TestProjects:
             assert not memory.search_documents("one", project="old")
             assert numbers(memory.index(root, project="new")) == {"unchanged": 2}
 
-    def test_files_of_which_nothing_is_new_do_not_pile_up_in_memory(
+    def test_files_without_new_chunks_do_not_pile_up_in_memory(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, **{f"n{number:02}": f"number {number}" for number in range(30)})

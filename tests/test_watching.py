@@ -142,15 +142,15 @@ class TestFolders:
             reports.until(lambda: finds(memory, "two"))
 
     def test_many_changes_at_once_are_few_reports(self, memory: Memorist, root: Path) -> None:
-        told: list[IndexReport] = []
+        steps: list[IndexReport] = []
         with watched(memory, root) as reports:
             reports.next()
             for number in range(200):
                 (root / f"note {number}.md").write_text(f"number {number}")
             while len(names(memory)) < 201:
-                told.append(reports.next())
+                steps.append(reports.next())
 
-        assert len(told) < 20
+        assert len(steps) < 20
 
     def test_what_is_not_indexed_is_no_news(self, memory: Memorist, root: Path) -> None:
         (root / ".git").mkdir()
@@ -215,7 +215,7 @@ class TestFolders:
 
         assert not finds(memory, "unwanted")
 
-    def test_where_the_system_tells_nothing_it_looks_again_and_again(
+    def test_without_events_from_the_system_it_polls(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")

@@ -118,7 +118,7 @@ def test_claude_code_shows_tools_and_agents_when_asked() -> None:
         " \n\t ",
     ],
 )
-def test_claude_code_leaves_out_what_nobody_typed(write: Write, text: str) -> None:
+def test_claude_code_leaves_out_generated_text(write: Write, text: str) -> None:
     assert [said(one) for one in conversations(write(line("a", text), line("b", "typed")))] == [["user: typed"]]
 
 
@@ -174,7 +174,7 @@ def test_a_session_goes_by_the_name_of_its_file_if_by_no_other(write: Write) -> 
     assert conversations(write(nameless, name="1234-abcd.jsonl"))[0].id == "1234-abcd"
 
 
-def test_sessions_that_are_mixed_are_told_apart(write: Write) -> None:
+def test_sessions_that_are_mixed_are_separated(write: Write) -> None:
     lines = [line(f"u{number}", f"turn {number}", sessionId=f"s{number % 3}") for number in range(9)]
     found = conversations(write(*lines))
 

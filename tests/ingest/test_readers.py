@@ -107,7 +107,7 @@ class TestRst:
         "Options\n-------\n\n.. note:: Mind this.\n\n   And this.\n\nUsage\n=====\n\nThird words.\n"
     )
 
-    def test_sections_are_told_by_the_lines_under_and_over_their_titles(self) -> None:
+    def test_sections_are_recognised_by_the_lines_under_and_over_their_titles(self) -> None:
         document = read_rst(self.TEXT, 8, words)
 
         assert document.title == "Guide"
@@ -181,7 +181,7 @@ class TestHtml:
         "<script>if (a < b) {}</script>\n<table><tr><td>c1<td>c2</table>\n<!-- not\nthis --></body></html>\n"
     )
 
-    def test_text_is_taken_out_of_the_tags_with_its_lines(self) -> None:
+    def test_text_is_extracted_from_the_tags_with_its_lines(self) -> None:
         document = read_html(self.PAGE, 9, words)
 
         assert document.title == "My & page"
@@ -335,7 +335,7 @@ print("module again", "after the class", "with words")
     def test_what_is_no_python_is_read_by_its_indentation(self, text: str) -> None:
         assert_sound(text, read_python(text, 20, words).chunks, 20)
 
-    def test_warnings_about_the_code_are_not_ours(self) -> None:
+    def test_warnings_about_the_code_are_not_shown(self) -> None:
         assert crumbs(read_python("class A:\n    x = '\\d'\n    y = 1 is 1\n", 3, words))[-1] == ("A",)
 
     def test_this_file_is_sound_at_any_budget(self) -> None:
@@ -385,7 +385,7 @@ class TestSource:
 
 
 class TestFiles:
-    def test_a_kind_is_told_by_its_suffix_or_its_name(self, tmp_path: Path) -> None:
+    def test_a_kind_is_recognised_by_its_suffix_or_its_name(self, tmp_path: Path) -> None:
         for name, text, title in [
             ("a.MD", "# Hi", "Hi"), ("README", "# Hi", "Hi"), ("a.rst", "Hi\n==", "Hi"), ("a.html", "<h1>Hi", "Hi"),
             ("a.txt", "# Hi", None), ("LICENSE", "# Hi", None), ("a.py", "x = 1", "a.py"), ("a.unknown", "# Hi", None),
@@ -394,7 +394,7 @@ class TestFiles:
             (tmp_path / name).write_text(text)
             assert parse_file(name, read_bytes(tmp_path / name), 100, words).title == title, name
 
-    def test_all_that_is_told_about_markdown_comes_along(self, tmp_path: Path) -> None:
+    def test_title_links_and_front_matter_of_markdown_are_kept(self, tmp_path: Path) -> None:
         (tmp_path / "a.md").write_text("---\ntags: [x]\n---\nSee [it](b.md) and [[C]].\n")
         document = parse_file("a.md", read_bytes(tmp_path / "a.md"), 100, words)
 
@@ -485,7 +485,7 @@ SAMPLES = {
 
 class TestEncodings:
     @pytest.mark.parametrize("name", SAMPLES)
-    def test_old_ones_are_told_by_their_letters(self, name: str) -> None:
+    def test_old_encodings_are_recognised_by_their_letters(self, name: str) -> None:
         encoding = name.split()[1]
 
         assert decode(SAMPLES[name].encode(encoding)) == SAMPLES[name]

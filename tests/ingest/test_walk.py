@@ -49,7 +49,7 @@ class TestFolders:
 
         assert found(root) == ["a.txt", "b.md", "another/y.rst", "sub/z.md", "sub/deep/x.md"]
 
-    def test_a_file_is_told_with_where_it_is_and_what_a_stat_says(self, root: Path) -> None:
+    def test_a_file_comes_with_its_path_size_and_time(self, root: Path) -> None:
         make(root, "sub/a.md")
         os.utime(root / "sub/a.md", ns=(1, 1_234_567_890_123_456_789))
 
@@ -69,7 +69,7 @@ class TestFolders:
         assert found(root, root / "docs", root / "docs/a.md", str(root)) == ["docs/a.md", "docs/b.md"]
         assert found(root / "docs/a.md", root) == ["a.md", "docs/b.md"]
 
-    def test_kinds_without_a_reader_are_skipped_with_a_word(self, root: Path) -> None:
+    def test_kinds_without_a_reader_are_skipped_with_a_reason(self, root: Path) -> None:
         make(root, "a.md", "b.png", "c", "d.json", "yarn.lock", "app.min.js", "pnpm-lock.yaml", "README", "Makefile")
 
         assert found(root) == ["Makefile", "README", "a.md"]
@@ -194,7 +194,7 @@ class TestHidden:
 
         assert found(root) == [".github/CONTRIBUTING.md"]
 
-    def test_our_rules_can_show_what_is_hidden_if_they_name_it(self, root: Path) -> None:
+    def test_memoristignore_can_show_what_is_hidden_if_it_names_it(self, root: Path) -> None:
         make(root, ".claude/a.md", ".cache/b.md", "node_modules/c.md", memoristignore="!.claude/\n!node_modules/")
         assert found(root) == [".claude/a.md", "node_modules/c.md"]
 
@@ -327,7 +327,7 @@ class TestRulesInFolders:
         make(root, "repo/c.md")
 
         assert found(root / "repo") == ["a.md", "c.md"]
-        assert found(root) == ["repo/a.md"]  # nor where the walk comes from above; ours do
+        assert found(root) == ["repo/a.md"]  # nor where the walk comes from above; a .memoristignore does
 
     def test_without_a_repository_those_from_the_named_folder_on(self, root: Path) -> None:
         make(root, "docs/a.md", "docs/b.md", gitignore="a.md", memoristignore="a.md")
@@ -349,13 +349,13 @@ class TestRulesInFolders:
 
         assert found(root / "w") == ["b.md"]
 
-    def test_ours_go_before_those_of_git(self, root: Path) -> None:
+    def test_memoristignore_goes_before_gitignore(self, root: Path) -> None:
         make(root, "a.md", "b.md", "sub/a.md", gitignore="a.md\n", memoristignore="!a.md\nb.md\n")
         (root / "sub/.gitignore").write_text("a.md")
 
         assert found(root) == ["a.md", "sub/a.md"]
 
-    def test_rules_that_cannot_be_read_are_told(self, root: Path) -> None:
+    def test_rules_that_cannot_be_read_are_reported(self, root: Path) -> None:
         make(root, "a.md", gitignore="x" * 200_000)
         os.mkfifo(root / ".memoristignore")
 
@@ -445,7 +445,7 @@ class TestWhatIsNoFile:
         assert found(root) == ["a.md"]
         assert skipped(root) == dict.fromkeys(["\\udcff.md", "\\udcfe"], "its name is not UTF-8")
 
-    def test_what_may_not_be_read_is_told_and_the_rest_goes_on(
+    def test_what_may_not_be_read_is_reported_and_the_rest_goes_on(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         make(root, "a.md", "closed/b.md", "open/c.md")
