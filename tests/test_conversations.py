@@ -266,7 +266,7 @@ class TestTheSameWords:
         assert memory.stats().memories == 12
         assert memory.check().ok
 
-    def test_the_same_words_without_ids_are_told_apart_too(self, memory: Memorist, tmp_path: Path) -> None:
+    def test_the_same_words_without_ids_are_different_turns_too(self, memory: Memorist, tmp_path: Path) -> None:
         words = ["Sure?", "yes", "Really?", "yes", "yes"]
         file = tmp_path / "chat.json"
         file.write_text(json.dumps([{"role": "user", "content": text} for text in words]))
@@ -432,11 +432,11 @@ IMPORTER = """
             time.sleep(0.02)
             return super().embed(texts)
 
-    def told(done):
+    def show(done):
         print(done, flush=True)
 
     with memorist.open(sys.argv[1], embedder=Slow()) as memory:
-        memory.import_conversations(sys.argv[2], progress=told)
+        memory.import_conversations(sys.argv[2], progress=show)
     print("done", flush=True)
 """
 
@@ -585,16 +585,16 @@ class TestFolders:
 
     def test_progress_counts_turns(self, memory: Memorist, tmp_path: Path) -> None:
         lines = [code_line(f"u-{number}", f"turn {number}", None) for number in range(BATCH + 10)]
-        told: list[int] = []
+        steps: list[int] = []
 
         for _ in range(2):
-            memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines), progress=told.append)
+            memory.import_conversations(jsonl(tmp_path / "a.jsonl", *lines), progress=steps.append)
 
-        assert told == [BATCH, BATCH + 10] * 2
+        assert steps == [BATCH, BATCH + 10] * 2
 
 
 class TestWhatCannotBeRead:
-    def test_bad_lines_are_told_by_place_and_the_rest_comes_in(self, memory: Memorist, tmp_path: Path) -> None:
+    def test_bad_lines_are_reported_by_place_and_the_rest_is_imported(self, memory: Memorist, tmp_path: Path) -> None:
         file = jsonl(tmp_path / "a.jsonl", code_line("u-1", "before", None), '{"type": "user", "sess', "[1, 2]")
         jsonl(file, code_line("u-2", "after", None), {"type": "user", "sessionId": "s-1", "uuid": "u-3"})
 
@@ -604,7 +604,9 @@ class TestWhatCannotBeRead:
         assert [place for place, _ in report.skipped] == [f"{file}:2", f"{file}:3", f"{file}:5"]
         assert "not JSON" in report.skipped[0][1]
 
-    def test_a_turn_that_is_too_long_is_told_and_the_others_come_in(self, memory: Memorist, tmp_path: Path) -> None:
+    def test_a_turn_that_is_too_long_is_reported_and_the_others_are_imported(
+        self, memory: Memorist, tmp_path: Path
+    ) -> None:
         lines = [
             code_line("u-1", "before", None),
             code_line("u-2", "x" * 1_000_001, None),

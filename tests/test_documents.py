@@ -16,7 +16,7 @@ import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, rows
 from memorist import InvalidInput, Memorist, StoreError
-from memorist.documents import Document, DocumentHit
+from memorist.documents import Document, DocumentHit, IndexProgress
 from memorist.embed.local import LocalEmbedder
 from memorist.profiles import PROFILES
 from memorist.records import FACETS, Results
@@ -457,12 +457,12 @@ class TestKeepingUp:
 
     def test_progress_counts_every_file(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="a fox", b="a wolf", c="a bear")
-        told: list[tuple[int, int]] = []
+        steps: list[tuple[int, int]] = []
         for _ in range(2):
-            memory.index(folder, progress=lambda done, total: told.append((done, total)))
+            memory.index(folder, progress=lambda now: steps.append((now.files, now.total_files)))
 
-        assert told[:2] == [(0, 3), (3, 3)]
-        assert told[-1] == (3, 3)
+        assert steps[:2] == [(0, 3), (3, 3)]
+        assert steps[-1] == (3, 3)
 
 
 class TestTheModel:
@@ -1087,8 +1087,8 @@ class TestAtOnce:
     def test_a_run_stopped_by_its_progress_has_kept_what_it_had_done(self, path: Path, folder: Path) -> None:
         write(folder, **{f"f{n:03}": pages(f"fox{n}", f"wolf{n}", f"elk{n}") for n in range(120)})
 
-        def stop(done: int, total: int) -> None:
-            if done >= 50:
+        def stop(progress: IndexProgress) -> None:
+            if progress.files >= 50:
                 raise RuntimeError("enough")
 
         model = Reading()

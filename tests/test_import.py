@@ -1,4 +1,4 @@
-"""What is taken in from files: whole or not at all, once however often, and refused by line where it cannot be read."""
+"""Imports from files: whole or not at all, once however often, and refused by line where they cannot be read."""
 
 import gzip
 import io
@@ -47,8 +47,8 @@ def changed(
 
 
 WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
-    "a type nobody knows": ("memory", lambda one: one.update(type="poem"), "is no type of record"),
-    "no type": ("memory", lambda one: one.pop("type"), "is no type of record"),
+    "a type nobody knows": ("memory", lambda one: one.update(type="poem"), "is not a type of record"),
+    "no type": ("memory", lambda one: one.pop("type"), "is not a type of record"),
     "a field nobody knows": ("memory", lambda one: one.update(mood="good"), "there is no field 'mood'"),
     "a missing field": ("memory", lambda one: one.pop("salience"), "salience is missing"),
     "a null in its place": ("memory", lambda one: one.update(content=None), "content is missing"),
@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[str | None, Callable[[dict[str, Any]], object], str]] = {
     "no base64": ("document", lambda one: one.update(hash="%%%"), "hash cannot be"),
     "a size that is text": ("document", lambda one: one.update(size="big"), "size cannot be 'big'"),
     "a newer format": (None, lambda one: one.update(memorist=2), "upgrade Memorist"),
-    "no format": (None, lambda one: one.update(memorist="one"), "no export of Memorist"),
+    "no format": (None, lambda one: one.update(memorist="one"), "not an export of Memorist"),
     "a header with more in it": (None, lambda one: one.update(secret=1), "has a field 'secret'"),
     "lines that are missing": ("end", lambda one: one.update(records=3), "lines are missing"),
 }  # fmt: skip
@@ -100,14 +100,14 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_written(
 
 
 BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "cut off within a line": (lambda data: data[: len(data) // 2], "cut off here"),
-    "cut off between lines": (lambda data: data[: data.rindex(b'{"type":"end"')], "was cut off"),
+    "cut off within a line": (lambda data: data[: len(data) // 2], "truncated here"),
+    "cut off between lines": (lambda data: data[: data.rindex(b'{"type":"end"')], "is truncated"),
     "bytes that are no text": (lambda data: data.replace(b"Retries", b"Retr\xff\xfe", 1), "is not UTF-8"),
     "no JSON": (lambda data: data.replace(b'{"type":"session"', b"type: session", 1), "it is not JSON"),
     "an empty line": (lambda data: data.replace(b'{"type":"session"', b'\n{"type":"session"', 1), "it is not JSON"),
-    "a list": (lambda data: data.replace(b'{"type":"session"', b'[]\n{"type":"session"', 1), "no JSON object"),
-    "infinity": (lambda data: data.replace(b'"salience":0.5', b'"salience":Infinity', 1), "Infinity is no number"),
-    "more behind the end": (lambda data: data + b"{}\n", "more behind the last line"),
+    "a list": (lambda data: data.replace(b'{"type":"session"', b'[]\n{"type":"session"', 1), "not a JSON object"),
+    "infinity": (lambda data: data.replace(b'"salience":0.5', b'"salience":Infinity', 1), "Infinity is not a number"),
+    "more behind the end": (lambda data: data + b"{}\n", "more after the last line"),
     "brackets without end": (lambda data: data.replace(b'{"type":"session"', b"[" * 100_000, 1), "JSON"),
 }
 
@@ -214,7 +214,7 @@ def test_the_same_text_under_another_id_is_one_memory_and_takes_what_is_said_of_
     assert memory.check().problems == ()
 
 
-def test_a_supersession_that_would_make_a_circle_is_passed_over_and_told(memory: Memorist, tmp_path: Path) -> None:
+def test_a_supersession_that_would_make_a_circle_is_skipped_and_reported(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one", id="note-one")
     memory.add("two", id="note-two")
     memory.supersede("note-one", "note-two")
@@ -237,13 +237,13 @@ def test_imported_texts_are_found_by_meaning_at_once(tmp_path: Path, path: Path)
         full_life(memory, tmp_path / "docs")
         memory.add_many(f"note {number}" for number in range(600))
         memory.export(tmp_path / "all.jsonl")
-    told: list[int] = []
+    steps: list[int] = []
     with memorist.open(path, embedder=HashingEmbedder()) as memory:
-        memory.import_(tmp_path / "all.jsonl", progress=told.append)
+        memory.import_(tmp_path / "all.jsonl", progress=steps.append)
         assert memory.stats().pending == 0
         assert "note 17" in texts(memory.search("note 17", mode="semantic", limit=100))
         assert memory.search_documents("harbour", mode="semantic")[0].path.endswith("more.md")
-    assert told == sorted(told)
+    assert steps == sorted(steps)
 
 
 def test_a_model_that_is_away_costs_no_memory(tmp_path: Path, path: Path) -> None:
@@ -464,13 +464,13 @@ def test_a_list_of_mem0_becomes_memories(memory: Memorist, tmp_path: Path, wrapp
 @pytest.mark.parametrize(
     ("document", "about"),
     [
-        ('[{"memory": "a"}, 5]', "entry 2: it is no JSON object"),
+        ('[{"memory": "a"}, 5]', "entry 2: it is not a JSON object"),
         ('[{"memory": "a"}, {"id": "b"}]', "entry 2: it has no text"),
         ('[{"memory": "a"}, {"memory": " "}]', "entry 2: content is empty"),
         ('[{"memory": "a", "metadata": 5}]', "entry 1: metadata must be an object"),
         ('[{"memory": "a", "created_at": "whenever"}]', "entry 1: created_at 'whenever' is no time"),
         ('[{"memory": "a"},\n {"memory": ]', "line 2: it is not JSON"),
-        ('{"other": []}', "is no list of memories"),
+        ('{"other": []}', "is not a list of memories"),
     ],
 )
 def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
@@ -487,14 +487,16 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
 # Which format it is
 
 
-def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[Any, ImportSettings]] = []
+def test_conversations_are_passed_to_their_importer(
+    memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ImportSettings]] = []
 
-    def noted(self: Conversations, path: Path, settings: ImportSettings, progress: object) -> ImportReport:
-        given.append((path, settings))
+    def record(self: Conversations, path: Path, settings: ImportSettings, progress: object) -> ImportReport:
+        calls.append((path, settings))
         return ImportReport("openai")
 
-    monkeypatch.setattr(Conversations, "import_file", noted)
+    monkeypatch.setattr(Conversations, "import_file", record)
     files = {
         "messages.json": '[{"role": "user", "content": "hi"}]',
         "lines.jsonl": '{"speaker": "anna", "text": "hi"}\n{"speaker": "ben", "text": "ho"}\n',
@@ -505,8 +507,8 @@ def test_conversations_are_handed_on(memory: Memorist, tmp_path: Path, monkeypat
         memory.import_(tmp_path / name, project="p", tools=True, allow=["x"])
     memory.import_(tmp_path / "lines.jsonl", format="jsonl", redact=False)
 
-    assert [path.name for path, _ in given] == [*files, "lines.jsonl"]
-    first, last = given[0][1], given[-1][1]
+    assert [path.name for path, _ in calls] == [*files, "lines.jsonl"]
+    first, last = calls[0][1], calls[-1][1]
     assert first == ImportSettings(format=None, project="p", tools=True, redact=True, allow=["x"])
     assert (last.format, last.redact) == ("jsonl", False)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memorist.errors import InvalidInput
-from memorist.redact import Redacted, redact
+from memorist.redact import RedactedSecret, redact
 from planted import ALNUM, HEX, Maker, Planted, everything
 
 PLANTED = everything()
@@ -71,7 +71,7 @@ class TestSecrets:
 
         assert redact(f"a\n  {key}\nb\n") == (
             "a\n  [redacted:private-key]\nb\n",
-            (Redacted("private-key", 2, 3),),
+            (RedactedSecret("private-key", 2, 3),),
         )
 
     def test_a_key_block_without_its_end_takes_no_more_than_its_lines(self) -> None:
@@ -87,13 +87,13 @@ class TestSecrets:
         for place in ("TOKEN={}", "token: '{}'", "my token today: {}", "--password {}", "Authorization: Bearer {}"):
             assert left_of(value, redact(place.replace("{}", value))[0]) == [], place
 
-    def test_several_are_told_apart_and_reported_in_order_with_their_places(self) -> None:
+    def test_several_are_distinguished_and_reported_in_order_with_their_places(self) -> None:
         make = Maker("several")
         text = f"user: app\npassword: {make.password()}\r\n\n  key = AKIA{make.of(string.ascii_uppercase, 16)} # old\n"
 
         assert redact(text) == (
             "user: app\npassword: [redacted:password]\r\n\n  key = [redacted:aws-access-key-id] # old\n",
-            (Redacted("password", 2, 11), Redacted("aws-access-key-id", 4, 9)),
+            (RedactedSecret("password", 2, 11), RedactedSecret("aws-access-key-id", 4, 9)),
         )
 
     def test_the_report_never_holds_the_value(self) -> None:
@@ -180,7 +180,7 @@ class TestAllowances:
                 assert one.secret in reported, one
 
     def test_a_broken_regex_is_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="no regular expression"):
+        with pytest.raises(InvalidInput, match="not a regular expression"):
             redact("any text", ["/[/"])
 
 

@@ -1,4 +1,4 @@
-"""Where it is set, no secret comes in on any path; what was taken out is told by kind and place, never by value."""
+"""If it is on, no secret comes in on any path; what was redacted is reported by kind and place, never by value."""
 
 import json
 import logging
@@ -194,7 +194,7 @@ class TestReport:
     def test_a_memory_without_secrets_has_no_report(self, guarded: Memorist) -> None:
         assert guarded.add("fine").metadata == {}
 
-    def test_an_update_replaces_what_is_told_of_its_fields_and_keeps_the_rest(self, guarded: Memorist) -> None:
+    def test_an_update_replaces_the_report_of_its_fields_and_keeps_the_rest(self, guarded: Memorist) -> None:
         note = guarded.add(f"key {TOKEN}", title=f"a {TOKEN}", metadata={"mine": 1})
         of_title = {"kind": "github-token", "line": 1, "column": 3, "field": "title"}
 
@@ -215,16 +215,16 @@ class TestReport:
         assert changed.metadata == note.metadata
         assert rows(path, "select count(*) from memory_history") == [(1,)]
 
-    def test_taken_in_again_it_is_the_same(self) -> None:
+    def test_redacted_again_it_is_the_same(self) -> None:
         redaction = Redaction(on=True)
         draft = MemoryDraft(
             "an-id", f"a {TOKEN}", None, "semantic", "project", None, (), 0.5, None, f"b {TOKEN}", None,
             {"password": "hunter2xyz"}, *[datetime(2026, 3, 2, tzinfo=UTC)] * 2,
         )  # fmt: skip
 
-        once = redaction.draft(draft)
+        once = redaction.redact_draft(draft)
 
-        assert redaction.draft(once) == once
+        assert redaction.redact_draft(once) == once
 
 
 class TestAllowed:
@@ -255,6 +255,6 @@ class TestAllowed:
 def test_a_text_is_redacted_as_redact_does_it() -> None:
     text = f"password: hunter2xyz\n{TOKEN}"
 
-    assert Redaction(on=True).shown(text) == redact(text)[0]
-    assert Redaction().shown(text) == text
-    assert json.dumps(Redaction(on=True).report({"text": text})).count("kind") == 2
+    assert Redaction(on=True).redact_text(text) == redact(text)[0]
+    assert Redaction().redact_text(text) == text
+    assert json.dumps(Redaction(on=True).report_secrets({"text": text})).count("kind") == 2

@@ -11,7 +11,7 @@ import pytest
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import InvalidInput, Memorist
-from memorist.documents import Document, IndexReport
+from memorist.documents import Document, IndexProgress, IndexReport
 from memorist.ingest import readers, sync, walk
 from processes import ending, expect, line, running, tell
 
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _old_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a test are as settled as files of last week, unless it is about that."""
-    monkeypatch.setattr(sync, "TICK", 0)
+    monkeypatch.setattr(sync, "_CLOCK_TICK_NS", 0)
 
 
 def write(folder: Path, **files: str) -> None:
@@ -76,24 +76,61 @@ class TestAgain:
         os.utime(root / "a.md", (1, 1))
         assert numbers(memory.index(root)) == {"unchanged": 1}
 
-        monkeypatch.setattr(sync, "load", lambda *_: pytest.fail("it was read"))
+        monkeypatch.setattr(sync, "read_bytes", lambda *_: pytest.fail("it was read"))
 
         assert numbers(memory.index(root)) == {"unchanged": 1}
 
-    def test_progress_is_told_how_many_are_done_and_how_many_there_are(self, memory: Memorist, root: Path) -> None:
+    def test_progress_counts_files_that_are_done_and_all_files(self, memory: Memorist, root: Path) -> None:
         write(root, a="one", b="two", c="three")
         memory.index(root)
         write(root, b="changed", d="four")
-        told: list[tuple[int, int]] = []
+        steps: list[IndexProgress] = []
 
-        memory.index(root, progress=lambda done, total: told.append((done, total)))
+        memory.index(root, progress=steps.append)
 
-        assert told == [(2, 4), (4, 4)]
+        assert steps == [IndexProgress(2, 4, 0), IndexProgress(4, 4, 0)]
+
+    def test_progress_counts_embedded_chunks_while_a_large_file_is_in_work(
+        self, hashed: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sync, "BATCH", 4)
+        write(root, a="\n\n".join(f"# Part {number}\n\n{f'word{number} ' * 100}" for number in range(10)))
+        steps: list[IndexProgress] = []
+
+        report = hashed.index(root, progress=steps.append)
+
+        chunks = report.chunks
+        assert 8 < chunks <= 12
+        assert steps == [
+            IndexProgress(0, 1, 0),
+            IndexProgress(0, 1, 4),
+            IndexProgress(0, 1, 8),
+            IndexProgress(0, 1, chunks),
+            IndexProgress(1, 1, chunks),
+        ]
+
+    def test_chunks_that_were_embedded_before_the_model_failed_keep_their_vectors(
+        self, path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class FailsAtThirdBatch(HashingEmbedder):
+            def embed(self, texts: Any) -> list[list[float]]:
+                if self.calls == 2:
+                    raise ConnectionError("the model is away")
+                return super().embed(texts)
+
+        monkeypatch.setattr(sync, "BATCH", 4)
+        write(root, a="\n\n".join(f"# Part {number}\n\n{f'word{number} ' * 100}" for number in range(10)))
+
+        with memorist.open(path, embedder=FailsAtThirdBatch()) as memory:
+            report = memory.index(root)
+
+            assert report.embedded == 8
+            assert memory.stats().chunks_pending == report.chunks - 8
 
     def test_a_write_that_leaves_size_and_time_as_they_were_is_found_the_next_time(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sync, "TICK", 2_000_000_000)
+        monkeypatch.setattr(sync, "_CLOCK_TICK_NS", 2_000_000_000)
         write(root, a="one")
         time = (root / "a.md").stat().st_mtime_ns
         memory.index(root)
@@ -108,13 +145,13 @@ class TestAgain:
     ) -> None:
         write(root, a="one")
 
-        def torn(path: Path, largest: int) -> bytes:
-            content = readers.load(path, largest)
+        def torn(path: Path, max_bytes: int) -> bytes:
+            content = readers.read_bytes(path, max_bytes)
             path.write_text("one and more")
             return content
 
         with monkeypatch.context() as patched:
-            patched.setattr(sync, "load", torn)
+            patched.setattr(sync, "read_bytes", torn)
             memory.index(root)
 
         assert stored(memory) == "one"
@@ -128,11 +165,11 @@ class TestAgain:
         memory.index(root)
         write(root, a="changed", b="changed")
 
-        def late(path: Path, largest: int) -> bytes:
+        def late(path: Path, max_bytes: int) -> bytes:
             path.unlink()
-            return readers.load(path, largest)
+            return readers.read_bytes(path, max_bytes)
 
-        monkeypatch.setattr(sync, "load", late)
+        monkeypatch.setattr(sync, "read_bytes", late)
         report = memory.index(root)
 
         assert (numbers(report), report.skipped) == ({"removed": 2}, ())
@@ -176,7 +213,7 @@ class TestWhatGoes:
         (root / ".memoristignore").write_text("a.md\n")
         assert numbers(memory.index(root, include=["*.md"])) == {"unchanged": 2, "removed": 1}
         assert numbers(memory.index(root, exclude=["b.md"])) == {"unchanged": 1, "removed": 1}
-        monkeypatch.setattr(walk.walk, "__kwdefaults__", {**walk.walk.__kwdefaults__, "largest": 100})  # type: ignore[dict-item]
+        monkeypatch.setattr(walk.walk, "__kwdefaults__", {**walk.walk.__kwdefaults__, "max_bytes": 100})  # type: ignore[dict-item]
 
         assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
         assert names(memory) == ["b.md"]
@@ -337,7 +374,7 @@ class TestRenames:
         write(root, readme="one")
         memory.index(root)
         (root / "readme.md").rename(root / "README.md")
-        monkeypatch.setattr(sync, "is_there", lambda path: True)
+        monkeypatch.setattr(sync, "may_exist", lambda path: True)
         monkeypatch.setattr(os.path, "samefile", lambda one, other: True)
 
         assert numbers(memory.index(root)) == {"renamed": 1}
@@ -377,15 +414,15 @@ class TestProjects:
             assert not memory.search_documents("one", project="old")
             assert numbers(memory.index(root, project="new")) == {"unchanged": 2}
 
-    def test_files_of_which_nothing_is_new_do_not_pile_up_in_memory(
+    def test_files_without_new_chunks_do_not_pile_up_in_memory(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(root, **{f"n{number:02}": f"number {number}" for number in range(30)})
         memory.index(root, project="old")
         held: list[int] = []
-        store = sync.Sync._store
-        monkeypatch.setattr(sync, "HELD", 8)
-        monkeypatch.setattr(sync.Sync, "_store", lambda self: held.append(len(self._waiting)) or store(self))
+        store = sync.Sync._store_pending
+        monkeypatch.setattr(sync, "_MAX_PENDING_CHUNKS", 8)
+        monkeypatch.setattr(sync.Sync, "_store_pending", lambda self: held.append(len(self._pending)) or store(self))
 
         assert numbers(memory.index(root, project="new")) == {"changed": 30}
         assert max(held) == 4
@@ -453,7 +490,7 @@ class TestSecrets:
     ) -> None:
         write(root, a="one")
 
-        with pytest.raises(InvalidInput, match="no regular expression"):
+        with pytest.raises(InvalidInput, match="not a regular expression"):
             memory.index(root, allow=["/(/"])
 
 
@@ -483,7 +520,7 @@ INDEXING = """
     print("ready", flush=True)
     sys.stdin.readline()
     with memorist.open(sys.argv[1], embedder=Slow()) as memory:
-        report = memory.index(sys.argv[2], progress=lambda done, total: print(done, flush=True))
+        report = memory.index(sys.argv[2], progress=lambda now: print(now.files, flush=True))
     print("done", report.added)
 """
 

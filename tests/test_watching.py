@@ -15,7 +15,7 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
-from memorist.documents import IndexReport
+from memorist.documents import IndexProgress, IndexReport
 from memorist.engine.documents import IndexOptions
 
 LONGEST = 30.0  # seconds until a report is missed
@@ -142,15 +142,15 @@ class TestFolders:
             reports.until(lambda: finds(memory, "two"))
 
     def test_many_changes_at_once_are_few_reports(self, memory: Memorist, root: Path) -> None:
-        told: list[IndexReport] = []
+        steps: list[IndexReport] = []
         with watched(memory, root) as reports:
             reports.next()
             for number in range(200):
                 (root / f"note {number}.md").write_text(f"number {number}")
             while len(names(memory)) < 201:
-                told.append(reports.next())
+                steps.append(reports.next())
 
-        assert len(told) < 20
+        assert len(steps) < 20
 
     def test_what_is_not_indexed_is_no_news(self, memory: Memorist, root: Path) -> None:
         (root / ".git").mkdir()
@@ -215,7 +215,7 @@ class TestFolders:
 
         assert not finds(memory, "unwanted")
 
-    def test_where_the_system_tells_nothing_it_looks_again_and_again(
+    def test_without_events_from_the_system_it_polls(
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
@@ -273,16 +273,16 @@ class TestTroubles:
         self, memory: Memorist, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from memorist.ingest import sync
-        from memorist.ingest.readers import Unreadable, load
+        from memorist.ingest.readers import UnreadableFile, read_bytes
 
         denied = threading.Event()
 
         def guarded(file: Path, largest: int) -> bytes:
             if denied.is_set():
-                raise Unreadable("it cannot be read: permission denied")
-            return load(file, largest)
+                raise UnreadableFile("it cannot be read: permission denied")
+            return read_bytes(file, largest)
 
-        monkeypatch.setattr(sync, "load", guarded)
+        monkeypatch.setattr(sync, "read_bytes", guarded)
         with watched(memory, root) as reports:
             reports.next()
             denied.set()
@@ -328,15 +328,17 @@ class TestTheEnd:
         documents = memory._documents
         index = documents.index
 
-        def told(paths: Sequence[str], *, options: IndexOptions, progress: Callable[[int, int], None]) -> IndexReport:
-            def ending(done: int, total: int) -> None:
-                if done >= 10:
+        def index_and_stop(
+            paths: Sequence[str], *, options: IndexOptions, progress: Callable[[IndexProgress], None]
+        ) -> IndexReport:
+            def stop_after_ten(now: IndexProgress) -> None:
+                if now.files >= 10:
                     stop.set()
-                progress(done, total)
+                progress(now)
 
-            return index(paths, options, ending)
+            return index(paths, options, stop_after_ten)
 
-        monkeypatch.setattr(documents, "index", told)
+        monkeypatch.setattr(documents, "index", index_and_stop)
 
         assert list(memory.watch(root, stop=stop)) == []
         assert len(names(memory)) >= 10

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexReport
+    from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexProgress, IndexReport
     from memorist.engine import Memorist, restore_backup
     from memorist.engine import open_memory as open
     from memorist.errors import (
@@ -64,6 +64,7 @@ __all__ = [
     "File",
     "Hit",
     "ImportReport",
+    "IndexProgress",
     "IndexReport",
     "InvalidInput",
     "Lens",

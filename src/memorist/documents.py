@@ -130,6 +130,15 @@ class DocumentHit(Hit):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """The progress of an index run: files done, files in all, and chunks embedded so far."""
+
+    files: int
+    total_files: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexReport:
     """Counts of one indexing run."""
 

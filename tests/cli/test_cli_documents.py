@@ -16,6 +16,7 @@ from command_line import CommandLine
 import memorist
 from memorist.cli import documents
 from memorist.cli.options import ProgressBar
+from memorist.documents import IndexProgress
 from memorist.ingest import sync
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
@@ -122,13 +123,13 @@ class TestIndex:
 
     def test_ctrl_c_keeps_what_is_done(self, cli: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         class Interrupted(ProgressBar):
-            def __call__(self, done: int, total: int | None = None) -> None:
-                super().__call__(done, total)
+            def __call__(self, done: int, total: int | None = None, detail: str = "") -> None:
+                super().__call__(done, total, detail)
                 if done:
                     raise KeyboardInterrupt
 
         monkeypatch.setattr(documents, "ProgressBar", Interrupted)
-        monkeypatch.setattr(sync, "HELD", 1)  # each file is stored by itself
+        monkeypatch.setattr(sync, "_MAX_PENDING_CHUNKS", 1)  # each file is stored by itself
         done = cli("index", "notes")
 
         assert (done.code, done.out) == (130, "")
@@ -163,6 +164,22 @@ class TestIndex:
             bar(1000)
 
         assert printed == ["Exporting  1,000  100 a second", ""]
+
+    def test_progress_shows_chunks_of_a_file_in_work(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        printed: list[str] = []
+        times = iter([0.0, 10.0, 20.0])
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setattr(click, "echo", lambda text, **_: printed.append(text.replace("\r\x1b[K", "")))
+
+        with ProgressBar("Indexing", unit="files", clock=lambda: next(times)) as bar:
+            for files, chunks in ((0, 0), (0, 256), (1, 512)):
+                documents._show_progress(bar, IndexProgress(files, 2, chunks))
+
+        assert printed == [
+            "Indexing  0 of 2 files, 256 chunks embedded",
+            "Indexing  1 of 2 files, 512 chunks embedded  0 a second, 0:20 left",
+            "",
+        ]
 
 
 class TestDocs:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers import transcripts
-from memorist.importers.transcripts import ImportedConversation, Problem, Turn, read_conversations
+from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
 
 SAMPLES = Path(__file__).parents[1] / "data" / "transcripts"
 Write = Callable[..., Path]
@@ -37,12 +37,12 @@ def write(tmp_path: Path) -> Write:
 
 def conversations(file: Path, **options: Any) -> list[ImportedConversation]:
     found = list(read_conversations(file, **options))
-    assert [one for one in found if isinstance(one, Problem)] == []
+    assert [one for one in found if isinstance(one, ImportProblem)] == []
     return [one for one in found if isinstance(one, ImportedConversation)]
 
 
-def problems(file: Path) -> list[Problem]:
-    return [one for one in read_conversations(file) if isinstance(one, Problem)]
+def problems(file: Path) -> list[ImportProblem]:
+    return [one for one in read_conversations(file) if isinstance(one, ImportProblem)]
 
 
 def said(conversation: ImportedConversation) -> list[str]:
@@ -118,7 +118,7 @@ def test_claude_code_shows_tools_and_agents_when_asked() -> None:
         " \n\t ",
     ],
 )
-def test_claude_code_leaves_out_what_nobody_typed(write: Write, text: str) -> None:
+def test_claude_code_leaves_out_generated_text(write: Write, text: str) -> None:
     assert [said(one) for one in conversations(write(line("a", text), line("b", "typed")))] == [["user: typed"]]
 
 
@@ -174,7 +174,7 @@ def test_a_session_goes_by_the_name_of_its_file_if_by_no_other(write: Write) -> 
     assert conversations(write(nameless, name="1234-abcd.jsonl"))[0].id == "1234-abcd"
 
 
-def test_sessions_that_are_mixed_are_told_apart(write: Write) -> None:
+def test_sessions_that_are_mixed_are_separated(write: Write) -> None:
     lines = [line(f"u{number}", f"turn {number}", sessionId=f"s{number % 3}") for number in range(9)]
     found = conversations(write(*lines))
 
@@ -249,7 +249,7 @@ def test_an_export_is_read_out_of_its_zip(tmp_path: Path) -> None:
     found = list(read_conversations(tmp_path / "export.zip"))
 
     assert [one.id for one in found[:2] if isinstance(one, ImportedConversation)] == ["c-aaaa", "c-bbbb"]
-    assert isinstance(found[2], Problem)
+    assert isinstance(found[2], ImportProblem)
     assert found[2].reason.startswith("export/conversations-002.json is not JSON")
 
 
@@ -486,7 +486,7 @@ def test_a_document_that_was_cut_off_says_where(write: Write) -> None:
 
 
 def test_a_document_beyond_the_limit_is_refused_but_not_lines(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "MAX_DOCUMENT", 100)
+    monkeypatch.setattr(transcripts, "MAX_DOCUMENT_BYTES", 100)
 
     with pytest.raises(InvalidInput, match="too much for one JSON document"):
         read_conversations(SAMPLES / "chatgpt.json")
@@ -528,7 +528,7 @@ def test_a_broken_line_is_named_and_the_others_are_read(write: Write) -> None:
     file = write({"text": "a"}, "{broken", "", "[1, 2", '"text"', {"foo": 1}, {"text": "b"})
     found = list(read_conversations(file))
 
-    assert [one.line for one in found if isinstance(one, Problem)] == [2, 4, 5, 6]
+    assert [one.line for one in found if isinstance(one, ImportProblem)] == [2, 4, 5, 6]
     assert [said(one) for one in found if isinstance(one, ImportedConversation)] == [["user: a", "user: b"]]
 
 
@@ -545,14 +545,14 @@ def test_a_broken_first_line_hides_nothing(write: Write) -> None:
     for broken in ('{"type":"user","mess', "[INFO] starting", "garbage"):
         for name in ("x.jsonl", "x.json"):
             found = list(read_conversations(write(broken, line("a", "hello"), name=name)))
-            assert [type(one) for one in found] == [Problem, ImportedConversation]
+            assert [type(one) for one in found] == [ImportProblem, ImportedConversation]
 
 
 def test_a_line_too_long_to_hold_is_passed_over(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcripts, "MAX_LINE", 100)
+    monkeypatch.setattr(transcripts, "_MAX_LINE_CHARACTERS", 100)
     found = list(read_conversations(write({"text": "a"}, {"text": "x" * 1000}, {"text": "b"})))
 
-    assert found[0] == Problem(2, "the line is longer than 100 characters")
+    assert found[0] == ImportProblem(2, "the line is longer than 100 characters")
     assert isinstance(found[1], ImportedConversation)
     assert said(found[1]) == ["user: a", "user: b"]
 
@@ -563,9 +563,9 @@ def test_messages_that_cannot_be_read_are_counted(write: Write) -> None:
         read_conversations(write({"uuid": "u", "name": "Title", "chat_messages": messages}, [], name="x.json"))
     )
 
-    assert [one.reason for one in found if isinstance(one, Problem)] == [
+    assert [one.reason for one in found if isinstance(one, ImportProblem)] == [
         "2 messages of 'Title' cannot be read",
-        "entry 2 is no conversation in the format 'claude'",
+        "entry 2 is not a conversation in the format 'claude'",
     ]
 
 
@@ -605,8 +605,8 @@ def mutated(value: Any, draw: Callable[..., Any]) -> Any:
     return value
 
 
-def check(found: ImportedConversation | Problem, tools: bool) -> None:
-    if isinstance(found, Problem):
+def check(found: ImportedConversation | ImportProblem, tools: bool) -> None:
+    if isinstance(found, ImportProblem):
         assert found.reason
         return
     assert validation.session_id(found.id) == found.id

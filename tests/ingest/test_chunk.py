@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.chunk import OVERLAP, WIDEST, Chunk, Count, plain_chunks
+from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk, split_plain_text
 
 
 def words(text: str) -> int:
@@ -22,12 +23,12 @@ def editor_lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
 
 
-def measured(text: str, count: Count) -> int:
+def measured(text: str, count: TokenCounter) -> int:
     """Tokens, and what is so long that it must be more."""
-    return max(count(text), -(-len("".join(text.split())) // WIDEST))
+    return max(count(text), -(-len("".join(text.split())) // MAX_TOKEN_CHARACTERS))
 
 
-def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: Count, first_line: int = 1) -> None:
+def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: TokenCounter, first_line: int = 1) -> None:
     """What holds for the chunks of any text: exact lines, all there is to see, in order, within the budget."""
     lines = editor_lines(text)
     whole = "\n".join(lines)
@@ -49,7 +50,7 @@ def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: Count, 
         assert 0 <= start <= visible, "something is missing before it"
         assert start + len(chunk.text) > done, "nothing in it is new"
         if start < done:
-            assert measured(whole[start:done], count) <= max(1, budget // OVERLAP)
+            assert measured(whole[start:done], count) <= max(1, budget // OVERLAP_DIVISOR)
         done = start + len(chunk.text)
     assert not whole[done:].strip(), "something is missing at the end"
 
@@ -58,7 +59,7 @@ def ranges(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
     return [(chunk.start_line, chunk.end_line) for chunk in chunks]
 
 
-COUNTS: dict[str, Count] = {
+COUNTS: dict[str, TokenCounter] = {
     "words": words,
     "characters": len,
     "a quarter of the characters": lambda text: len(text) // 4,  # much less for lines than for what they make up
@@ -75,14 +76,14 @@ ANY_COUNT = st.sampled_from(sorted(COUNTS))
 @example("\ufeff", 1, "words")
 @example("a\r\n\r\nb\rc", 1, "words")
 def test_any_text_is_covered_once_in_order_within_the_budget(text: str, budget: int, name: str) -> None:
-    assert_sound(text, plain_chunks(text, budget, COUNTS[name]), budget, COUNTS[name])
+    assert_sound(text, split_plain_text(text, budget, COUNTS[name]), budget, COUNTS[name])
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 30), max_size=30), st.integers(1, 40))
 def test_a_paragraph_that_fits_is_never_cut(sizes: list[int], budget: int) -> None:
     text = "\n\n".join("\n".join(["two words"] * size) for size in sizes)
-    chunks = plain_chunks(text, budget, words)
+    chunks = split_plain_text(text, budget, words)
     line = 1
     for size in sizes:
         if 2 * size <= budget:
@@ -96,35 +97,35 @@ class TestPlainText:
     def test_paragraphs_are_packed_up_to_the_budget(self) -> None:
         text = "one two\n\nthree four\nfive\n\n\nsix seven eight\n"
 
-        assert plain_chunks(text, 5, words) == [
+        assert split_plain_text(text, 5, words) == [
             Chunk("one two\n\nthree four\nfive", 1, 4),
             Chunk("six seven eight", 7, 7),
         ]
-        assert ranges(plain_chunks(text, 8, words)) == [(1, 7)]
+        assert ranges(split_plain_text(text, 8, words)) == [(1, 7)]
 
     def test_rests_are_shared_out_rather_than_left_alone(self) -> None:
         text = "\n\n".join(["a b c d"] * 6)  # 24 words: as many as fit first would leave 4 for the last
 
-        assert [words(chunk.text) for chunk in plain_chunks(text, 20, words)] == [12, 12]
+        assert [words(chunk.text) for chunk in split_plain_text(text, 20, words)] == [12, 12]
 
     def test_nothing_has_no_chunks(self) -> None:
         for text in ("", "\n", " \n\t\n", "\ufeff", "\r\n\r\n", "\u2028\n\u00a0"):
-            assert plain_chunks(text, 10, words) == []
+            assert split_plain_text(text, 10, words) == []
 
     def test_lines_are_those_that_editors_count(self) -> None:
         text = "\ufeffone\r\ntwo\rthree\u2028still three\x0cand\x85this\n\nfive"
 
-        chunks = plain_chunks(text, 1, words)
+        chunks = split_plain_text(text, 1, words)
 
         assert (chunks[0].text, chunks[0].start_line) == ("one", 1)
         assert (chunks[-1].text, chunks[-1].start_line) == ("five", 5)
         assert_sound(text, chunks, 1, words)
 
     def test_a_null_character_stays_where_it_is(self) -> None:
-        assert plain_chunks("a\0b", 10, words) == [Chunk("a\0b", 1, 1)]
+        assert split_plain_text("a\0b", 10, words) == [Chunk("a\0b", 1, 1)]
 
     def test_a_budget_below_one_is_one(self) -> None:
-        assert plain_chunks("a\n\nb", 0, words) == plain_chunks("a\n\nb", 1, words)
+        assert split_plain_text("a\n\nb", 0, words) == split_plain_text("a\n\nb", 1, words)
 
 
 class TestParagraphsOverTheBudget:
@@ -135,25 +136,25 @@ class TestParagraphsOverTheBudget:
     def test_they_are_cut_at_the_end_of_a_sentence_which_is_repeated(self) -> None:
         text = "\n".join(f"Sentence {number} has six words here." for number in range(10))
 
-        chunks = plain_chunks(text, 24, words)
+        chunks = split_plain_text(text, 24, words)
 
         assert ranges(chunks) == [(1, 4), (4, 7), (7, 10)]
         assert_sound(text, chunks, 24, words)
 
     def test_a_sentence_is_cut_only_if_there_is_no_other_way(self) -> None:
-        chunks = plain_chunks(self.PROSE, 15, words)
+        chunks = split_plain_text(self.PROSE, 15, words)
 
         assert ranges(chunks) == [(1, 1), (2, 5)]  # 7 and 14 words; 11 and 10 would cut the second sentence
 
     def test_no_more_than_one_sentence_is_repeated_and_none_that_is_long(self) -> None:
         line = "a sentence that goes on and on without ever coming to its end, as some of them do"
 
-        chunks = plain_chunks("\n".join([line] * 12), 40, words)
+        chunks = split_plain_text("\n".join([line] * 12), 40, words)
 
         assert all(before.end_line < after.start_line for before, after in pairwise(chunks))
 
     def test_between_paragraphs_nothing_is_repeated(self) -> None:
-        chunks = plain_chunks("\n\n".join(["One. Two. Three."] * 20), 10, words)
+        chunks = split_plain_text("\n\n".join(["One. Two. Three."] * 20), 10, words)
 
         assert all(before.end_line < after.start_line for before, after in pairwise(chunks))
 
@@ -164,7 +165,7 @@ class TestLinesOverTheBudget:
             "Before.\n\n" + " ".join(f"Number {number} is e.g. a short sentence." for number in range(12)) + "\n\nEnd."
         )
 
-        chunks = plain_chunks(text, 30, words)
+        chunks = split_plain_text(text, 30, words)
 
         assert_sound(text, chunks, 30, words)
         parts = [chunk for chunk in chunks if "Number" in chunk.text]
@@ -173,7 +174,7 @@ class TestLinesOverTheBudget:
         assert all(re.match(r"Before|Number", chunk.text) for chunk in parts)
 
     def test_sentences_of_unspaced_scripts_end_too(self) -> None:
-        chunks = plain_chunks("今日は晴れです。" * 10, 20, len)
+        chunks = split_plain_text("今日は晴れです。" * 10, 20, len)
 
         assert all(chunk.text.endswith("。") for chunk in chunks)
         assert_sound("今日は晴れです。" * 10, chunks, 20, len)
@@ -181,7 +182,7 @@ class TestLinesOverTheBudget:
     def test_a_sentence_over_the_budget_is_cut_between_words(self) -> None:
         text = " ".join(f"word{number}" for number in range(1000))
 
-        chunks = plain_chunks(text, 30, words)
+        chunks = split_plain_text(text, 30, words)
 
         assert "".join(chunk.text for chunk in chunks) == text
         assert all(re.fullmatch(r"(word\d+ ?)+", chunk.text) for chunk in chunks)
@@ -190,23 +191,23 @@ class TestLinesOverTheBudget:
     def test_a_line_without_spaces_is_cut_hard(self) -> None:
         text = "\n".join(["a", "x" * 10_000, "b"])
 
-        chunks = plain_chunks(text, 50, words)
+        chunks = split_plain_text(text, 50, words)
 
         assert_sound(text, chunks, 50, words)
-        assert max(len(chunk.text) for chunk in chunks) <= 50 * WIDEST + 50
+        assert max(len(chunk.text) for chunk in chunks) <= 50 * MAX_TOKEN_CHARACTERS + 50
         assert "".join(chunk.text for chunk in chunks).replace("\n", "") == f"a{'x' * 10_000}b"
 
     def test_so_is_one_that_the_model_takes_for_a_single_unknown_word(self, minilm: LocalEmbedder) -> None:
         blob = "0123456789abcdef" * 1000
         assert minilm.count_tokens(blob) == 1
 
-        chunks = plain_chunks(blob, 200, minilm.count_tokens)
+        chunks = split_plain_text(blob, 200, minilm.count_tokens)
 
         assert len(chunks) == 5
         assert "".join(chunk.text for chunk in chunks) == blob
 
     def test_a_character_of_more_tokens_than_allowed_stands_alone(self) -> None:
-        assert [chunk.text for chunk in plain_chunks("abc", 2, lambda text: 3 * len(text))] == ["a", "b", "c"]
+        assert [chunk.text for chunk in split_plain_text("abc", 2, lambda text: 3 * len(text))] == ["a", "b", "c"]
 
 
 class TestCounting:
@@ -218,7 +219,7 @@ class TestCounting:
             return words(text)
 
         text = "\n\n".join(f"paragraph {number} has some\nwords on two lines" for number in range(200))
-        chunks = plain_chunks(text, 60, count)
+        chunks = split_plain_text(text, 60, count)
 
         assert len(counted) == 400 + len(chunks)
 
@@ -227,7 +228,7 @@ class TestCounting:
             return len(text.split()) + 3 * text.strip().count("\n")
 
         text = "\n".join(["some words"] * 100)
-        chunks = plain_chunks(text, 30, joined)
+        chunks = split_plain_text(text, 30, joined)
 
         assert_sound(text, chunks, 30, joined)
         assert len(chunks) < 30
@@ -253,7 +254,7 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
     def seconds(size: int) -> float:
         text = HOSTILE[name](size)
         started = time.process_time()
-        chunks = plain_chunks(text, 200, words)
+        chunks = split_plain_text(text, 200, words)
         taken = time.process_time() - started
         assert sum(chunk.text.count("a") for chunk in chunks) >= text.count("a")
         return taken
@@ -267,7 +268,7 @@ def test_the_bundled_model_never_reads_less_than_a_whole_chunk(minilm: LocalEmbe
     vocabulary = "the|quick|Brown|fox.\n|jumps!|over:|(a)|`lazy`|dog\n\n|漢字|Καλημέρα|naïve|x1y2|---".split("|")
     text = " ".join(source.choice(vocabulary) for _ in range(20_000))
 
-    chunks = plain_chunks(text, 200, minilm.count_tokens)
+    chunks = split_plain_text(text, 200, minilm.count_tokens)
 
     assert_sound(text, chunks, 200, minilm.count_tokens)
     assert sum(minilm.count_tokens(chunk.text) for chunk in chunks) / len(chunks) > 150

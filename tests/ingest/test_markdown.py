@@ -12,18 +12,18 @@ from test_chunk import ANY_COUNT, COUNTS, assert_sound, editor_lines, ranges, wo
 
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.chunk import Chunk
-from memorist.ingest.markdown import NESTING, Link, Parsed, read_markdown
+from memorist.ingest.markdown import MAX_NESTING, Link, ParsedDocument, read_markdown
 
 
-def read(text: str, budget: int = 10_000) -> Parsed:
+def read(text: str, budget: int = 10_000) -> ParsedDocument:
     return read_markdown(text, budget, words)
 
 
-def texts(document: Parsed) -> list[str]:
+def texts(document: ParsedDocument) -> list[str]:
     return [chunk.text for chunk in document.chunks]
 
 
-def crumbs(document: Parsed) -> list[tuple[str, ...]]:
+def crumbs(document: ParsedDocument) -> list[tuple[str, ...]]:
     return [chunk.breadcrumb for chunk in document.chunks]
 
 
@@ -297,7 +297,7 @@ class TestOddTexts:
         assert read(text).title == "A"
 
     def test_what_is_nested_too_deep_is_kept_as_it_is(self) -> None:
-        text = "# A\n\n" + "- " * NESTING + "deep\n\nafter\n\n# B\n\nend"
+        text = "# A\n\n" + "- " * MAX_NESTING + "deep\n\nafter\n\n# B\n\nend"
 
         assert_sound(text, read(text, 8).chunks, 8, words)
         assert ranges(read(text).chunks) == [(1, 9)]

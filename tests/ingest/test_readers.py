@@ -15,12 +15,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memorist.embed.base import TokenCounter
 from memorist.embed.local import LocalEmbedder
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.chunk import OVERLAP, WIDEST, Chunk, Count
-from memorist.ingest.markdown import Link, Parsed
+from memorist.ingest.chunk import MAX_TOKEN_CHARACTERS, OVERLAP_DIVISOR, Chunk
+from memorist.ingest.markdown import Link, ParsedDocument
 from memorist.ingest.markup import read_html, read_rst
-from memorist.ingest.readers import KINDS, Unreadable, decode, load, parse, read, unwanted
+from memorist.ingest.readers import READERS_BY_SUFFIX, UnreadableFile, decode, parse_file, read_bytes, reason_to_skip
 from memorist.ingest.source import read_python, read_source
 
 
@@ -32,11 +33,11 @@ def editor_lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
 
 
-def measured(text: str, count: Count) -> int:
-    return max(count(text), -(-len("".join(text.split())) // WIDEST))
+def measured(text: str, count: TokenCounter) -> int:
+    return max(count(text), -(-len("".join(text.split())) // MAX_TOKEN_CHARACTERS))
 
 
-def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: Count = words) -> None:
+def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: TokenCounter = words) -> None:
     """What holds for the chunks of any text: exact lines, all there is to see, in order, within the budget."""
     lines = editor_lines(text)
     whole = "\n".join(lines)
@@ -56,24 +57,24 @@ def assert_sound(text: str, chunks: Sequence[Chunk], budget: int, count: Count =
             start = whole.rfind(chunk.text, start, visible + len(chunk.text))
         assert 0 <= start <= visible, "something is missing before it"
         assert start + len(chunk.text) > done, "nothing in it is new"
-        assert start >= done or measured(whole[start:done], count) <= max(1, budget // OVERLAP)
+        assert start >= done or measured(whole[start:done], count) <= max(1, budget // OVERLAP_DIVISOR)
         done = start + len(chunk.text)
     assert not whole[done:].strip(), "something is missing at the end"
 
 
-def ranges(document: Parsed) -> list[tuple[int, int]]:
+def ranges(document: ParsedDocument) -> list[tuple[int, int]]:
     return [(chunk.start_line, chunk.end_line) for chunk in document.chunks]
 
 
-def texts(document: Parsed) -> list[str]:
+def texts(document: ParsedDocument) -> list[str]:
     return [chunk.text for chunk in document.chunks]
 
 
-def crumbs(document: Parsed) -> list[tuple[str, ...]]:
+def crumbs(document: ParsedDocument) -> list[tuple[str, ...]]:
     return [chunk.breadcrumb for chunk in document.chunks]
 
 
-def first_words(document: Parsed) -> list[str]:
+def first_words(document: ParsedDocument) -> list[str]:
     return [chunk.text.split("\n")[0].strip() for chunk in document.chunks]
 
 
@@ -106,7 +107,7 @@ class TestRst:
         "Options\n-------\n\n.. note:: Mind this.\n\n   And this.\n\nUsage\n=====\n\nThird words.\n"
     )
 
-    def test_sections_are_told_by_the_lines_under_and_over_their_titles(self) -> None:
+    def test_sections_are_recognised_by_the_lines_under_and_over_their_titles(self) -> None:
         document = read_rst(self.TEXT, 8, words)
 
         assert document.title == "Guide"
@@ -180,7 +181,7 @@ class TestHtml:
         "<script>if (a < b) {}</script>\n<table><tr><td>c1<td>c2</table>\n<!-- not\nthis --></body></html>\n"
     )
 
-    def test_text_is_taken_out_of_the_tags_with_its_lines(self) -> None:
+    def test_text_is_extracted_from_the_tags_with_its_lines(self) -> None:
         document = read_html(self.PAGE, 9, words)
 
         assert document.title == "My & page"
@@ -212,8 +213,8 @@ class TestHtml:
     def test_broken_markup_is_no_trouble(self) -> None:
         for text in ("<![foo[x]]>a", "<![if x]>a<![endif]>", "<p a='>a", "</>a", "<>a<", "<?x?>a", "&#xffffffff;a"):
             read_html(text, 9, words)
-        with pytest.raises(Unreadable):
-            parse("a.html", b"<p>&#" + b"9" * 5000 + b";</p>", 9, words)
+        with pytest.raises(UnreadableFile):
+            parse_file("a.html", b"<p>&#" + b"9" * 5000 + b";</p>", 9, words)
 
     FRAGMENTS = (
         "<p>|</p>|<h1>|</h1>|<h2 a='|<pre>|</pre>|<nav>|</nav>|<script>|</script>|<!--|-->|<![CDATA[|]]>|<?|?>"
@@ -334,7 +335,7 @@ print("module again", "after the class", "with words")
     def test_what_is_no_python_is_read_by_its_indentation(self, text: str) -> None:
         assert_sound(text, read_python(text, 20, words).chunks, 20)
 
-    def test_warnings_about_the_code_are_not_ours(self) -> None:
+    def test_warnings_about_the_code_are_not_shown(self) -> None:
         assert crumbs(read_python("class A:\n    x = '\\d'\n    y = 1 is 1\n", 3, words))[-1] == ("A",)
 
     def test_this_file_is_sound_at_any_budget(self) -> None:
@@ -384,25 +385,25 @@ class TestSource:
 
 
 class TestFiles:
-    def test_a_kind_is_told_by_its_suffix_or_its_name(self, tmp_path: Path) -> None:
+    def test_a_kind_is_recognised_by_its_suffix_or_its_name(self, tmp_path: Path) -> None:
         for name, text, title in [
             ("a.MD", "# Hi", "Hi"), ("README", "# Hi", "Hi"), ("a.rst", "Hi\n==", "Hi"), ("a.html", "<h1>Hi", "Hi"),
             ("a.txt", "# Hi", None), ("LICENSE", "# Hi", None), ("a.py", "x = 1", "a.py"), ("a.unknown", "# Hi", None),
             ("Makefile", "x", "Makefile"), ("a.go", "x", "a.go"), ("data.json", "{}", None),
         ]:  # fmt: skip
             (tmp_path / name).write_text(text)
-            assert read(tmp_path / name, 100, words).title == title, name
+            assert parse_file(name, read_bytes(tmp_path / name), 100, words).title == title, name
 
-    def test_all_that_is_told_about_markdown_comes_along(self, tmp_path: Path) -> None:
+    def test_title_links_and_front_matter_of_markdown_are_kept(self, tmp_path: Path) -> None:
         (tmp_path / "a.md").write_text("---\ntags: [x]\n---\nSee [it](b.md) and [[C]].\n")
-        document = read(tmp_path / "a.md", 100, words)
+        document = parse_file("a.md", read_bytes(tmp_path / "a.md"), 100, words)
 
         assert document.front_matter == {"tags": ["x"]}
         assert [link.target for link in document.links] == ["b.md", "C"]
         assert ranges(document) == [(4, 4)]
 
     def test_front_matter_alone_is_something(self) -> None:
-        assert parse("a.md", b"---\ntitle: X\n---\n", 10, words).title == "X"
+        assert parse_file("a.md", b"---\ntitle: X\n---\n", 10, words).title == "X"
 
     @pytest.mark.parametrize(
         ("name", "data", "reason"),
@@ -412,20 +413,20 @@ class TestFiles:
             ("a.html", b"<p></p><script>x</script>", "it has no text"),
             ("a.txt", b"text\0more", "it is binary"),
             ("a.png", b"\x89PNG\r\n\x1a\n\x01\x02\x03\x04\x05\x06\x07", "it is binary"),
-            ("a.txt", b"\xff\xfea", "it is in no encoding that is known"),
-            ("a.txt", bytes(range(128, 256)) * 20, "it is in no encoding that is known"),
+            ("a.txt", b"\xff\xfea", "its encoding is unknown"),
+            ("a.txt", bytes(range(128, 256)) * 20, "its encoding is unknown"),
             ("a.js", b"a" * 9000, "it is minified"),
             ("a.py", b"x=1;" * 900, "it is minified"),
         ],
     )
     def test_what_cannot_be_read_says_why(self, name: str, data: bytes, reason: str) -> None:
-        with pytest.raises(Unreadable, match=f"^{reason}$") as raised:
-            parse(name, data, 100, words)
+        with pytest.raises(UnreadableFile, match=f"^{reason}$") as raised:
+            parse_file(name, data, 100, words)
 
         assert isinstance(raised.value, InvalidInput)
 
     def test_a_few_control_characters_are_no_harm(self) -> None:
-        assert parse("a.txt", b"a \x1b[1mbold\x1b[0m line\n" + b"words " * 9 + b"\x1a", 100, words).chunks
+        assert parse_file("a.txt", b"a \x1b[1mbold\x1b[0m line\n" + b"words " * 9 + b"\x1a", 100, words).chunks
 
     def test_what_is_no_file_is_not_opened(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe.md")
@@ -439,21 +440,23 @@ class TestFiles:
             ("gone.md", "it cannot be read: no such file or directory"),
             ("a\0.md", "no file can have that name"),
         ]:
-            with pytest.raises(Unreadable, match=f"^{reason}$"):
-                read(tmp_path / name, 100, words)
+            with pytest.raises(UnreadableFile, match=f"^{reason}$"):
+                parse_file(name, read_bytes(tmp_path / name), 100, words)
 
     def test_a_file_that_grew_is_not_loaded(self, tmp_path: Path) -> None:
         (tmp_path / "a.md").write_text("x" * 11)
 
-        assert load(tmp_path / "a.md", 11) == b"x" * 11
-        with pytest.raises(Unreadable, match="larger than"):
-            load(tmp_path / "a.md", 10)
+        assert read_bytes(tmp_path / "a.md", 11) == b"x" * 11
+        with pytest.raises(UnreadableFile, match="larger than"):
+            read_bytes(tmp_path / "a.md", 10)
 
     def test_every_kind_has_a_small_suffix_and_none_is_unwanted(self) -> None:
-        assert all(re.fullmatch(r"\.[a-z0-9]+", suffix) and not unwanted("a" + suffix) for suffix in KINDS)
-        assert unwanted("package-lock.json")
-        assert unwanted("x.min.css")
-        assert unwanted("a.log")
+        assert all(
+            re.fullmatch(r"\.[a-z0-9]+", suffix) and not reason_to_skip("a" + suffix) for suffix in READERS_BY_SUFFIX
+        )
+        assert reason_to_skip("package-lock.json")
+        assert reason_to_skip("x.min.css")
+        assert reason_to_skip("a.log")
 
 
 SAMPLES = {
@@ -482,7 +485,7 @@ SAMPLES = {
 
 class TestEncodings:
     @pytest.mark.parametrize("name", SAMPLES)
-    def test_old_ones_are_told_by_their_letters(self, name: str) -> None:
+    def test_old_encodings_are_recognised_by_their_letters(self, name: str) -> None:
         encoding = name.split()[1]
 
         assert decode(SAMPLES[name].encode(encoding)) == SAMPLES[name]
@@ -490,7 +493,7 @@ class TestEncodings:
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
     def test_new_ones_by_their_mark_or_because_they_fit(self, encoding: str) -> None:
         assert decode("naïve 漢字 🎉\n".encode(encoding)) == "naïve 漢字 🎉\n"
-        assert texts(parse("a.txt", "naïve 漢字".encode(encoding), 9, words)) == ["naïve 漢字"]
+        assert texts(parse_file("a.txt", "naïve 漢字".encode(encoding), 9, words)) == ["naïve 漢字"]
 
     @pytest.mark.parametrize("mark", ["le", "be"])
     def test_either_order_of_bytes_is_read(self, mark: str) -> None:
@@ -549,31 +552,31 @@ def a_pdf(*pages: str, title: str = "") -> bytes:
 class TestPdf:
     def test_pages_stand_for_lines(self) -> None:
         pytest.importorskip("pypdf")
-        document = parse("a.pdf", a_pdf("One two.\nThree.", "", "Four five six.", title="A title"), 3, words)
+        document = parse_file("a.pdf", a_pdf("One two.\nThree.", "", "Four five six.", title="A title"), 3, words)
 
         assert document.title == "A title"
         assert [(chunk.start_line, chunk.end_line, chunk.text) for chunk in document.chunks] == [
             (1, 1, "One two.\nThree."),
             (3, 3, "Four five six."),
         ]
-        assert ranges(parse("a.pdf", a_pdf("One two.", "Three."), 3, words)) == [(1, 2)]
+        assert ranges(parse_file("a.pdf", a_pdf("One two.", "Three."), 3, words)) == [(1, 2)]
 
     def test_what_has_no_text_or_is_broken_says_so(self) -> None:
         pytest.importorskip("pypdf")
         whole = a_pdf("One two three.")
         for data, reason in [
-            (a_pdf("", ""), "it has no text, only pictures of it"),
-            (b"%PDF-1.4 and nothing", "it is no PDF that can be read"),
-            (whole[:200], "it is no PDF that can be read"),
+            (a_pdf("", ""), "it has no text, only images"),
+            (b"%PDF-1.4 and nothing", "it is not a readable PDF"),
+            (whole[:200], "it is not a readable PDF"),
         ]:
-            with pytest.raises(Unreadable, match=reason):
-                parse("a.pdf", data, 3, words)
+            with pytest.raises(UnreadableFile, match=reason):
+                parse_file("a.pdf", data, 3, words)
 
     def test_without_the_extra_it_names_the_cure(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pypdf", None)
 
         with pytest.raises(MissingExtra, match=r"pip install 'memorist\[pdf\]'"):
-            parse("a.pdf", a_pdf("x"), 3, words)
+            parse_file("a.pdf", a_pdf("x"), 3, words)
 
 
 HOSTILE: dict[str, tuple[str, Callable[[int], str]]] = {
@@ -607,8 +610,8 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
     def seconds(size: int) -> float:
         data = made(size).encode()
         started = time.process_time()
-        with suppress(Unreadable):
-            parse(file, data, 200, words)
+        with suppress(UnreadableFile):
+            parse_file(file, data, 200, words)
         return time.process_time() - started
 
     # Eight times as much: what grows with the square would take 64 times as long.
@@ -618,7 +621,7 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
 def test_the_bundled_model_never_reads_less_than_a_whole_chunk(minilm: LocalEmbedder) -> None:
     text = Path(__file__).read_text("utf-8")
 
-    chunks = parse("a.py", text.encode(), 200, minilm.count_tokens).chunks
+    chunks = parse_file("a.py", text.encode(), 200, minilm.count_tokens).chunks
 
     assert_sound(text, chunks, 200, minilm.count_tokens)
     assert sum(minilm.count_tokens(chunk.text) for chunk in chunks) / len(chunks) > 120

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ from memorist.cli.options import (
     secret_options,
     style,
 )
-from memorist.documents import DocumentHit, IndexReport
+from memorist.documents import DocumentHit, IndexProgress, IndexReport
 from memorist.errors import InvalidInput
 from memorist.present.render import (
     count_of,
@@ -80,7 +81,9 @@ def index_command(
         try:
             with bar:
                 report: IndexReport = memory.index(
-                    list(paths), progress=bar, **{"project": context.loaded.settings.project} | options
+                    list(paths),
+                    progress=partial(_show_progress, bar),
+                    **{"project": context.loaded.settings.project} | options,
                 )
         except KeyboardInterrupt:
             done = f"{bar.done:,} of {bar.total:,} files are done. " if bar.total else ""
@@ -95,6 +98,10 @@ def index_command(
     for line in report_lines(report, verbose=verbose):
         click.echo(line)
     return 0
+
+
+def _show_progress(bar: ProgressBar, now: IndexProgress) -> None:
+    bar(now.files, now.total_files, f"{count_of(now.chunks, 'chunk')} embedded" if now.chunks else "")
 
 
 def _explain_nothing(report: IndexReport, include: Sequence[str]) -> str:
@@ -145,7 +152,7 @@ def watch_command(context: CommandContext, /, paths: tuple[str, ...], as_json: b
                 click.echo(json.dumps(record_json(report), ensure_ascii=False))
                 continue
             click.echo(f"{datetime.now():%H:%M:%S}  {report_line(report)}")
-            if known is None:  # the first time, skipped files are count_of by reason, as `index` does
+            if known is None:  # the first time, skipped files are counted by reason, as `index` does
                 for line in report_lines(report, verbose=False):
                     click.echo(line)
             else:

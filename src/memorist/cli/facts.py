@@ -46,7 +46,7 @@ def add_command(context: CommandContext, /, memory_id: str, text: str, as_json: 
     with context.open(embedder="none") as memory:
         _print_fact(memory.add_fact(memory_id, text, **drop_unset(options)), "Noted", as_json)
     parts = {name: options[name] for name in ("subject", "predicate", "object")}
-    print_redacted(context.redaction().report({"text": text} | parts))
+    print_redacted(context.redaction().report_secrets({"text": text} | parts))
 
 
 @fact_command.command("list")

@@ -34,7 +34,7 @@ from memorist.cli.options import (
 )
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
-from memorist.ingest.redaction import Redaction, field_of, reported
+from memorist.ingest.redaction import Redaction, redaction_report, reported_field
 from memorist.present.render import (
     LINE_CHARACTERS,
     memory_json,
@@ -129,7 +129,11 @@ def _near_line(near: NearDuplicate) -> str:
 
 
 def _find_redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    return reported(redaction.draft(validation.draft(fields, datetime.now(UTC))).metadata) if redaction.on else []
+    return (
+        redaction_report(redaction.redact_draft(validation.draft(fields, datetime.now(UTC))).metadata)
+        if redaction.on
+        else []
+    )
 
 
 def _add_many(
@@ -279,7 +283,7 @@ def _update_memory(
     with context.open(redact=redact) as memory:
         updated = memory.update(id, **changes)
     if context.redaction(redact).on:
-        print_redacted(entry for entry in reported(updated.metadata) if field_of(entry) in changes)
+        print_redacted(entry for entry in redaction_report(updated.metadata) if reported_field(entry) in changes)
     if as_json:
         print_json(memory_json(updated))
     else:

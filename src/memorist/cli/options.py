@@ -166,7 +166,7 @@ class ProgressBar:
         if self._visible and self._drawn_at:
             click.echo("\r\x1b[K", err=True, nl=False)
 
-    def __call__(self, done: int, total: int | None = None) -> None:
+    def __call__(self, done: int, total: int | None = None, detail: str = "") -> None:
         now = self._clock()
         started_at, done_before = self._first = self._first or (now, done)
         self.done, self.total = done, self.total if total is None else total
@@ -175,6 +175,7 @@ class ProgressBar:
         self._drawn_at = now
         rate = (done - done_before) / (now - started_at) if now > started_at else 0.0
         line = f"{self._label}  {done:,}{'' if self.total is None else f' of {self.total:,}'} {self._unit}".rstrip()
+        line += f", {detail}" if detail else ""
         if rate:
             line += f"  {rate:,.0f} a second"
             line += "" if self.total is None else f", {_format_duration(max(self.total - done, 0) / rate)} left"

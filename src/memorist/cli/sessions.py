@@ -40,7 +40,7 @@ def start_command(context: CommandContext, /, as_json: bool, **options: Any) -> 
     """
     with context.open(create=True, embedder="none") as memory:
         started = memory.start_session(**{"project": context.loaded.settings.project} | drop_unset(options))
-    print_redacted(context.redaction().report({"summary": options["summary"]}))
+    print_redacted(context.redaction().report_secrets({"summary": options["summary"]}))
     if as_json:
         print_json(session_json(started))
     else:
@@ -62,7 +62,7 @@ def end_command(context: CommandContext, /, id: str, summary: str | None, as_jso
     """
     with context.open(embedder="none") as memory:
         _print_session(memory.end_session(id, summary), "Ended", as_json)
-    print_redacted(context.redaction().report({"summary": summary}))
+    print_redacted(context.redaction().report_secrets({"summary": summary}))
 
 
 @session_command.command("summarise")
@@ -80,7 +80,7 @@ def summarise_command(context: CommandContext, /, id: str, text: str, as_json: b
     """
     with context.open(embedder="none") as memory:
         _print_session(memory.summarise_session(id, text), "Summarised", as_json)
-    print_redacted(context.redaction().report({"summary": text}))
+    print_redacted(context.redaction().report_secrets({"summary": text}))
 
 
 @session_command.command("list")

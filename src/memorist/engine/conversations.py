@@ -38,7 +38,7 @@ class Conversations:
     def import_file(
         self, path: str | Path, settings: ImportSettings, progress: Callable[[int], None] | None
     ) -> ImportReport:
-        from memorist.importers.conversations import ImportCounter, ImportOptions, batches
+        from memorist.importers.conversations import ImportCounter, ImportOptions, read_batches
 
         options = ImportOptions(
             settings.format,
@@ -47,13 +47,13 @@ class Conversations:
             self._redaction(settings.redact, settings.allow),
         )
         counter = ImportCounter()
-        for batch in batches(validation.path(path), options, counter):
+        for batch in read_batches(validation.path(path), options, counter):
             result = self._store.take(batch)
             self._resources.embed(*result.pending)
-            counter.count(batch, result)
+            counter.add_result(batch, result)
             if progress:
                 progress(counter.added + counter.known)
-        return counter.report(settings.format)
+        return counter.build_report(settings.format)
 
     def add_turn(
         self,
@@ -66,19 +66,19 @@ class Conversations:
         redact: bool,
         allow: Sequence[str],
     ) -> Memory:
-        from memorist.importers.conversations import drafts, session_of
-        from memorist.importers.transcripts import ImportedConversation, Problem, Turn
+        from memorist.importers.conversations import draft_turns, session_id_of
+        from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn
 
         redaction, now = self._redaction(redact, allow), datetime.now(UTC)
         turn_id, role = new_id() if id is None else validation.memory_id(id), validation.required_name(role, "role")
         turns = (Turn(turn_id, role, validation.content(text, "text"), now),)
         name, project = validation.session_id(conversation), validation.name(project, "project")
         recorded = ImportedConversation(name, CHAT, None, project, now, now, turns)
-        (draft,) = drafts(recorded, project=project, source=CHAT, otherwise=now, redaction=redaction)
-        if isinstance(draft, Problem):
+        (draft,) = draft_turns(recorded, project=project, source=CHAT, default_time=now, redaction=redaction)
+        if isinstance(draft, ImportProblem):
             raise InvalidInput(draft.reason)
         summary = preview(draft.content, LINE_CHARACTERS)
-        batch = ConversationBatch(session_of(recorded), project, summary, (draft,))
+        batch = ConversationBatch(session_id_of(recorded), project, summary, (draft,))
         self._resources.embed(*self._store.take([batch]).pending)
         return self._resources.present(self._store.require(draft.id))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memorist import validation
-from memorist.documents import Document, DocumentLink, IndexReport
+from memorist.documents import Document, DocumentLink, IndexProgress, IndexReport
 from memorist.embed.base import token_counter
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput, StoreBusy
@@ -25,7 +25,7 @@ IDLE_FACTOR = 10
 MAX_IDLE_SECONDS = 5.0
 
 Paths = str | Path | Sequence[str | Path]
-IndexProgress = Callable[[int, int], None]
+IndexCallback = Callable[[IndexProgress], None]
 
 _log = logging.getLogger("memorist.watch")
 
@@ -52,7 +52,7 @@ class Documents:
         self._resources = resources
         self._store = resources.store.documents
 
-    def index(self, paths: Paths, options: IndexOptions, progress: IndexProgress | None) -> IndexReport:
+    def index(self, paths: Paths, options: IndexOptions, progress: IndexCallback | None) -> IndexReport:
         from memorist.ingest.sync import Sync
         from memorist.ingest.walk import walk
 
@@ -135,7 +135,7 @@ class Documents:
         self, paths: Sequence[str | Path], changes: "Changes", index: "partial[IndexReport]"
     ) -> IndexReport:
         """Index the paths that are there, and remove those that were deleted."""
-        missing = changes.missing()
+        missing = changes.missing_paths()
         present = [path for path in paths if str(path) not in missing]
         report = index(present) if present else IndexReport()
         for path, mark in missing.items():
@@ -152,6 +152,6 @@ class Documents:
         return [path + end for end in ("", "-wal", "-shm", "-journal")]
 
 
-def _stop_if_set(stop: threading.Event, done: int, total: int) -> None:
+def _stop_if_set(stop: threading.Event, progress: IndexProgress) -> None:
     if stop.is_set():
         raise _Stopped

@@ -11,7 +11,7 @@ from memorist.embed.base import Embedder
 from memorist.engine.agent_files import AgentFiles
 from memorist.engine.context import MIN_RELEVANCE, ContextBuilder, ContextScope
 from memorist.engine.conversations import Conversations, ImportSettings
-from memorist.engine.documents import Documents, IndexOptions, IndexProgress, Paths
+from memorist.engine.documents import Documents, IndexCallback, IndexOptions, Paths
 from memorist.engine.listing import Listing
 from memorist.engine.maintenance import Maintenance
 from memorist.engine.recalls import Lenses, Recalls
@@ -556,14 +556,14 @@ class Memorist:
         exclude: Sequence[str] = (),
         redact: bool = True,
         allow: Sequence[str] = (),
-        progress: IndexProgress | None = None,
+        progress: IndexCallback | None = None,
     ) -> IndexReport:
         """
         Take in files, folders and globs: markdown, text, code. Unchanged files are skipped; files that are gone from a
         folder are removed from the index. Where no project is given, files that are indexed stay in theirs.
 
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions. `progress`
-        is told how many files are done, and how many there are.
+        is called with an IndexProgress after each batch of chunks and of files.
         """
         return self._documents.index(paths, IndexOptions(project, include, exclude, redact, allow), progress)
 

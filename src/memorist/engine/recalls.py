@@ -43,7 +43,7 @@ class Recalls:
         text = self._last_query(id) if query is None else validation.query_text(query)
         if not text.strip():
             raise InvalidInput("the query is empty; say which question the memory answers, or does not")
-        return self._store.feedback.put(id, self._resources.redaction.shown(text), good, datetime.now(UTC))
+        return self._store.feedback.put(id, self._resources.redaction.redact_text(text), good, datetime.now(UTC))
 
     def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
         validation.whole_number(limit, "limit", 1, 1_000_000)

@@ -44,7 +44,7 @@ class Relations:
         self._store.links.unrelate(validation.id_or_part(a), validation.id_or_part(b), kind, datetime.now(UTC))
 
     def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:
-        draft = self._resources.redaction.fact(validation.fact(fields))
+        draft = self._resources.redaction.redact_fact(validation.fact(fields))
         return self._present_fact(self._store.strength.add_fact(validation.id_or_part(id), draft, datetime.now(UTC)))
 
     def remove_fact(self, id: str) -> Fact:

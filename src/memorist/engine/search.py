@@ -103,7 +103,7 @@ class Searcher:
         started = time.perf_counter()
         request = self._build_request(query, filters, options, **settings)
         fields = validation.facets(facets)
-        logged = self._resources.redaction.shown(request.text)
+        logged = self._resources.redaction.redact_text(request.text)
         _log.debug("search %r begins, mode %s", logged[:LOGGED_CHARACTERS], request.mode)
         results = self._answer(request, started, fields, explain)
         _log.info("search %r: %d hits in %.1f ms", logged[:LOGGED_CHARACTERS], len(results), results.took_ms)

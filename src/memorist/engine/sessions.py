@@ -43,4 +43,4 @@ class Sessions:
         return self._store.context(validation.id_or_part(memory_id))
 
     def _redact(self, summary: object) -> str | None:
-        return self._resources.redaction.shown_or_none(validation.text_or_none(summary, "summary"))
+        return self._resources.redaction.redact_optional(validation.text_or_none(summary, "summary"))

@@ -40,9 +40,9 @@ class Transfer:
         from memorist.importers import exports
 
         if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
-            return exports.write(self._store.dump(vectors=vectors), path, progress)
+            return exports.write_export(self._store.dump(vectors=vectors), path, progress)
         with _open_export(validation.path(path)) as file:
-            return exports.write(self._store.dump(vectors=vectors), file, progress)
+            return exports.write_export(self._store.dump(vectors=vectors), file, progress)
 
     def _export_folder(self, folder: Path, progress: Progress | None) -> int:
         from memorist.importers.markdown_folder import write_folder
@@ -60,11 +60,11 @@ class Transfer:
     def import_file(
         self, path: str | Path | BinaryIO, settings: ImportSettings, progress: Progress | None
     ) -> ImportReport:
-        from memorist.importers.foreign import unpacked
+        from memorist.importers.input_file import open_input
 
         project, allowed = validation.name(settings.project, "project"), validation.allowances(settings.allow, "allow")
         redact, _ = validation.flag(settings.redact, "redact"), validation.flag(settings.tools, "tools")
-        with unpacked(path) as source:
+        with open_input(path) as source:
             try:
                 detected = _detect_format(source.file, settings.format)
                 if detected == OWN and project is not None:
@@ -76,29 +76,29 @@ class Transfer:
                     report = self._conversations.import_file(source.file, settings, progress)
             except OSError as exc:
                 raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
-            return source.named(report)
+            return source.restore_names(report)
 
     def _import_records(
         self, file: Path, format: str, project: str | None, allowed: tuple[str, ...] | None, progress: Progress | None
     ) -> ImportReport:
         """Import a file that holds memories as records: an export, notes, memories of mem0."""
-        from memorist.importers.foreign import Redactor
+        from memorist.importers.records import Redactor
 
         redactor = Redactor(allowed)
         if format == OWN:
             from memorist.importers import exports
 
-            exports.check(file)
-            return self._load(exports.read(file), format, (), redactor.found, progress)
+            exports.check_export(file)
+            return self._load(exports.read_export(file), format, (), redactor.counts, progress)
         if format == MARKDOWN:
             from memorist.importers.markdown_folder import MarkdownFolder
 
             notes = MarkdownFolder(file, project, redactor)
-            return self._load(notes.lines(), format, notes.skipped, redactor.found, progress)
+            return self._load(notes.read_records(), format, notes.skipped, redactor.counts, progress)
         from memorist.importers.mem0 import read_mem0
 
         records = list(read_mem0(file, project, redactor))  # all of them, before the first is written
-        return self._load(records, format, (), redactor.found, progress)
+        return self._load(records, format, (), redactor.counts, progress)
 
     def _load(
         self,

@@ -28,7 +28,7 @@ class Writer:
 
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
-        draft = self._resources.redaction.draft(validation.draft(fields, datetime.now(UTC)))
+        draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
         (result,) = self._store.add([draft], self._reinforcement)
         self._resources.embed(result.pending)
         memory = self._resources.present(result.memory)
@@ -46,7 +46,7 @@ class Writer:
             try:
                 for item in islice(remaining, BATCH):
                     draft = _draft_item(item, len(ids) + len(drafts) + 1)
-                    drafts.append(self._resources.redaction.draft(draft))
+                    drafts.append(self._resources.redaction.redact_draft(draft))
             except Exception as exc:  # the caller's own too, if reading the items raises it
                 error = exc
             if drafts:
@@ -82,7 +82,7 @@ class Writer:
         new = validation.changes(changes)
         if self._resources.redaction.on:
             metadata = self._store.require(validation.id_or_part(id)).metadata
-            new = self._resources.redaction.changes(new, metadata)
+            new = self._resources.redaction.redact_changes(new, metadata)
         memory, job = self._store.update(validation.id_or_part(id), new, datetime.now(UTC), session)
         if job:
             self._resources.embed(job)

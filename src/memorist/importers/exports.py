@@ -1,8 +1,8 @@
 """
-Memorist's own export: a line of JSON for each record, behind a first line that says what it is.
+Write and read exports: JSON lines, one per record, after a header line.
 
-The last line says how many there are, so that a file that was cut off is not taken for a whole one. Every line is
-checked before the first is taken.
+The last line holds the number of records, so that a truncated file is recognised. Every line is checked before the
+first is imported.
 """
 
 import json
@@ -20,138 +20,138 @@ from memorist.errors import InvalidInput
 from memorist.records import SECTORS, TIERS, Lens
 from memorist.store.export_schema import FORMAT, NORM_TOLERANCE, SHAPES, ExportRecord, RecordList, Shape
 
-END = "end"
-MAX_LINE = 1_000_000_000  # bytes; a document is one line, with all its chunks
-EVERY = 500  # lines between two reports of progress
-_HEADER = ("memorist", "schema", "namespace", "vectors")
+_END = "end"
+_MAX_LINE_BYTES = 1_000_000_000  # a document is one line, with all its chunks
+_PROGRESS_INTERVAL = 500  # records between two calls of the progress callback
+_HEADER_FIELDS = ("memorist", "schema", "namespace", "vectors")
 _USAGES = ("created", "recalled", "updated", "reinforced")
 
-Progress = Callable[[int], None]
+_Progress = Callable[[int], None]
 
 
-def write(records: Iterable[Mapping[str, Any]], file: BinaryIO, progress: Progress | None = None) -> int:
-    """Write an export; gives the number of its records."""
-    count = -1  # the first is about the others
+def write_export(records: Iterable[Mapping[str, Any]], file: BinaryIO, progress: _Progress | None = None) -> int:
+    """Write an export, and return the number of its records."""
+    count = -1  # the first is the header
     for count, record in enumerate(records):
-        file.write(_json(record))
-        if progress and count % EVERY == 0:
+        file.write(_encode_line(record))
+        if progress and count % _PROGRESS_INTERVAL == 0:
             progress(count)
-    file.write(_json({"type": END, "records": count}))
+    file.write(_encode_line({"type": _END, "records": count}))
     if progress:
         progress(count)
     return count
 
 
 def is_export(file: Path) -> bool:
-    """Whether a file begins like an export, of whatever version."""
+    """Return True if a file begins like an export of any version."""
     with file.open("rb") as raw:
         head = raw.read(200).lstrip()
     return head.startswith(b'{"memorist"')
 
 
-def check(file: Path) -> int:
-    """Read all of an export; gives the number of its records, or an InvalidInput that names the first bad line."""
-    return sum(1 for _ in read(file))
+def check_export(file: Path) -> int:
+    """Check all of an export and return the number of its records; InvalidInput names the first bad line."""
+    return sum(1 for _ in read_export(file))
 
 
-def read(file: Path) -> Iterator[ExportRecord]:
-    """The records of an export, one at a time, each checked."""
+def read_export(file: Path) -> Iterator[ExportRecord]:
+    """Yield the records of an export, each checked."""
     with file.open("rb") as raw:
-        _check_header(_parsed(raw.readline(MAX_LINE), f"{file}, line 1"), f"{file}, line 1")
+        _check_header(_parse_line(raw.readline(_MAX_LINE_BYTES), f"{file}, line 1"), f"{file}, line 1")
         number, done = 1, None
-        while line := raw.readline(MAX_LINE):
+        while line := raw.readline(_MAX_LINE_BYTES):
             number += 1
             place = f"{file}, line {number}"
             if done is not None:
-                raise InvalidInput(f"{place}: there is more behind the last line of the export")
-            record = _parsed(line, place)
+                raise InvalidInput(f"{place}: there is more after the last line of the export")
+            record = _parse_line(line, place)
             type = record.pop("type", None)
-            if type == END:
+            if type == _END:
                 done = record.get("records")
                 if done != number - 2:
                     raise InvalidInput(
-                        f"{place}: the export had {done} records and has {number - 2}: lines are missing"
+                        f"{place}: the export was written with {done} records and has {number - 2}: lines are missing"
                     )
             elif type in SHAPES:
-                yield ExportRecord(place, type, _checked(record, SHAPES[type], place))
+                yield ExportRecord(place, type, _check_fields(record, SHAPES[type], place))
             else:
-                raise InvalidInput(f"{place}: {type!r} is no type of record; there are: {', '.join(SHAPES)}")
+                raise InvalidInput(f"{place}: {type!r} is not a type of record; choose one of: {', '.join(SHAPES)}")
         if done is None:
-            raise InvalidInput(f"{file} was cut off: it ends with line {number}, which is not the last of an export")
+            raise InvalidInput(f"{file} is truncated: it ends with line {number}, which is not the last of an export")
 
 
-def _json(record: Mapping[str, Any]) -> bytes:
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode() + b"\n"
 
 
-def _parsed(line: bytes, place: str) -> dict[str, Any]:
-    if len(line) >= MAX_LINE:
-        raise InvalidInput(f"{place}: it is longer than {MAX_LINE:,} bytes")
+def _parse_line(line: bytes, place: str) -> dict[str, Any]:
+    if len(line) >= _MAX_LINE_BYTES:
+        raise InvalidInput(f"{place}: it is longer than {_MAX_LINE_BYTES:,} bytes")
     try:
-        record = json.loads(line.decode(), parse_constant=_no_number)
+        record = json.loads(line.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{place}: byte {exc.start + 1} is not UTF-8") from exc
     except json.JSONDecodeError as exc:
-        cut = "" if line.endswith(b"\n") else "; the file was cut off here"
+        cut = "" if line.endswith(b"\n") else "; the file is truncated here"
         raise InvalidInput(
             f"{place}: it is not JSON ({exc.msg.removesuffix(' at')} at column {exc.colno}){cut}"
         ) from exc
     except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"{place}: it is not JSON that can be read ({exc})") from exc
     if not isinstance(record, dict):
-        raise InvalidInput(f"{place}: it is no JSON object")
+        raise InvalidInput(f"{place}: it is not a JSON object")
     return record
 
 
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
 
 
 def _check_header(header: Mapping[str, Any], place: str) -> None:
     version = header.get("memorist")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise InvalidInput(f"{place}: this is no export of Memorist; such a file begins with the version of its format")
+        raise InvalidInput(f"{place}: this is not an export of Memorist, which begins with the version of its format")
     if version > FORMAT:
         raise InvalidInput(
             f"{place}: the export has format {version}, and this version of Memorist reads up to {FORMAT}: "
             "upgrade Memorist to import it"
         )
-    unknown = sorted(set(header) - set(_HEADER))
+    unknown = sorted(set(header) - set(_HEADER_FIELDS))
     if unknown:
-        raise InvalidInput(f"{place}: the first line has a field {unknown[0]!r}, which format {version} has not")
+        raise InvalidInput(f"{place}: the first line has a field {unknown[0]!r}, which format {version} does not have")
 
 
-def _checked(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
-    """The fields of a record in the form they are stored from; nothing unknown, nothing missing."""
+def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
+    """Return the fields of a record in the form they are stored in; unknown and missing fields raise InvalidInput."""
     if not isinstance(fields, dict):
         raise InvalidInput(f"{place}: a record must be an object, not {fields!r:.80}")
     for name in fields:
         if name not in shape:
-            raise InvalidInput(f"{place}: there is no field {name!r}; there are: {', '.join(shape)}")
+            raise InvalidInput(f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}")
     checked: dict[str, Any] = {}
     for name, kind in shape.items():
-        given = fields.get(name)
+        value = fields.get(name)
         if isinstance(kind, RecordList):
-            if given is not None and not isinstance(given, list):
+            if value is not None and not isinstance(value, list):
                 raise InvalidInput(f"{place}: {name} must be a list")
-            if given:
-                checked[name] = [_checked(one, kind.shape, f"{place}, {name}") for one in given]
-        elif given is not None:
-            checked[name] = _field(given, kind.removesuffix("?"), f"{place}: {name}")
+            if value:
+                checked[name] = [_check_fields(item, kind.shape, f"{place}, {name}") for item in value]
+        elif value is not None:
+            checked[name] = _check_field(value, kind.removesuffix("?"), f"{place}: {name}")
         elif not kind.endswith("?"):
             raise InvalidInput(f"{place}: {name} is missing")
     return checked
 
 
-def _field(given: Any, kind: str, what: str) -> Any:
+def _check_field(value: Any, kind: str, what: str) -> Any:
     try:
-        return _CHECKS[kind](given)
+        return _CHECKS[kind](value)
     except (InvalidInput, ValueError, TypeError, OverflowError, RecursionError) as exc:
-        raise InvalidInput(f"{what} cannot be {given!r:.80} ({exc})") from exc
+        raise InvalidInput(f"{what} cannot be {value!r:.80} ({exc})") from exc
 
 
-def _any(value: Any) -> str:
+def _any_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("it must be text")
     if value != validation.clean(value):
@@ -159,14 +159,14 @@ def _any(value: Any) -> str:
     return value
 
 
-def _text(value: Any) -> str:
-    if not _any(value):
+def _nonempty_text(value: Any) -> str:
+    if not _any_text(value):
         raise ValueError("it is empty")
     return str(value)
 
 
 def _time(value: Any) -> datetime:
-    moment = datetime.fromisoformat(_text(value))
+    moment = datetime.fromisoformat(_nonempty_text(value))
     if moment.tzinfo is None:
         raise ValueError("it has no time zone")
     return moment.astimezone(UTC)
@@ -184,24 +184,24 @@ def _positive(value: Any) -> float:
     return float(value)
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     return validation.whole_number(value, "it", -(2**63), 2**63 - 1)
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it must be an object")
-    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # what cannot be stored shows here
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # raises for what cannot be stored
     return value
 
 
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list):
         raise ValueError("it must be a list of texts")
-    return [_any(one) for one in value]
+    return [_any_text(item) for item in value]
 
 
-_SNAPSHOT: Shape = {
+_SNAPSHOT_SHAPE: Shape = {
     "content": "content", "project": "any?", "sector": "sector", "tier": "tier", "kind": "any?", "tags": "texts",
     "salience": "share", "source": "any?", "title": "any?", "summary": "any?", "metadata": "object",
     "updated_at": "whole",
@@ -209,18 +209,18 @@ _SNAPSHOT: Shape = {
 
 
 def _snapshot(value: Any) -> dict[str, Any]:
-    """What a memory was before an update, stored as it is."""
-    _checked(_object(value), _SNAPSHOT, "it")
+    """Check an earlier version of a memory, which is stored as it is."""
+    _check_fields(_object(value), _SNAPSHOT_SHAPE, "it")
     return _object(value)
 
 
-def _definition(value: Any) -> dict[str, Any]:
+def _lens_definition(value: Any) -> dict[str, Any]:
     Lens("lens", **_object(value))
     return _object(value)
 
 
 def _bytes(value: Any) -> bytes:
-    return b64decode(_any(value), validate=True)
+    return b64decode(_any_text(value), validate=True)
 
 
 def _vector(value: Any) -> bytes:
@@ -231,19 +231,19 @@ def _vector(value: Any) -> bytes:
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "any": _any,
-    "text": _text,
-    "content": lambda value: validation.content(_any(value), "it"),
+    "any": _any_text,
+    "text": _nonempty_text,
+    "content": lambda value: validation.content(_any_text(value), "it"),
     "id": validation.memory_id,
-    "session": lambda value: validation.session_id(_any(value)),
+    "session": lambda value: validation.session_id(_any_text(value)),
     "texts": _texts,
     "object": _object,
     "snapshot": _snapshot,
-    "lens": _definition,
+    "lens": _lens_definition,
     "number": _number,
     "share": lambda value: validation.number(value, "it", 0, 1),
     "positive": _positive,
-    "whole": _whole,
+    "whole": _whole_number,
     "flag": lambda value: validation.flag(value, "it"),
     "time": _time,
     "bytes": _bytes,

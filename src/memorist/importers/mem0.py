@@ -1,4 +1,4 @@
-"""Memories as mem0 gives them away: a JSON list of objects, each with a text."""
+"""Import memories of mem0: a JSON list of objects, each with a text."""
 
 import json
 import re
@@ -8,84 +8,84 @@ from typing import Any
 
 from memorist import validation
 from memorist.errors import InvalidInput
-from memorist.importers.foreign import Redactor, derived_id, memory_line
-from memorist.importers.transcripts import MAX_DOCUMENT
+from memorist.importers.records import Redactor, derive_id, memory_record
+from memorist.importers.transcripts import MAX_DOCUMENT_BYTES
 from memorist.store.export_schema import ExportRecord
 
-TEXTS = ("memory", "text", "data")
-LISTS = ("results", "memories")
-_KEPT = ("created_at", "categories", "metadata", "id", *TEXTS)
-_HEAD = 1 << 16
-_TURNS = ("role", "speaker", "messages", "chat_messages", "mapping", "author")  # of conversations, in other formats
+_TEXT_KEYS = ("memory", "text", "data")
+_LIST_KEYS = ("results", "memories")
+_KNOWN_KEYS = ("created_at", "categories", "metadata", "id", *_TEXT_KEYS)
+_HEAD_BYTES = 1 << 16
+_CONVERSATION_KEYS = ("role", "speaker", "messages", "chat_messages", "mapping", "author")  # of other formats
 
 
 def is_mem0(file: Path) -> bool:
-    """Whether a file is such a list. Only what begins like one is read whole."""
+    """Return True if a file is such a list. Only a file that begins like one is read as a whole."""
     with file.open("rb") as raw:
-        head = raw.read(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
-    named = re.search(rb'"(?:%s)"\s*:' % "|".join(LISTS).encode(), head)
+        head = raw.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    named = re.search(rb'"(?:%s)"\s*:' % "|".join(_LIST_KEYS).encode(), head)
     if not head.startswith(b"[") and not (head.startswith(b"{") and named):
         return False
     try:
-        entries = _entries(file)
+        entries = _load_entries(file)
     except InvalidInput:
         return False
-    if not entries or not isinstance(entries[0], dict) or any(name in entries[0] for name in _TURNS):
+    if not entries or not isinstance(entries[0], dict) or any(name in entries[0] for name in _CONVERSATION_KEYS):
         return False
     return isinstance(entries[0].get("memory"), str) or (
-        _text(entries[0]) is not None and any(name in entries[0] for name in ("id", "user_id", "hash"))
+        _find_text(entries[0]) is not None and any(name in entries[0] for name in ("id", "user_id", "hash"))
     )
 
 
 def read_mem0(file: Path, project: str | None, redactor: Redactor) -> Iterator[ExportRecord]:
-    """Its memories as records. What is not understood of one is kept in its metadata."""
-    for number, entry in enumerate(_entries(file), 1):
+    """Yield the memories of a file as records. Unknown fields of a memory go to its metadata."""
+    for number, entry in enumerate(_load_entries(file), 1):
         place = f"{file}, entry {number}"
         try:
-            yield _line(place, entry, project, redactor)
+            yield _read_entry(place, entry, project, redactor)
         except InvalidInput as exc:
             raise InvalidInput(f"{place}: {exc}") from exc
 
 
-def _line(place: str, entry: Any, project: str | None, redactor: Redactor) -> ExportRecord:
+def _read_entry(place: str, entry: Any, project: str | None, redactor: Redactor) -> ExportRecord:
     if not isinstance(entry, dict):
-        raise InvalidInput("it is no JSON object")
-    text = _text(entry)
+        raise InvalidInput("it is not a JSON object")
+    text = _find_text(entry)
     if text is None:
-        raise InvalidInput(f"it has no text: one of {', '.join(TEXTS)} is needed")
+        raise InvalidInput(f"it has no text; one of {', '.join(_TEXT_KEYS)} is needed")
     metadata = entry.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise InvalidInput(f"metadata must be an object, not {metadata!r:.80}")
-    rest = {name: value for name, value in entry.items() if name not in _KEPT and value is not None}
-    id, own = _id(entry.get("id"), text)
-    given = {
+    rest = {name: value for name, value in entry.items() if name not in _KNOWN_KEYS and value is not None}
+    id, original_id = _choose_id(entry.get("id"), text)
+    values = {
         "id": id,
         "content": redactor(text),
         "project": project,
         "created_at": entry.get("created_at"),
         "tags": validation.tag_names(entry.get("categories")),
-        "metadata": redactor({**metadata, **rest, **own}),
+        "metadata": redactor({**metadata, **rest, **original_id}),
     }
-    return memory_line(place, given)
+    return memory_record(place, values)
 
 
-def _id(id: Any, text: str) -> tuple[str, dict[str, Any]]:
-    """The id itself if it can be one of ours; else one that is the same each time, and the old one for the metadata."""
+def _choose_id(id: Any, text: str) -> tuple[str, dict[str, Any]]:
+    """Return the id if it is valid; otherwise a derived one, with the original as metadata."""
     if id is None:
-        return derived_id("mem0", text), {}
+        return derive_id("mem0", text), {}
     try:
         return validation.memory_id(id), {}
     except InvalidInput:
-        return derived_id("mem0", str(id), text), {"mem0_id": id}
+        return derive_id("mem0", str(id), text), {"mem0_id": id}
 
 
-def _text(entry: Mapping[str, Any]) -> str | None:
-    return next((value for name in TEXTS if isinstance(value := entry.get(name), str)), None)
+def _find_text(entry: Mapping[str, Any]) -> str | None:
+    return next((value for name in _TEXT_KEYS if isinstance(value := entry.get(name), str)), None)
 
 
-def _entries(file: Path) -> list[Any]:
-    if file.stat().st_size > MAX_DOCUMENT:
-        raise InvalidInput(f"{file} has more than {MAX_DOCUMENT / 1e9:g} GB, too much for one JSON document")
+def _load_entries(file: Path) -> list[Any]:
+    if file.stat().st_size > MAX_DOCUMENT_BYTES:
+        raise InvalidInput(f"{file} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document")
     try:
         document = json.loads(file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as exc:
@@ -96,7 +96,9 @@ def _entries(file: Path) -> list[Any]:
     except (ValueError, RecursionError) as exc:
         raise InvalidInput(f"{file} is not JSON that can be read ({exc})") from exc
     if isinstance(document, dict):
-        document = next((document[name] for name in LISTS if isinstance(document.get(name), list)), None)
+        document = next((document[name] for name in _LIST_KEYS if isinstance(document.get(name), list)), None)
     if not isinstance(document, list):
-        raise InvalidInput(f"{file} is no list of memories; expected [...], or an object with {' or '.join(LISTS)}")
+        raise InvalidInput(
+            f"{file} is not a list of memories; expected [...], or an object with {' or '.join(_LIST_KEYS)}"
+        )
     return document

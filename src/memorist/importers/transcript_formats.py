@@ -1,7 +1,8 @@
 """
-How each program writes a conversation down: one value or line of its files, added to a draft in our own form.
+The formats of conversations that other programs write. `FORMATS`, at the end, lists them; a new one is added there.
 
-Every value may have any type: files are damaged, and programs change. What is unknown is left out, nothing is raised.
+Every JSON value may have any type, because files are damaged and programs change. Readers leave out what they do not
+know, and raise nothing.
 """
 
 import json
@@ -19,9 +20,9 @@ from memorist.validation import MAX_NAME_CHARACTERS, clean
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side said at once; with a `tool`, what was asked of that tool or what it gave back."""
+    """A message; with a `tool`, the input or the output of that tool."""
 
-    id: str | None  # the other program's, and unique in its conversation
+    id: str | None  # of the other program, unique in its conversation
     role: str  # user, assistant, system or tool
     text: str
     at: datetime | None  # in UTC
@@ -30,7 +31,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ImportedConversation:
-    """A conversation with at least one turn. Its id is the other program's, or made from how it begins."""
+    """A conversation with at least one turn. Its id is that of the other program, or derived from its beginning."""
 
     id: str
     format: str
@@ -43,7 +44,7 @@ class ImportedConversation:
 
 @dataclass(slots=True)
 class ConversationBuilder:
-    """A conversation while it is read."""
+    """Collects a conversation while it is read."""
 
     format: str
     id: str | None = None
@@ -52,11 +53,11 @@ class ConversationBuilder:
     project: str | None = None
     created: datetime | None = None
     updated: datetime | None = None
-    unread: int = 0  # messages too damaged to be read
+    unreadable: int = 0  # damaged messages
     turns: list[Turn] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
-    calls: dict[str, str] = field(default_factory=dict)  # the tools that were called, by the id of the call
-    queued: str | None = None  # the last that was typed while an answer was still being given
+    calls: dict[str, str] = field(default_factory=dict)  # the name of each tool, by the id of its call
+    queued: str | None = None  # the last message that was typed during an answer
 
     def add(self, role: str, text: str, at: datetime | None, id: str | None, tool: str | None = None) -> None:
         if text := clean(text).strip():
@@ -65,192 +66,253 @@ class ConversationBuilder:
                 self.ids.add(id)
             self.turns.append(Turn(None if known else id, role, text, at, tool))
 
-    def repeats(self, text: str) -> bool:
-        """Whether the last that was said is this, by the user."""
+    def repeats_last(self, text: str) -> bool:
+        """Return True if the last turn is the same text, by the user."""
         last = next((turn for turn in reversed(self.turns) if turn.tool is None), None)
         return last is not None and last.role == "user" and last.text == clean(text).strip()
 
-    def finished(self, taken: Counter[str]) -> ImportedConversation:
-        """The conversation; `taken` counts the ids that were made up for others of the same file."""
+    def build(self, derived_ids: Counter[str]) -> ImportedConversation:
+        """Return the conversation; `derived_ids` counts those of other conversations of the same file."""
         times = [turn.at for turn in self.turns if turn.at is not None]
         started = min((time for time in (self.created, *times) if time is not None), default=None)
         ended = max(times, default=None) or self.updated
         if started is not None and ended is not None:
             ended = max(started, ended)
-        id = self.id or self._made_up_id(taken)
+        id = self.id or self._derive_id(derived_ids)
         return ImportedConversation(id, self.format, self.title, self.project, started, ended, tuple(self.turns))
 
-    def _made_up_id(self, taken: Counter[str]) -> str:
+    def _derive_id(self, derived_ids: Counter[str]) -> str:
         """
-        From all that was said up to the first answer: so it stays when the conversation goes on, with tools or without.
+        Derive an id from the turns up to the first answer, so that it stays when the conversation goes on.
 
-        Two in one file that begin alike are told apart by their order.
+        Conversations of one file that begin alike get different ids by their order.
         """
-        said = [turn for turn in self.turns if turn.tool is None] or self.turns
-        length = next((count for count, turn in enumerate(said, 1) if turn.role == "assistant"), 1)
-        opening = [(turn.role, turn.text, turn.at and turn.at.isoformat()) for turn in said[:length]]
+        messages = [turn for turn in self.turns if turn.tool is None] or self.turns
+        length = next((count for count, turn in enumerate(messages, 1) if turn.role == "assistant"), 1)
+        opening = [(turn.role, turn.text, turn.at and turn.at.isoformat()) for turn in messages[:length]]
         digest = _digest(json.dumps([self.format, opening]))
-        taken[digest] += 1
-        return digest if taken[digest] == 1 else _digest(f"{digest} {taken[digest]}")
+        derived_ids[digest] += 1
+        return digest if derived_ids[digest] == 1 else _digest(f"{digest} {derived_ids[digest]}")
 
 
-# Claude Code: a line each
+class LineReader:
+    """Reads a file whose lines are one message each, in two passes: `scan` for all lines, then `read_line`."""
 
-_BY_MACHINE = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-_TITLES = {"ai-title": (2, "aiTitle"), "custom-title": (3, "customTitle")}  # before a summary, which ranks 1
-_REMINDER, _REMINDED = "<system-reminder>", "</system-reminder>"
-_WRAPPED = re.compile(
+    def scan(self, line: Mapping[str, Any]) -> str | None:
+        """Note what a line says about other lines, and return its session."""
+        return self.find_session(line)
+
+    def find_session(self, line: Mapping[str, Any]) -> str | None:
+        """Return the key that groups a line with others; None for a line without a conversation."""
+        raise NotImplementedError
+
+    def read_line(self, builder: ConversationBuilder, line: Mapping[str, Any], tools: bool) -> str | None:
+        """Add a line to its conversation; return why it could not be read, if it is damaged."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFormat:
+    """
+    A format: how it is called, recognised and read.
+
+    `matches` tells whether a JSON value, or a line, has this format. A conversation is either one value, which
+    `read_value` adds to a builder, or it is spread over lines, for which `open_lines` makes a reader of a file's stem.
+    """
+
+    name: str
+    description: str  # completes "expected ..."
+    matches: Callable[[Any], bool]
+    read_value: Callable[[ConversationBuilder, Any, bool], None] | None = None
+    open_lines: Callable[[str], LineReader] | None = None
+
+
+# Claude Code
+
+_GENERATED_FLAGS = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_TITLE_LINES = {"ai-title": (2, "aiTitle"), "custom-title": (3, "customTitle")}  # rank and key; a summary ranks 1
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
+_WRAPPER = re.compile(
     r"\s*<(command-[a-z]+|local-command-[a-z]+|bash-(?:input|stdout|stderr)|ide_[a-z_]+|task-notification"
     r"|user-prompt-submit-hook)\b[^>]*>"
 )
-_NOTES = (
+_GENERATED_STARTS = (
     "Caveat: The messages below were generated",
     "[Request interrupted by user",
     "This session is being continued from a previous conversation",
 )
 
 
-def claude_code_line(
-    draft: ConversationBuilder, line: Mapping[str, Any], tools: bool, *, seen: set[str], summaries: Mapping[str, str]
-) -> str | None:
-    """
-    Take in one line; the answer is why it could not be, where it is damaged.
+def _is_claude_code(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str) or "role" in value:
+        return False
+    markers: tuple[tuple[str, ...], ...] = (("sessionId",), ("leafUuid",), ("messageId", "snapshot"))
+    if value["type"] in ("user", "assistant"):
+        markers += (("uuid",), ("session_id",))
+    return any(all(key in value for key in keys) for keys in markers)
 
-    A resumed session repeats earlier lines, which count once (`seen`). `summaries` are titles by the uuid of a line.
-    """
-    kind, uuid, message = line.get("type"), identifier(line.get("uuid")), line.get("message")
-    _claude_code_details(draft, line, summaries.get(uuid or ""))
-    aside = line.get("isSidechain") is True  # the talk with an agent that the main conversation sent off
-    if any(line.get(mark) is True for mark in _BY_MACHINE) or (aside and not tools) or uuid in seen:
+
+class _ClaudeCodeLines(LineReader):
+    """Lines of Claude Code. A resumed session repeats earlier lines, which count once."""
+
+    def __init__(self, file_stem: str) -> None:
+        self._file_session = _parse_id(file_stem)  # files are named after their sessions
+        self._seen: set[str] = set()  # ids of lines
+        self._summaries: dict[str, str] = {}  # titles, by the id of a line
+
+    def scan(self, line: Mapping[str, Any]) -> str | None:
+        session = self.find_session(line)
+        if session is None and isinstance(leaf := line.get("leafUuid"), str):
+            self._summaries[leaf] = _parse_label(line.get("summary")) or ""
+        return session
+
+    def find_session(self, line: Mapping[str, Any]) -> str | None:
+        session = _parse_id(_first_value(line, _SESSION_KEYS))
+        return session or (self._file_session if line.get("type") in ("user", "assistant") else None)
+
+    def read_line(self, builder: ConversationBuilder, line: Mapping[str, Any], tools: bool) -> str | None:
+        kind, uuid, message = line.get("type"), _parse_id(line.get("uuid")), line.get("message")
+        _add_claude_code_details(builder, line, self._summaries.get(uuid or ""))
+        aside = line.get("isSidechain") is True  # a subagent's conversation
+        if any(line.get(flag) is True for flag in _GENERATED_FLAGS) or (aside and not tools) or uuid in self._seen:
+            return None
+        queued = _as_object(line.get("attachment")) if kind == "attachment" else {}
+        if queued.get("type") == "queued_command" and queued.get("commandMode", "prompt") == "prompt":
+            kind, message = "user", {"content": queued.get("prompt")}
+        elif kind not in ("user", "assistant"):
+            return None
+        if not isinstance(message, dict):
+            return "the line has no message"
+        if message.get("model") == "<synthetic>":  # an error message, or a word in place of an answer
+            return None
+        at, content = _parse_time(line.get("timestamp")), message.get("content")
+        text = _extract_text(content, _strip_wrappers if kind == "user" else str.strip)
+        if text or tools:
+            self._seen.update(id for id in (uuid, _parse_id(queued.get("source_uuid"))) if id)
+        # A message typed during an answer is sometimes a line of its own as well; it counts once.
+        repeated = kind == "user" and builder.repeats_last(text) and (bool(queued) or builder.queued == text)
+        if queued:
+            builder.queued = text
+        if not repeated and text != "(no content)":
+            builder.add("tool" if aside else str(kind), text, at, uuid, "agent" if aside else None)
+        if tools:
+            _add_tools(builder, content, at, uuid)
         return None
-    queued = _object(line.get("attachment")) if kind == "attachment" else {}
-    if queued.get("type") == "queued_command" and queued.get("commandMode", "prompt") == "prompt":
-        kind, message = "user", {"content": queued.get("prompt")}
-    elif kind not in ("user", "assistant"):
-        return None
-    if not isinstance(message, dict):
-        return "the line has no message"
-    if message.get("model") == "<synthetic>":  # an error, or a word in the place of an answer
-        return None
-    at, content = _time(line.get("timestamp")), message.get("content")
-    text = _spoken(content, _typed if kind == "user" else str.strip)
-    if text or tools:
-        seen.update(one for one in (uuid, identifier(queued.get("source_uuid"))) if one)
-    # What was typed during an answer is seldom a line of its own as well, but then it is not said twice.
-    twice = kind == "user" and draft.repeats(text) and (bool(queued) or draft.queued == text)
-    if queued:
-        draft.queued = text
-    if not twice and text != "(no content)":
-        draft.add("tool" if aside else str(kind), text, at, uuid, "agent" if aside else None)
-    if tools:
-        _add_tools(draft, content, at, uuid)
-    return None
 
 
-def _claude_code_details(draft: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
-    if draft.project is None and isinstance(folder := line.get("cwd"), str):
-        draft.project = project_in(folder)
-    rank, key = _TITLES.get(str(line.get("type")), (1, ""))
-    title = summary if rank == 1 else label(line.get(key))
-    if title and rank >= draft.title_rank:
-        draft.title, draft.title_rank = title, rank
+def _add_claude_code_details(builder: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
+    if builder.project is None and isinstance(folder := line.get("cwd"), str):
+        builder.project = project_of_folder(folder)
+    rank, key = _TITLE_LINES.get(str(line.get("type")), (1, ""))
+    title = summary if rank == 1 else _parse_label(line.get(key))
+    if title and rank >= builder.title_rank:
+        builder.title, builder.title_rank = title, rank
 
 
-def project_in(folder: str) -> str | None:
-    """What the project is called whose sessions take place in a folder: as the folder is."""
-    return label(re.split(r"[\\/]", folder.rstrip("\\/"))[-1])
+def project_of_folder(folder: str) -> str | None:
+    """Return the project name for sessions in a folder: the name of the folder."""
+    return _parse_label(re.split(r"[\\/]", folder.rstrip("\\/"))[-1])
 
 
-def _typed(text: str) -> str:
-    """What the person typed, without what the program put around it."""
-    kept, at = [], 0
-    while (opened := text.find(_REMINDER, at)) >= 0 and (closed := text.find(_REMINDED, opened)) >= 0:
-        kept.append(text[at:opened])
-        at = closed + len(_REMINDED)
-    text, at = "".join([*kept, text[at:]]), 0
-    while wrapped := _WRAPPED.match(text, at):
+def _strip_wrappers(text: str) -> str:
+    """Return the text that the user typed, without what the program put around it."""
+    parts, at = [], 0
+    while (opened := text.find(_REMINDER, at)) >= 0 and (closed := text.find(_REMINDER_END, opened)) >= 0:
+        parts.append(text[at:opened])
+        at = closed + len(_REMINDER_END)
+    text, at = "".join([*parts, text[at:]]), 0
+    while wrapped := _WRAPPER.match(text, at):
         closing = f"</{wrapped[1]}>"
         closed = text.find(closing, wrapped.end())
         at = closed + len(closing) if closed >= 0 else len(text)
     text = text[at:].strip()
-    return "" if text.startswith(_NOTES) else text
+    return "" if text.startswith(_GENERATED_STARTS) else text
 
 
-# ChatGPT: a tree of messages, of which one branch is the conversation
+# ChatGPT: a tree of messages; one branch of it is the conversation
 
-_HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
-_UNSAID = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
-_MARKED = re.compile(" ?\ue200([^\ue200\ue201]*)\ue201")
-_CITED = re.compile(
+_HIDDEN_FLAGS = ("is_visually_hidden_from_conversation", "is_user_system_message")
+_UNSAID_TYPES = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
+_MARK = re.compile(" ?\ue200([^\ue200\ue201]*)\ue201")
+_CITATION = re.compile(
     r" ?(?:【(?:\d+(?::\d+)?†|turn\d|oaicite:)[^【】]*】|:contentReference\[oaicite:\d+\](?:\{index=\d+\})?"
     r"|\bcite(?:turn\d+[a-z]+\d+)+)|[\ue200-\ue20f]"
 )
 
 
-def chatgpt_conversation(draft: ConversationBuilder, value: Any, tools: bool) -> None:
-    draft.id = identifier(value.get("conversation_id")) or identifier(value.get("id"))
-    draft.title = label(value.get("title"))
-    draft.created, draft.updated = _time(value.get("create_time")), _time(value.get("update_time"))
+def _is_chatgpt(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
+        return False
+    nodes = value["mapping"].values()
+    return "current_node" in value or any(isinstance(node, dict) and "message" in node for node in nodes)
+
+
+def _read_chatgpt(builder: ConversationBuilder, value: Any, tools: bool) -> None:
+    builder.id = _parse_id(value.get("conversation_id")) or _parse_id(value.get("id"))
+    builder.title = _parse_label(value.get("title"))
+    builder.created, builder.updated = _parse_time(value.get("create_time")), _parse_time(value.get("update_time"))
     nodes = value["mapping"]
-    draft.unread = sum(not isinstance(node, dict) for node in nodes.values())
+    builder.unreadable = sum(not isinstance(node, dict) for node in nodes.values())
     leaf = value.get("current_node")
-    for node in _branch(nodes, leaf if isinstance(leaf, str) and leaf in nodes else _newest_leaf(nodes), "parent"):
+    if not isinstance(leaf, str) or leaf not in nodes:
+        leaf = _find_newest_leaf(nodes)
+    for node in _trace_branch(nodes, leaf, "parent"):
         message = node.get("message")
         if isinstance(message, dict):
-            _chatgpt_message(draft, message, tools)
+            _add_chatgpt_message(builder, message, tools)
         elif message is not None:
-            draft.unread += 1
+            builder.unreadable += 1
 
 
-def _newest_leaf(nodes: Mapping[str, Any]) -> str | None:
-    """Where the conversation most likely ends if the file does not say."""
+def _find_newest_leaf(nodes: Mapping[str, Any]) -> str | None:
+    """Return the leaf where the conversation most likely ends, if the file does not say."""
     inner = {
         node["parent"] for node in nodes.values() if isinstance(node, dict) and isinstance(node.get("parent"), str)
     }
-    never = datetime.min.replace(tzinfo=UTC)
+    earliest = datetime.min.replace(tzinfo=UTC)
     leaves = [
-        (_time(_object(node.get("message")).get("create_time")) or never, position, id)
+        (_parse_time(_as_object(node.get("message")).get("create_time")) or earliest, position, id)
         for position, (id, node) in enumerate(nodes.items())
         if isinstance(node, dict) and id not in inner
     ]
     return max(leaves)[2] if leaves else None
 
 
-def _branch(nodes: Mapping[str, Any], leaf: object, parent: str) -> list[dict[str, Any]]:
-    """From the root to the leaf; the other branches are what was edited and asked anew."""
+def _trace_branch(nodes: Mapping[str, Any], leaf: object, parent: str) -> list[dict[str, Any]]:
+    """Return the nodes from the root to a leaf; other branches are messages that were edited and sent again."""
     branch: list[dict[str, Any]] = []
-    passed: set[str] = set()
-    while isinstance(leaf, str) and leaf not in passed and isinstance(node := nodes.get(leaf), dict):
-        passed.add(leaf)
+    visited: set[str] = set()
+    while isinstance(leaf, str) and leaf not in visited and isinstance(node := nodes.get(leaf), dict):
+        visited.add(leaf)
         branch.append(node)
         leaf = node.get(parent)
     return branch[::-1]
 
 
-def _chatgpt_message(draft: ConversationBuilder, message: Mapping[str, Any], tools: bool) -> None:
-    author, content = _object(message.get("author")), message.get("content")
-    role, recipient = _role(author.get("role")), message.get("recipient")
+def _add_chatgpt_message(builder: ConversationBuilder, message: Mapping[str, Any], tools: bool) -> None:
+    author, content = _as_object(message.get("author")), message.get("content")
+    role, recipient = _parse_role(author.get("role")), message.get("recipient")
     if role is None or not isinstance(content, dict):
-        draft.unread += 1
+        builder.unreadable += 1
         return
-    hidden = any(_object(message.get("metadata")).get(mark) is True for mark in _HIDDEN)
-    if hidden or message.get("channel") == "analysis" or content.get("content_type") in _UNSAID:
+    hidden = any(_as_object(message.get("metadata")).get(mark) is True for mark in _HIDDEN_FLAGS)
+    if hidden or message.get("channel") == "analysis" or content.get("content_type") in _UNSAID_TYPES:
         return
     tool = None
     if role == "tool":
-        tool = label(author.get("name")) or "tool"
+        tool = _parse_label(author.get("name")) or "tool"
     elif isinstance(recipient, str) and recipient != "all":
-        tool = label(recipient) or "tool"
+        tool = _parse_label(recipient) or "tool"
     if tool and not tools:
         return
-    text = next(filter(None, (_spoken(content.get(key)) for key in ("parts", "text", "result"))), "")
+    text = next(filter(None, (_extract_text(content.get(key)) for key in ("parts", "text", "result"))), "")
     if role != "user":
-        text = _CITED.sub("", _MARKED.sub(_shown, text))
-    draft.add(role, text, _time(message.get("create_time")), identifier(message.get("id")), tool)
+        text = _CITATION.sub("", _MARK.sub(_render_mark, text))
+    builder.add(role, text, _parse_time(message.get("create_time")), _parse_id(message.get("id")), tool)
 
 
-def _shown(marked: re.Match[str]) -> str:
-    """What ChatGPT shows in the place of a mark of its own: a name, a link's words, or nothing for a citation."""
+def _render_mark(marked: re.Match[str]) -> str:
+    """Return what ChatGPT shows for one of its marks: a name, the text of a link, or nothing for a citation."""
     kind, *fields = marked[1].split("\ue202")
     words: Any = fields[0] if fields and kind in ("url", "link_title") else ""
     if fields and kind == "entity":
@@ -262,171 +324,200 @@ def _shown(marked: re.Match[str]) -> str:
 
 # Claude.ai
 
-_UNSUPPORTED = re.compile(r"```\s*This block is not supported on your current device yet\.\s*```")
+_UNSUPPORTED_BLOCK = re.compile(r"```\s*This block is not supported on your current device yet\.\s*```")
 
 
-def claude_conversation(draft: ConversationBuilder, value: Any, tools: bool) -> None:
-    draft.id = identifier(value.get("uuid"))
-    draft.title, draft.project = label(value.get("name")), label(_object(value.get("project")).get("name"))
-    draft.created, draft.updated = _time(value.get("created_at")), _time(value.get("updated_at"))
-    for message in _claude_branch(value):
-        role = _role(message.get("sender")) if isinstance(message, dict) else None
+def _is_claude(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
+
+
+def _read_claude(builder: ConversationBuilder, value: Any, tools: bool) -> None:
+    builder.id = _parse_id(value.get("uuid"))
+    builder.title = _parse_label(value.get("name"))
+    builder.project = _parse_label(_as_object(value.get("project")).get("name"))
+    builder.created, builder.updated = _parse_time(value.get("created_at")), _parse_time(value.get("updated_at"))
+    for message in _select_claude_messages(value):
+        role = _parse_role(message.get("sender")) if isinstance(message, dict) else None
         if role not in ("user", "assistant"):
-            draft.unread += 1
+            builder.unreadable += 1
             continue
-        content, at, id = message.get("content"), _time(message.get("created_at")), identifier(message.get("uuid"))
-        if not isinstance(content, list) or not content:  # as in old exports; in new ones `text` has thoughts in it
+        content, at, id = message.get("content"), _parse_time(message.get("created_at")), _parse_id(message.get("uuid"))
+        if not isinstance(content, list) or not content:  # in old exports; in new ones `text` includes thoughts
             content = message.get("text")
-        draft.add(role, _UNSUPPORTED.sub("", _spoken(content)), at, id)
+        builder.add(role, _UNSUPPORTED_BLOCK.sub("", _extract_text(content)), at, id)
         if tools:
-            _add_tools(draft, content, at, id)
-            for number, attached in enumerate(_list(message.get("attachments"))):
-                name = label(_object(attached).get("file_name")) or "attachment"
-                text = _spoken(_object(attached).get("extracted_content"))
-                draft.add("tool", text, at, id and f"{id}:file{number}", name)
+            _add_tools(builder, content, at, id)
+            for number, attached in enumerate(_as_list(message.get("attachments"))):
+                name = _parse_label(_as_object(attached).get("file_name")) or "attachment"
+                text = _extract_text(_as_object(attached).get("extracted_content"))
+                builder.add("tool", text, at, id and f"{id}:file{number}", name)
 
 
-def _claude_branch(value: Mapping[str, Any]) -> list[Any]:
-    """All messages, or those of the branch that was not given up where the parents tell it without a gap."""
-    messages = _list(value.get("chat_messages"))
-    by_id = {one["uuid"]: one for one in messages if isinstance(one, dict) and isinstance(one.get("uuid"), str)}
+def _select_claude_messages(value: Mapping[str, Any]) -> list[Any]:
+    """Return the messages of the current branch, or all messages if the parents have gaps."""
+    messages = _as_list(value.get("chat_messages"))
+    known = [message for message in messages if isinstance(message, dict)]
+    by_id = {message["uuid"]: message for message in known if isinstance(message.get("uuid"), str)}
     leaf = value.get("current_leaf_message_uuid")
     if not isinstance(leaf, str) or leaf not in by_id:
         leaf = next(reversed(by_id), None)
-    branch = _branch(by_id, leaf, "parent_message_uuid")
-    known = [one for one in messages if isinstance(one, dict)]
-    if not branch or not all(isinstance(one.get(key), str) for one in known for key in ("uuid", "parent_message_uuid")):
+    branch = _trace_branch(by_id, leaf, "parent_message_uuid")
+    keys = ("uuid", "parent_message_uuid")
+    if not branch or not all(isinstance(message.get(key), str) for message in known for key in keys):
         return messages
     complete = branch[0] is messages[0] or branch[0]["parent_message_uuid"].startswith("00000000-")
-    return branch + [one for one in messages if not isinstance(one, dict)] if complete else messages
+    return branch + [message for message in messages if not isinstance(message, dict)] if complete else messages
 
 
-# Lists of messages as the API of OpenAI has them, and lines that are a message each
+# Lists of messages as in the API of OpenAI, and lines of one message each
 
 _ROLES = (
     dict.fromkeys(("user", "human"), "user")
     | dict.fromkeys(("assistant", "ai", "bot", "model", "gpt", "claude", "chatgpt"), "assistant")
     | {"system": "system", "developer": "system", "tool": "tool", "function": "tool"}
 )
-SESSIONS = "sessionId session_id session conversation_id conversationId conversation thread_id chat_id".split()
-TEXTS = ("content", "text")
-_SPEAKERS = ("role", "speaker", "author", "sender", "from")
-_TIMES = "timestamp created_at create_time created time date ts at".split()
-_IDS = ("id", "uuid", "message_id")
+_SESSION_KEYS = "sessionId session_id session conversation_id conversationId conversation thread_id chat_id".split()
+_TEXT_KEYS = ("content", "text")
+_SPEAKER_KEYS = ("role", "speaker", "author", "sender", "from")
+_TIME_KEYS = "timestamp created_at create_time created time date ts at".split()
+_ID_KEYS = ("id", "uuid", "message_id")
 
 
-def openai_conversation(draft: ConversationBuilder, value: Any, tools: bool) -> None:
-    head = _object(value)
-    draft.id = identifier(first(head, (*SESSIONS, "id")))
-    draft.title, draft.project = label(first(head, ("title", "name"))), label(head.get("project"))
-    draft.created = _time(first(head, _TIMES))
+def _is_openai(value: Any) -> bool:
+    return is_message_list(value.get("messages") if isinstance(value, dict) else value)
+
+
+def is_message_list(value: Any) -> bool:
+    """Return True for a list of messages as in the API of OpenAI."""
+    return isinstance(value, list) and any(
+        isinstance(item, dict) and isinstance(item.get("role"), str) and ("content" in item or "tool_calls" in item)
+        for item in value
+    )
+
+
+def _read_openai(builder: ConversationBuilder, value: Any, tools: bool) -> None:
+    head = _as_object(value)
+    builder.id = _parse_id(_first_value(head, (*_SESSION_KEYS, "id")))
+    builder.title = _parse_label(_first_value(head, ("title", "name")))
+    builder.project = _parse_label(head.get("project"))
+    builder.created = _parse_time(_first_value(head, _TIME_KEYS))
     for message in head.get("messages", []) if head else value:
         if not isinstance(message, dict) or ("role" not in message and "type" not in message):
-            draft.unread += 1
-        elif role := _role(message.get("role")):
-            _add_message(draft, message, role, message.get("content"), tools)
+            builder.unreadable += 1
+        elif role := _parse_role(message.get("role")):
+            _add_message(builder, message, role, message.get("content"), tools)
 
 
-def plain_line(draft: ConversationBuilder, line: Mapping[str, Any], tools: bool) -> str | None:
-    """Take in one line; the answer is why it could not be."""
-    content, who = first(line, TEXTS), first(line, _SPEAKERS)
-    if not isinstance(content, str | list | dict) and "tool_calls" not in line:
-        return f"the line has no text; it can be in: {', '.join(TEXTS)}"
-    draft.project = draft.project or label(line.get("project"))
-    draft.title = draft.title or label(line.get("title"))
-    if isinstance(who, dict):
-        who = first(who, ("role", "name"))
-    role = _role(who)
-    if role is None and (name := label(who)) and (words := _spoken(content)):
-        content = f"{name}: {words}"  # people have names, and who said it is half of what was said
-    _add_message(draft, line, role or "user", content, tools)
-    return None
+def _is_plain_line(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(_first_value(value, _TEXT_KEYS), str | list)
 
 
-def _add_message(draft: ConversationBuilder, message: Mapping[str, Any], role: str, content: Any, tools: bool) -> None:
-    at, id = _time(first(message, _TIMES)), identifier(first(message, _IDS))
+class _PlainLines(LineReader):
+    """Lines that are one message each."""
+
+    def find_session(self, line: Mapping[str, Any]) -> str | None:
+        return _parse_id(_first_value(line, _SESSION_KEYS)) or ""
+
+    def read_line(self, builder: ConversationBuilder, line: Mapping[str, Any], tools: bool) -> str | None:
+        content, speaker = _first_value(line, _TEXT_KEYS), _first_value(line, _SPEAKER_KEYS)
+        if not isinstance(content, str | list | dict) and "tool_calls" not in line:
+            return f"the line has no text; it can be in: {', '.join(_TEXT_KEYS)}"
+        builder.project = builder.project or _parse_label(line.get("project"))
+        builder.title = builder.title or _parse_label(line.get("title"))
+        if isinstance(speaker, dict):
+            speaker = _first_value(speaker, ("role", "name"))
+        role = _parse_role(speaker)
+        if role is None and (name := _parse_label(speaker)) and (words := _extract_text(content)):
+            content = f"{name}: {words}"  # a person's name is a part of what was said
+        _add_message(builder, line, role or "user", content, tools)
+        return None
+
+
+def _add_message(
+    builder: ConversationBuilder, message: Mapping[str, Any], role: str, content: Any, tools: bool
+) -> None:
+    at, id = _parse_time(_first_value(message, _TIME_KEYS)), _parse_id(_first_value(message, _ID_KEYS))
     if role != "tool":
-        draft.add(role, _spoken(content), at, id)
+        builder.add(role, _extract_text(content), at, id)
     elif tools:
-        called = draft.calls.get(str(message.get("tool_call_id")))
-        name = label(first(message, ("name", "tool"))) or called or "tool"
-        draft.add(role, _spoken(content), at, id, name)
+        called = builder.calls.get(str(message.get("tool_call_id")))
+        name = _parse_label(_first_value(message, ("name", "tool"))) or called or "tool"
+        builder.add(role, _extract_text(content), at, id, name)
     if tools:
-        _add_tools(draft, content, at, id)
-        for number, call in enumerate(_list(message.get("tool_calls"))):
-            function, own_id = _object(_object(call).get("function")), id and f"{id}:call{number}"
-            _add_call(draft, _object(call).get("id"), function.get("name"), function.get("arguments"), at, own_id)
+        _add_tools(builder, content, at, id)
+        for number, call in enumerate(_as_list(message.get("tool_calls"))):
+            function, own_id = _as_object(_as_object(call).get("function")), id and f"{id}:call{number}"
+            _add_call(builder, _as_object(call).get("id"), function.get("name"), function.get("arguments"), at, own_id)
 
 
-# What several of them have in common
+# Parts that several formats share
 
 
-def _add_tools(draft: ConversationBuilder, content: Any, at: datetime | None, id: str | None) -> None:
-    """The calls and results of tools among the parts of a message, after its words."""
-    for number, part in enumerate(_list(content)):
-        kind = str(_object(part).get("type"))
+def _add_tools(builder: ConversationBuilder, content: Any, at: datetime | None, id: str | None) -> None:
+    """Add the tool calls and results among the parts of a message."""
+    for number, part in enumerate(_as_list(content)):
+        kind = str(_as_object(part).get("type"))
         own_id = id and f"{id}:{number}"
         if kind.endswith("tool_use"):
-            _add_call(draft, part.get("id"), part.get("name"), part.get("input"), at, own_id)
+            _add_call(builder, part.get("id"), part.get("name"), part.get("input"), at, own_id)
         elif kind.endswith("tool_result"):
-            name = draft.calls.get(str(part.get("tool_use_id")), "tool")
-            draft.add("tool", _spoken(part.get("content")), at, own_id, name)
+            name = builder.calls.get(str(part.get("tool_use_id")), "tool")
+            builder.add("tool", _extract_text(part.get("content")), at, own_id, name)
 
 
 def _add_call(
-    draft: ConversationBuilder, call: Any, name: Any, given: Any, at: datetime | None, id: str | None
+    builder: ConversationBuilder, call: Any, name: Any, arguments: Any, at: datetime | None, id: str | None
 ) -> None:
-    name = label(name) or "tool"
+    name = _parse_label(name) or "tool"
     if isinstance(call, str):
-        draft.calls[call] = name
+        builder.calls[call] = name
     with suppress(RecursionError):
-        draft.add("assistant", given if isinstance(given, str) else json.dumps(given, ensure_ascii=False), at, id, name)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        builder.add("assistant", text, at, id, name)
 
 
-_SPOKEN = ("text", "input_text", "output_text", "audio_transcription")
+_TEXT_TYPES = ("text", "input_text", "output_text", "audio_transcription")
 
 
-def _spoken(content: Any, cleaned: Callable[[str], str] = str.strip) -> str:
-    """The words among the parts of a message: not its thoughts, calls, pictures and files."""
+def _extract_text(content: Any, clean_part: Callable[[str], str] = str.strip) -> str:
+    """Join the texts among the parts of a message, without thoughts, tool calls, images and files."""
     words = []
     for part in content if isinstance(content, list) else [content]:
-        if isinstance(part, dict) and part.get("type", part.get("content_type", "text")) in _SPOKEN:
+        if isinstance(part, dict) and part.get("type", part.get("content_type", "text")) in _TEXT_TYPES:
             part = part.get("text")
         if isinstance(part, str):
-            words.append(cleaned(part))
+            words.append(clean_part(part))
     return "\n\n".join(filter(None, words))
 
 
-def first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
+def _first_value(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
-def identifier(value: Any) -> str | None:
-    """An id of another program; a digest of it if it is not one line of up to 128 characters."""
+def _parse_id(value: Any) -> str | None:
+    """Return an id of another program, or a digest of it if it is not one line of up to 128 characters."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = f"{value:d}" if abs(value) < 10**100 else None
     text = value.strip() if isinstance(value, str) else ""
-    return (text if _USABLE.fullmatch(text) else _digest(text)) if text else None
+    return (text if _USABLE_ID.fullmatch(text) else _digest(text)) if text else None
 
 
-_USABLE = re.compile(r"[^\x00-\x1f\ud800-\udfff]{1,128}")
+_USABLE_ID = re.compile(r"[^\x00-\x1f\ud800-\udfff]{1,128}")
 
 
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def label(value: Any) -> str | None:
-    """A title or name: one line, not too long to be stored; None where there is none."""
-    return (
-        (" ".join(clean(value[: 4 * MAX_NAME_CHARACTERS]).split())[:MAX_NAME_CHARACTERS].strip() or None)
-        if isinstance(value, str)
-        else None
-    )
+def _parse_label(value: Any) -> str | None:
+    """Return a title or name as one line of at most the length that can be stored; None if there is none."""
+    if not isinstance(value, str):
+        return None
+    return " ".join(clean(value[: 4 * MAX_NAME_CHARACTERS]).split())[:MAX_NAME_CHARACTERS].strip() or None
 
 
-def _time(value: Any) -> datetime | None:
-    """ISO text (in UTC if it names no zone) or an epoch in seconds or a thousandth of them; None for anything else."""
+def _parse_time(value: Any) -> datetime | None:
+    """Parse ISO text (UTC if it has no zone) or epoch seconds, milliseconds or less; return None for anything else."""
     try:
         if isinstance(value, str):
             text = value.strip()[:100]
@@ -436,7 +527,7 @@ def _time(value: Any) -> datetime | None:
             value = float(text)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e19:
             return None
-        while value > 1e11:  # in seconds, the year 5138: so these are thousandths, or thousandths of those
+        while value > 1e11:  # in seconds, the year 5138: so the unit is smaller
             value /= 1000
         return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
@@ -446,13 +537,35 @@ def _time(value: Any) -> datetime | None:
 _EPOCH = re.compile(r"[0-9]{9,19}(\.[0-9]+)?")
 
 
-def _role(value: Any) -> str | None:
+def _parse_role(value: Any) -> str | None:
     return _ROLES.get(value.strip().lower()) if isinstance(value, str) else None
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _as_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+# The table of formats, in the order in which a file is compared with them
+
+_ZIPPED = "(conversations.json, or the zip it came in)"
+FORMATS: Mapping[str, TranscriptFormat] = {
+    format.name: format
+    for format in (
+        TranscriptFormat("claude-code", "a Claude Code session (JSONL)", _is_claude_code, open_lines=_ClaudeCodeLines),
+        TranscriptFormat("chatgpt", f"a ChatGPT export {_ZIPPED}", _is_chatgpt, read_value=_read_chatgpt),
+        TranscriptFormat("claude", f"a Claude.ai export {_ZIPPED}", _is_claude, read_value=_read_claude),
+        TranscriptFormat(
+            "openai", "a list of messages with role and content (JSON)", _is_openai, read_value=_read_openai
+        ),
+        TranscriptFormat(
+            "jsonl",
+            "JSONL with role and content, or speaker and text, on each line",
+            _is_plain_line,
+            open_lines=lambda stem: _PlainLines(),
+        ),
+    )
+}

@@ -1,8 +1,8 @@
 """
-Conversations that other programs wrote down, brought into one form: who said what, and when.
+Read conversations from files of other programs: detect the format, and yield each conversation in one form.
 
-What was said is kept. The machinery around it is not: thoughts, reminders, edits that were given up, and (unless asked
-for) the calls and results of tools.
+Messages are kept. Everything else is left out: thoughts, reminders, abandoned edits, and (unless asked for) the calls
+and results of tools.
 """
 
 import json
@@ -12,307 +12,262 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.importers import transcript_formats as formats
 from memorist.importers.exports import is_export
-from memorist.importers.transcript_formats import ConversationBuilder, ImportedConversation, Turn
+from memorist.importers.transcript_formats import (
+    FORMATS,
+    ConversationBuilder,
+    ImportedConversation,
+    TranscriptFormat,
+    Turn,
+    is_message_list,
+)
 from memorist.validation import choice
 
-__all__ = ["FORMATS", "ImportedConversation", "Problem", "Turn", "read_conversations"]
+__all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
 
-FORMATS = ("claude-code", "chatgpt", "claude", "openai", "jsonl")
-MAX_DOCUMENT = 1_000_000_000  # bytes of a JSON document, which has to be held in memory whole
-MAX_LINE = 100_000_000  # characters of a line of JSONL: pictures are among them, and so lines of megabytes
-_LOOK_AT = 1000  # lines in which a format must show
-_HEAD = 1 << 16  # bytes that tell lines from a document
-_EXPECTED = (
-    "a Claude Code session (JSONL), a ChatGPT or Claude.ai export (conversations.json, or the zip it came in), a list "
-    "of messages with role and content (JSON), or JSONL with role and content, or speaker and text, on each line"
-)
+MAX_DOCUMENT_BYTES = 1_000_000_000  # of a JSON document, which has to be held in memory as a whole
+_MAX_LINE_CHARACTERS = 100_000_000  # lines may hold images, and so have megabytes
+_MAX_PROBED_LINES = 1000  # the format must show in the first lines
+_HEAD_BYTES = 1 << 16  # enough to tell lines from a document
+_ZIP_MAGIC = b"PK\3\4"
+_ZIP_MEMBER = re.compile(r"^(?!__MACOSX)(?:.*/)?conversations(?:-[0-9]+)?\.json$")  # large exports come in parts
+_BLANK = " \t\r\n\0\ufeff"  # a crash leaves NULs, and joined files have byte order marks in the middle
+_DECODER = json.JSONDecoder(strict=False)  # bare control characters in a text do no harm
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that could not be read and was passed over."""
+class ImportProblem:
+    """Something that could not be read and was skipped."""
 
     line: int | None
     reason: str
 
 
-_Numbered = tuple[int | None, Any]  # a JSON value or the Problem in its place, and its line where there are lines
+_Conversations = Iterator[ImportedConversation | ImportProblem]
+_Numbered = tuple[int | None, Any]  # a JSON value or the problem with it, and its line if there are lines
 
 
-def read_conversations(
-    file: Path, *, format: str | None = None, tools: bool = False
-) -> Iterator[ImportedConversation | Problem]:
+def read_conversations(file: Path, *, format: str | None = None, tools: bool = False) -> _Conversations:
     """
-    The conversations of a file, each as soon as its end is reached; without a format, by what the file looks like.
+    Yield the conversations of a file, each as soon as its end is reached; without a format, it is detected.
 
-    A file that is none of the formats is an InvalidInput at once; what is damaged inside of one is a Problem.
+    A file in none of the formats raises InvalidInput at once; damaged parts of a file are yielded as problems.
     """
-    wanted = FORMATS if format is None else (choice(format, FORMATS, "format"),)
-    with _readable(file):
+    formats = tuple(FORMATS.values()) if format is None else (FORMATS[choice(format, tuple(FORMATS), "format")],)
+    expected = _describe(formats) if format is None else f"the format {format!r}"
+    with _translate_os_errors(file):
         if not file.is_file():
             kind = "folder" if file.is_dir() else "pipe or device"
             raise InvalidInput(f"cannot read {file}: {f'it is a {kind}' if file.exists() else 'there is no such file'}")
         if not file.stat().st_size:
-            raise InvalidInput(f"{file} is empty; expected {_EXPECTED}")
+            raise InvalidInput(f"{file} is empty; expected {_describe(tuple(FORMATS.values()))}")
         if format is None and is_export(file):  # its memories have a content, as messages do
-            raise InvalidInput(f"{file} is an export of Memorist, and no conversation; `memorist import` takes it in")
-        attempts = (_in_lines, _in_documents) if _looks_like_lines(file) else (_in_documents, _in_lines)
-        reasons: list[str] = []
+            raise InvalidInput(f"{file} is an export of Memorist, not a conversation; use `memorist import`")
+        attempts = (_try_lines, _try_documents) if _looks_like_lines(file) else (_try_documents, _try_lines)
+        problems: list[str] = []
         for attempt in attempts:
-            if found := attempt(file, wanted, tools, reasons):
-                return _guarded(file, found)
-    expected = _EXPECTED if format is None else f"the format {format!r}"
-    raise InvalidInput(f"{file} holds no conversation; expected {expected}{''.join(f' ({one})' for one in reasons)}")
+            if conversations := attempt(file, formats, tools, problems):
+                return _guard(file, conversations)
+    reasons = "".join(f" ({problem})" for problem in problems)
+    raise InvalidInput(f"{file} holds no conversation; expected {expected}{reasons}")
+
+
+def _describe(formats: tuple[TranscriptFormat, ...]) -> str:
+    *descriptions, last = (format.description for format in formats)
+    return f"{', '.join(descriptions)}, or {last}"
 
 
 @contextmanager
-def _readable(file: Path) -> Iterator[None]:
+def _translate_os_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
         raise InvalidInput(f"cannot read {file}: {exc.strerror or exc}") from exc
 
 
-def _guarded(file: Path, found: Iterator[ImportedConversation | Problem]) -> Iterator[ImportedConversation | Problem]:
-    with _readable(file):
-        yield from found
+def _guard(file: Path, conversations: _Conversations) -> _Conversations:
+    with _translate_os_errors(file):
+        yield from conversations
 
 
-# What is in the file: lines with a JSON value each, or one document (or several, in a zip).
+# Lines with a JSON value each, or one document (or several, in a zip)
 
 
 def _looks_like_lines(file: Path) -> bool:
-    """Only which of the two to try first: a document may be named .jsonl, and lines may be named .json."""
+    """Return True to try lines first: a document may be named .jsonl, and lines may be named .json."""
     with file.open("rb") as raw:
-        head = raw.read(_HEAD)
-    if head.startswith(b"PK\3\4"):
+        head = raw.read(_HEAD_BYTES)
+    if head.startswith(_ZIP_MAGIC):
         return False
-    lines = [one.strip(_BLANK) for one in head.decode(json.detect_encoding(head[:4]), "replace").splitlines()]
-    first, *others = [one for one in lines if one] or [""]
-    if others and not isinstance(_value(first, 1), Problem):
+    lines = [line.strip(_BLANK) for line in head.decode(json.detect_encoding(head[:4]), "replace").splitlines()]
+    first, *others = [line for line in lines if line] or [""]
+    if others and not isinstance(_parse_json(first, 1), ImportProblem):
         return True
     return not first.startswith("[") and (file.suffix.lower() in (".jsonl", ".ndjson") or not first.startswith("{"))
 
 
-def _in_lines(
-    file: Path, wanted: tuple[str, ...], tools: bool, reasons: list[str]
-) -> Iterator[ImportedConversation | Problem] | None:
-    values = (value for _, value in islice(_lines(file), _LOOK_AT))
-    format = next(filter(None, (_format(value, wanted) for value in values)), None)
+def _try_lines(
+    file: Path, formats: tuple[TranscriptFormat, ...], tools: bool, problems: list[str]
+) -> _Conversations | None:
+    values = (value for _, value in islice(_read_lines(file), _MAX_PROBED_LINES))
+    format = _detect_format(values, formats)
     if format is None:
         return None
-    return _whole(_lines(file), format, tools) if format in _WHOLE else _grouped(file, format, tools)
+    return _read_values(_read_lines(file), format, tools) if format.read_value else _read_grouped(file, format, tools)
 
 
-def _in_documents(
-    file: Path, wanted: tuple[str, ...], tools: bool, reasons: list[str]
-) -> Iterator[ImportedConversation | Problem] | None:
-    documents, looked_at = _documents(file), []
+def _try_documents(
+    file: Path, formats: tuple[TranscriptFormat, ...], tools: bool, problems: list[str]
+) -> _Conversations | None:
+    formats = tuple(format for format in formats if format.read_value)
+    documents, probed = _load_documents(file), []
     for document in documents:
-        looked_at.append(document)
-        whole = [one for one in wanted if one in _WHOLE]
-        format = next(filter(None, (_format(part, whole) for part in _parts(document))), None)
-        if format is not None:
-            parts = ((None, part) for one in chain(looked_at, documents) for part in _parts(one))
-            return _whole(parts, format, tools)
-    reasons += [one.reason for one in looked_at if isinstance(one, Problem)]
+        probed.append(document)
+        if format := _detect_format(_split_document(document), formats):
+            values = ((None, value) for each in chain(probed, documents) for value in _split_document(each))
+            return _read_values(values, format, tools)
+    problems += [document.reason for document in probed if isinstance(document, ImportProblem)]
     return None
 
 
-def _lines(file: Path) -> Iterator[_Numbered]:
-    """One line in memory at a time, whatever the size of the file."""
+def _detect_format(values: Iterable[Any], formats: Iterable[TranscriptFormat]) -> TranscriptFormat | None:
+    """Return the format of the first value that has one."""
+    return next((format for value in values for format in formats if format.matches(value)), None)
+
+
+def _read_lines(file: Path) -> Iterator[_Numbered]:
+    """Yield the JSON values of lines, with one line in memory at a time."""
     with file.open("rb") as raw:
         encoding = json.detect_encoding(raw.read(4))
     with file.open(encoding=encoding, errors="replace") as text:
         number = 0
-        while line := text.readline(MAX_LINE):
+        while line := text.readline(_MAX_LINE_CHARACTERS):
             number += 1
-            if len(line) == MAX_LINE and not line.endswith("\n"):
-                while (rest := text.readline(MAX_LINE)) and not rest.endswith("\n"):
+            if len(line) == _MAX_LINE_CHARACTERS and not line.endswith("\n"):
+                while (rest := text.readline(_MAX_LINE_CHARACTERS)) and not rest.endswith("\n"):
                     pass
-                yield number, Problem(number, f"the line is longer than {MAX_LINE:,} characters")
+                yield number, ImportProblem(number, f"the line is longer than {_MAX_LINE_CHARACTERS:,} characters")
             elif bare := line.strip(_BLANK):
-                yield number, _value(bare, number, "" if line.endswith("\n") else " (is it still being written?)")
+                hint = "" if line.endswith("\n") else " (is it still being written?)"
+                yield number, _parse_json(bare, number, hint)
 
 
-_BLANK = " \t\r\n\0\ufeff"  # a crash leaves NULs, and files that were joined marks in the middle
-_DECODER = json.JSONDecoder(strict=False)  # bare control characters in a text do no harm
-
-
-def _value(text: str, line: int | None, hint: str = "", what: str = "the line") -> Any:
+def _parse_json(text: str, line: int | None, hint: str = "", what: str = "the line") -> Any:
+    """Return a JSON value, or the problem with it."""
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as exc:
         where = f"column {exc.colno}" if line else f"line {exc.lineno}, column {exc.colno}"
-        return Problem(line, f"{what} is not JSON: {exc.msg.removesuffix(' at')} at {where}{hint}")
+        return ImportProblem(line, f"{what} is not JSON: {exc.msg.removesuffix(' at')} at {where}{hint}")
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits, or thousands of brackets
-        return Problem(line, f"{what} is not JSON that can be read: {exc}")
+        return ImportProblem(line, f"{what} is not JSON that can be read: {exc}")
 
 
-def _documents(file: Path) -> Iterator[Any]:
-    """The file as JSON; of a zip, each part of the export in it. A Problem stands in the place of what is none."""
+def _load_documents(file: Path) -> Iterator[Any]:
+    """Yield the file as JSON, or each part of the export in a zip; a problem replaces what is not JSON."""
     with file.open("rb") as raw:
-        zipped = raw.read(4) == b"PK\3\4"
+        zipped = raw.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
         size = file.stat().st_size
-        if not zipped and size <= MAX_DOCUMENT:
+        if not zipped and size <= MAX_DOCUMENT_BYTES:
             raw.seek(0)
-            yield _document(raw.read(), file.name)
+            yield _parse_document(raw.read(), file.name)
     if zipped:
-        yield from _unzipped(file)
-    elif size > MAX_DOCUMENT:
-        yield Problem(None, f"{_too_big(file.name)}: split it, or bring it into JSONL, which is read line by line")
+        yield from _load_zip(file)
+    elif size > MAX_DOCUMENT_BYTES:
+        yield ImportProblem(None, f"{_too_large(file.name)}: split it, or convert it to JSONL, which is read by line")
 
 
-def _unzipped(file: Path) -> Iterator[Any]:
+def _load_zip(file: Path) -> Iterator[Any]:
     try:
         with zipfile.ZipFile(file) as archive:
-            members = [one for one in archive.infolist() if _EXPORTED.search(one.filename)]
+            members = [member for member in archive.infolist() if _ZIP_MEMBER.search(member.filename)]
             if not members:
-                yield Problem(None, "no conversations.json is in the zip")
-            for member in sorted(members, key=lambda one: one.filename):
+                yield ImportProblem(None, "no conversations.json is in the zip")
+            for member in sorted(members, key=lambda member: member.filename):
                 with archive.open(member) as packed:
-                    data = packed.read(MAX_DOCUMENT + 1)  # not what the zip says of its size, which may be untrue
+                    data = packed.read(MAX_DOCUMENT_BYTES + 1)  # the size that the zip declares may be wrong
                 name = member.filename
-                yield _document(data, name) if len(data) <= MAX_DOCUMENT else Problem(None, _too_big(name))
+                too_large = len(data) > MAX_DOCUMENT_BYTES
+                yield ImportProblem(None, _too_large(name)) if too_large else _parse_document(data, name)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError, ValueError) as exc:
-        yield Problem(None, f"the zip cannot be read: {exc}")
+        yield ImportProblem(None, f"the zip cannot be read: {exc}")
 
 
-_EXPORTED = re.compile(r"^(?!__MACOSX)(?:.*/)?conversations(?:-[0-9]+)?\.json$")  # large exports come in parts
+def _parse_document(data: bytes, name: str) -> Any:
+    return _parse_json(data.decode(json.detect_encoding(data[:4]), "replace").strip(_BLANK), None, what=name)
 
 
-def _document(data: bytes, name: str) -> Any:
-    return _value(data.decode(json.detect_encoding(data[:4]), "replace").strip(_BLANK), None, what=name)
+def _too_large(name: str) -> str:
+    return f"{name} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document"
 
 
-def _too_big(name: str) -> str:
-    return f"{name} has more than {MAX_DOCUMENT / 1e9:g} GB, too much for one JSON document"
-
-
-def _parts(document: Any) -> list[Any]:
-    """The conversations of a document: the elements of a list that is not itself a list of messages."""
+def _split_document(document: Any) -> list[Any]:
+    """Return the conversations of a document: the elements of a list that is not itself a list of messages."""
     if isinstance(document, dict) and isinstance(document.get("conversations"), list):
         document = document["conversations"]
-    return document if isinstance(document, list) and not _is_messages(document) else [document]
+    return document if isinstance(document, list) and not is_message_list(document) else [document]
 
 
-# Which format it is, and the reading of conversations that are one value each or spread over lines.
+# Conversations that are one value each, or spread over lines
 
 
-def _format(value: Any, wanted: Iterable[str]) -> str | None:
-    return next((one for one in wanted if _FITS[one](value)), None)
-
-
-def _is_claude_code(value: Any) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str) or "role" in value:
-        return False
-    markers: tuple[tuple[str, ...], ...] = (("sessionId",), ("leafUuid",), ("messageId", "snapshot"))
-    if value["type"] in ("user", "assistant"):
-        markers += (("uuid",), ("session_id",))
-    return any(all(key in value for key in keys) for keys in markers)
-
-
-def _is_chatgpt(value: Any) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
-        return False
-    nodes = value["mapping"].values()
-    return "current_node" in value or any(isinstance(node, dict) and "message" in node for node in nodes)
-
-
-def _is_messages(value: Any) -> bool:
-    return isinstance(value, list) and any(
-        isinstance(one, dict) and isinstance(one.get("role"), str) and ("content" in one or "tool_calls" in one)
-        for one in value
-    )
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "claude-code": _is_claude_code,
-    "chatgpt": _is_chatgpt,
-    "claude": lambda value: isinstance(value, dict) and isinstance(value.get("chat_messages"), list),
-    "openai": lambda value: _is_messages(value.get("messages") if isinstance(value, dict) else value),
-    "jsonl": lambda value: isinstance(value, dict) and isinstance(formats.first(value, formats.TEXTS), str | list),
-}
-_WHOLE: dict[
-    str, Callable[[ConversationBuilder, Any, bool], None]
-] = {  # the formats in which a conversation is one JSON value
-    "chatgpt": formats.chatgpt_conversation,
-    "claude": formats.claude_conversation,
-    "openai": formats.openai_conversation,
-}
-
-
-def _whole(values: Iterable[_Numbered], format: str, tools: bool) -> Iterator[ImportedConversation | Problem]:
-    """Conversations that are one JSON value each."""
-    taken: Counter[str] = Counter()
+def _read_values(values: Iterable[_Numbered], format: TranscriptFormat, tools: bool) -> _Conversations:
+    """Yield conversations that are one JSON value each."""
+    assert format.read_value is not None
+    derived_ids: Counter[str] = Counter()
     for position, (line, value) in enumerate(values, 1):
-        if isinstance(value, Problem):
+        if isinstance(value, ImportProblem):
             yield value
             continue
-        if not _FITS[format](value):
-            yield Problem(line, f"entry {position} is no conversation in the format {format!r}")
+        if not format.matches(value):
+            yield ImportProblem(line, f"entry {position} is not a conversation in the format {format.name!r}")
             continue
-        draft = ConversationBuilder(format)
-        _WHOLE[format](draft, value, tools)
-        if draft.unread:
-            name = draft.title or draft.id or f"entry {position}"
-            yield Problem(line, f"{draft.unread} messages of {name!r} cannot be read")
-        if draft.turns:
-            yield draft.finished(taken)
+        builder = ConversationBuilder(format.name)
+        format.read_value(builder, value, tools)
+        if builder.unreadable:
+            name = builder.title or builder.id or f"entry {position}"
+            yield ImportProblem(line, f"{builder.unreadable} messages of {name!r} cannot be read")
+        if builder.turns:
+            yield builder.build(derived_ids)
 
 
-def _grouped(file: Path, format: str, tools: bool) -> Iterator[ImportedConversation | Problem]:
+def _read_grouped(file: Path, format: TranscriptFormat, tools: bool) -> _Conversations:
     """
-    Conversations whose turns are lines of their own, and may be mixed with those of others.
+    Yield conversations whose turns are lines, which may be mixed with those of others.
 
-    A first pass finds out where each one ends: so it can be given away there, and only what is unfinished is held.
+    A first pass finds the last line of each, so that it can be yielded there, and only unfinished ones are in memory.
     """
-    ends: dict[str, int] = {}
-    summaries: dict[str, str] = {}
+    assert format.open_lines is not None
+    reader = format.open_lines(file.stem)
+    last_lines: dict[str, int] = {}
     total = 0
-    for number, value in _lines(file):
+    for number, value in _read_lines(file):
         total = number or 0
-        if (key := _session(value, format, file)) is not None:
-            ends[key] = total
-        elif format == "claude-code" and isinstance(value, dict) and isinstance(leaf := value.get("leafUuid"), str):
-            summaries[leaf] = formats.label(value.get("summary")) or ""
-    read: Callable[[ConversationBuilder, dict[str, Any], bool], str | None] = formats.plain_line
-    if format == "claude-code":
-        read = partial(formats.claude_code_line, seen=set(), summaries=summaries)
-    taken: Counter[str] = Counter()
-    drafts: dict[str, ConversationBuilder] = {}
-    for number, value in _lines(file):
+        if isinstance(value, dict) and (session := reader.scan(value)) is not None:
+            last_lines[session] = total
+    derived_ids: Counter[str] = Counter()
+    builders: dict[str, ConversationBuilder] = {}
+    for number, value in _read_lines(file):
         if number is None or number > total:  # written since the first pass
             break
-        if not isinstance(value, dict):
-            yield value if isinstance(value, Problem) else Problem(number, "the line is no JSON object")
-        elif (key := _session(value, format, file)) is not None:
-            if key not in drafts:
-                drafts[key] = ConversationBuilder(format, id=key or None)
-            draft = drafts[key]
-            if reason := read(draft, value, tools):
-                yield Problem(number, reason)
-            if ends.get(key) == number and drafts.pop(key).turns:
-                yield draft.finished(taken)
-    yield from (draft.finished(taken) for draft in drafts.values() if draft.turns)
-
-
-def _session(value: Any, format: str, file: Path) -> str | None:
-    """What groups a line with others; None for one that belongs to no conversation."""
-    if not isinstance(value, dict):
-        return None
-    named = formats.identifier(formats.first(value, formats.SESSIONS))
-    if named is None and format == "claude-code":  # which names its files after their sessions
-        return formats.identifier(file.stem) if value.get("type") in ("user", "assistant") else None
-    return named or ""
+        if isinstance(value, ImportProblem):
+            yield value
+        elif not isinstance(value, dict):
+            yield ImportProblem(number, "the line is not a JSON object")
+        elif (session := reader.find_session(value)) is not None:
+            if session not in builders:
+                builders[session] = ConversationBuilder(format.name, id=session or None)
+            builder = builders[session]
+            if reason := reader.read_line(builder, value, tools):
+                yield ImportProblem(number, reason)
+            if last_lines.get(session) == number and builders.pop(session).turns:
+                yield builder.build(derived_ids)
+    yield from (builder.build(derived_ids) for builder in builders.values() if builder.turns)

@@ -1,4 +1,4 @@
-"""Markdown read as a document: what its front matter says, where it links to, and its chunks, section by section."""
+"""Read Markdown as a document: its front matter, its links, and its chunks along the sections."""
 
 import html
 import json
@@ -13,21 +13,21 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from memorist.embed.base import TokenCounter
 from memorist.ingest.chunk import (
-    AFTER_COLON,
-    AFTER_HEADING,
-    BEFORE_SECTION,
-    BETWEEN_BLOCKS,
-    BETWEEN_ITEMS,
+    AFTER_COLON_COST,
+    AFTER_HEADING_COST,
+    BLOCK_COST,
+    ITEM_COST,
+    SECTION_COST,
     Chunk,
-    Count,
     Lines,
     TextBlock,
-    split,
+    split_into_chunks,
 )
 
-NESTING = 40  # levels, two for each list; beyond them the parser reads no further, and time grows with them
-LONGEST_HEADING = 200  # characters: what is longer is no heading, and every chunk below would carry it
+MAX_NESTING = 40  # levels, two for each list; the parser stops there, because its time grows with them
+MAX_HEADING_CHARACTERS = 200  # every chunk below a heading carries it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """What there is to know about a Markdown text."""
+class ParsedDocument:
+    """A parsed file: its chunks, and what it says about itself."""
 
     title: str | None  # of the front matter, else the first heading of level 1
     front_matter: Mapping[str, Any]
@@ -51,37 +51,43 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
+    """A heading, its level and the line it begins with (from 0)."""
+
     line: int
     level: int
     text: str
 
 
-def read_markdown(text: str, budget: int, count: Count) -> Parsed:
-    """Read a document; each of its chunks has at most `budget` tokens by `count`. No text is refused."""
+def read_markdown(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
+    """Parse any text as Markdown; each chunk has at most `budget` tokens by `count`."""
     lines = Lines(text)
-    front_matter, body = _front_matter(lines)
+    front_matter, body = _parse_front_matter(lines)
     env: dict[str, Any] = {}
-    # Empty lines in place of the front matter, so that lines keep their numbers; and one at the end, because the
-    # parser looks for characters beyond it where a quote ends the text (as in its issues 185, 204 and 415).
-    tokens = _parser().parse("\n" * body + lines.text[lines.starts[body] :] + "\n", env)
-    headings = list(_headings(tokens))
-    chunks = split(lines, sections(_blocks(tokens, lines, body), body, len(lines)), budget, count)
-    links = sorted([*_links(tokens), *_definitions(env, lines)], key=lambda link: link.line)
-    return Parsed(_title(front_matter, headings), front_matter, tuple(links), tuple(with_breadcrumbs(chunks, headings)))
+    # Empty lines replace the front matter, so that lines keep their numbers. One follows at the end, because the parser
+    # reads beyond the end of a text that ends with a quote (see its issues 185, 204 and 415).
+    tokens = _block_parser().parse("\n" * body + lines.text[lines.starts[body] :] + "\n", env)
+    headings = list(_find_headings(tokens))
+    chunks = split_into_chunks(
+        lines, build_sections(_build_blocks(tokens, lines, body), body, len(lines)), budget, count
+    )
+    links = sorted([*_find_links(tokens), *_find_link_definitions(env, lines)], key=lambda link: link.line)
+    return ParsedDocument(
+        _choose_title(front_matter, headings), front_matter, tuple(links), tuple(add_breadcrumbs(chunks, headings))
+    )
 
 
-def read_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """What the front matter of a text says, and the text behind it."""
+def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Return the fields of the front matter of a text, and the text after it."""
     lines = Lines(text)
-    fields, body = _front_matter(lines)
+    fields, body = _parse_front_matter(lines)
     return fields, lines.text[lines.starts[body] :]
 
 
 @cache
-def _parser() -> MarkdownIt:
-    """CommonMark with tables, blocks only: words inside of a paragraph do not matter for where it begins."""
-    parser = MarkdownIt("commonmark", {"maxNesting": NESTING}).enable("table").disable(["inline", "text_join"])
-    parser.parse("a")  # it gathers its rules when first used, which two threads must not do at once
+def _block_parser() -> MarkdownIt:
+    """Return a parser for CommonMark with tables, for blocks only: where they begin does not depend on words."""
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table").disable(["inline", "text_join"])
+    parser.parse("a")  # it collects its rules when first used, which two threads must not do at once
     return parser
 
 
@@ -93,57 +99,57 @@ def _inline_parser() -> MarkdownIt:
 
 
 _CONTAINERS = frozenset("blockquote bullet_list ordered_list list_item table".split())
-_OPENING = frozenset(f"{name}_open" for name in _CONTAINERS)
-_CLOSING = frozenset(f"{name}_close" for name in _CONTAINERS)
-_PROSE = frozenset(["paragraph_open", "heading_open"])
-_LEAVES = _PROSE | {"tr_open", "fence", "code_block", "html_block", "hr"}
+_OPENING_TOKENS = frozenset(f"{name}_open" for name in _CONTAINERS)
+_CLOSING_TOKENS = frozenset(f"{name}_close" for name in _CONTAINERS)
+_PROSE_TOKENS = frozenset(["paragraph_open", "heading_open"])
+_LEAF_TOKENS = _PROSE_TOKENS | {"tr_open", "fence", "code_block", "html_block", "hr"}
 
 
-def _blocks(tokens: Sequence[Token], lines: Lines, body: int) -> list[TextBlock]:
-    """The blocks of a document with all they hold, from the parser's flat list."""
+def _build_blocks(tokens: Sequence[Token], lines: Lines, body: int) -> list[TextBlock]:
+    """Build the tree of blocks from the flat list of tokens."""
     path = [TextBlock(body, len(lines))]
     head: TextBlock | None = None  # the last heading, or the head of a table
     for token in tokens:
-        if token.type in _CLOSING:
-            _fill(path.pop(), lines)
-        elif token.map and (token.type in _LEAVES or token.type in _OPENING):
+        if token.type in _CLOSING_TOKENS:
+            _fill_gaps(path.pop(), lines)
+        elif token.map and (token.type in _LEAF_TOKENS or token.type in _OPENING_TOKENS):
             outer = path[-1]
-            block = TextBlock(token.map[0], token.map[1], prose=token.type in _PROSE)
-            block.cost = BETWEEN_BLOCKS if len(path) == 1 else BETWEEN_ITEMS
+            block = TextBlock(token.map[0], token.map[1], prose=token.type in _PROSE_TOKENS)
+            block.cost = BLOCK_COST if len(path) == 1 else ITEM_COST
             if outer.parts:
                 before = outer.parts[-1]
                 if before is head:
-                    block.cost = AFTER_HEADING
+                    block.cost = AFTER_HEADING_COST
                 elif before.prose and not before.parts and lines[before.end - 1].rstrip().endswith((":", "：")):
-                    block.cost += AFTER_COLON
+                    block.cost += AFTER_COLON_COST
             elif token.type == "tr_open":
-                block.end += 1  # with the line of dashes
+                block.end += 1  # and the line of dashes
                 head = block
             outer.parts.append(block)
-            if token.type in _OPENING:
+            if token.type in _OPENING_TOKENS:
                 path.append(block)
             elif token.type == "heading_open":
                 head = block
                 if len(path) == 1:
                     block.heading = int(token.tag[1])
-    _fill(path[0], lines)
+    _fill_gaps(path[0], lines)
     return path[0].parts
 
 
-def _fill(block: TextBlock, lines: Lines) -> None:
-    """Make blocks of the lines that the parser gives no tokens for, such as definitions of links."""
+def _fill_gaps(block: TextBlock, lines: Lines) -> None:
+    """Add blocks for lines without tokens, such as link definitions."""
     parts: list[TextBlock] = []
     last = block.start
     for part in [*block.parts, TextBlock(block.end, block.end)]:
-        if not lines.blank(last, part.start):
-            parts.append(TextBlock(last, part.start, cost=BETWEEN_ITEMS, prose=False))
+        if not lines.is_blank(last, part.start):
+            parts.append(TextBlock(last, part.start, cost=ITEM_COST, prose=False))
         parts.append(part)
         last = part.end
     block.parts = parts[:-1]
 
 
-def sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
-    """A document as a tree of sections: each has its heading with what follows it, then the sections within."""
+def build_sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
+    """Build the tree of sections: each has its heading with the text that follows, then the sections within."""
     root = TextBlock(start, end)
     path = [root]
     for block in blocks:
@@ -152,7 +158,7 @@ def sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
                 path.pop()
             above = path[-1].parts
             alone = len(above) == 1 and len(above[0].parts) == 1 and path[-1] is not root
-            cost = AFTER_HEADING if alone else BEFORE_SECTION * len(path)
+            cost = AFTER_HEADING_COST if alone else SECTION_COST * len(path)
             section = TextBlock(block.start, block.end, cost=cost, heading=block.heading)
             above.append(section)
             path.append(section)
@@ -166,13 +172,13 @@ def sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
     return root
 
 
-def _headings(tokens: Sequence[Token]) -> Iterator[Heading]:
+def _find_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
     for number, token in enumerate(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
-            yield Heading(token.map[0], int(token.tag[1]), _plain(tokens[number + 1].content))
+            yield Heading(token.map[0], int(token.tag[1]), _strip_markup(tokens[number + 1].content))
 
 
-def _title(front_matter: Mapping[str, Any], headings: Sequence[Heading]) -> str | None:
+def _choose_title(front_matter: Mapping[str, Any], headings: Sequence[Heading]) -> str | None:
     title = front_matter.get("title")
     if isinstance(title, str) and title.strip():
         return title.strip()
@@ -181,34 +187,34 @@ def _title(front_matter: Mapping[str, Any], headings: Sequence[Heading]) -> str 
     return next((heading.text for heading in headings if heading.level == 1 and heading.text), None)
 
 
-def _plain(heading: str) -> str:
-    """The text of a heading without marks, addresses and a trailing {#name}."""
-    heading = re.sub(r"\s\{#[^{}]*\}$", "", heading[:LONGEST_HEADING])
+def _strip_markup(heading: str) -> str:
+    """Return the text of a heading without markup, addresses and a trailing {#name}."""
+    heading = re.sub(r"\s\{#[^{}]*\}$", "", heading[:MAX_HEADING_CHARACTERS])
     if re.search(r"[`*_\[<\\&]", heading):
         parts = _inline_parser().parseInline(heading)[0].children or []
         heading = "".join(part.content if part.type != "html_inline" else "" for part in parts)
     return " ".join(heading.split())
 
 
-def with_breadcrumbs(chunks: Iterable[Chunk], headings: Sequence[Heading]) -> Iterator[Chunk]:
-    """Chunks with the headings above them; a heading that a chunk begins with is not above it."""
+def add_breadcrumbs(chunks: Iterable[Chunk], headings: Sequence[Heading]) -> Iterator[Chunk]:
+    """Add the headings above each chunk; a heading that a chunk begins with does not count."""
     above: list[Heading] = []
     number = 0
     for chunk in chunks:
         first = chunk.start_line - 1
         while number < len(headings) and headings[number].line < first:
-            above = [*_outer(above, headings[number]), headings[number]]
+            above = [*_outer_headings(above, headings[number]), headings[number]]
             number += 1
         here = number < len(headings) and headings[number].line == first
-        outer = _outer(above, headings[number]) if here else above
+        outer = _outer_headings(above, headings[number]) if here else above
         yield replace(chunk, breadcrumb=tuple(heading.text for heading in outer if heading.text))
 
 
-def _outer(above: Sequence[Heading], heading: Heading) -> list[Heading]:
+def _outer_headings(above: Sequence[Heading], heading: Heading) -> list[Heading]:
     return [outer for outer in above if outer.level < heading.level]
 
 
-# Every repetition is possessive, so that none is tried twice: text from anywhere is read in one pass.
+# Every repetition is possessive, so that any text is read in one pass.
 _LINK = re.compile(
     r"""
     \\[!-/:-@\[-`{-~]
@@ -224,18 +230,18 @@ _LINK = re.compile(
     re.VERBOSE,
 )
 _TICKS = re.compile(r"(\\*+)(`++)")
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_EXTERNAL_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.)++)\]:")
 
 
-def _links(tokens: Iterable[Token]) -> Iterator[Link]:
+def _find_links(tokens: Iterable[Token]) -> Iterator[Link]:
     for token in tokens:
         if token.type == "inline" and token.map and "[" in token.content:
-            yield from _links_of(_without_code(token.content), token.map[0] + 1)
+            yield from _find_links_in(_blank_out_code(token.content), token.map[0] + 1)
 
 
-def _links_of(text: str, line: int) -> Iterator[Link]:
-    """The links of a paragraph; `line` is its first."""
+def _find_links_in(text: str, line: int) -> Iterator[Link]:
+    """Yield the links of a paragraph; `line` is its first line."""
     opened: list[re.Match[str]] = []
     counted = 0
     for found in _LINK.finditer(text):
@@ -247,21 +253,25 @@ def _links_of(text: str, line: int) -> Iterator[Link]:
             yield Link(page, (found["alias"] or found["page"]).strip(), line)
         elif found["close"] and opened:
             begin = opened.pop()
-            if found["address"] and begin["open"] == "[" and (target := link_target(found["address"].strip("<>"))):
+            if (
+                found["address"]
+                and begin["open"] == "["
+                and (target := parse_link_target(found["address"].strip("<>")))
+            ):
                 label = " ".join(text[begin.end() : found.start()].split())
                 yield Link(target, label, line)
 
 
-def link_target(address: str) -> str:
-    """The path that an address within the collection points to; of any other, nothing."""
+def parse_link_target(address: str) -> str:
+    """Return the path that an address within the collection points to; an empty text for any other address."""
     address = html.unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", address))
-    if _ELSEWHERE.match(address):
+    if _EXTERNAL_ADDRESS.match(address):
         return ""
     return unquote(re.split("[?#]", address, maxsplit=1)[0]).strip()
 
 
-def _without_code(text: str) -> str:
-    """A paragraph with blanks in place of code between ticks."""
+def _blank_out_code(text: str) -> str:
+    """Replace code between backticks by blanks."""
     if "`" not in text:
         return text
     ticks = [(found.start(2), len(found[2]), len(found[1]) % 2) for found in _TICKS.finditer(text)]
@@ -285,12 +295,12 @@ def _without_code(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _definitions(env: Mapping[str, Any], lines: Lines) -> Iterator[Link]:
-    """What `[label]: path` points to, once, however often the label is used."""
+def _find_link_definitions(env: Mapping[str, Any], lines: Lines) -> Iterator[Link]:
+    """Yield the links of `[label]: path` lines, once each, however often the label is used."""
     for reference in env.get("references", {}).values():
         line = reference["map"][0]
         label = _LABEL.search(lines[line])
-        target = link_target(reference["href"])
+        target = parse_link_target(reference["href"])
         if label and target and not label[1].startswith("^"):  # a footnote
             yield Link(target, " ".join(label[1].split()), line + 1)
 
@@ -300,39 +310,39 @@ _ITEM = re.compile(r"\s*-(?:\s+(.*))?$")
 _ELEMENT = re.compile(r"""\s*+("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+'|[^,"'][^,]*+|)\s*+(?:,|\Z)""")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _BLOCK_TEXT = re.compile(r"[|>][-+0-9]*$")
-_WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
+_CONSTANTS = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
-def _front_matter(lines: Lines) -> tuple[dict[str, Any], int]:
+def _parse_front_matter(lines: Lines) -> tuple[dict[str, Any], int]:
     """
-    What stands between `---` at the very beginning and the next, and the line after it.
+    Return the fields between `---` on the first line and the next `---`, and the number of the line after it.
 
-    It is read as the part of YAML that people write there: texts, numbers, lists. Anything deeper stays text.
+    It parses the part of YAML that people write there: texts, numbers, lists. Anything nested stays text.
     """
     if lines[0].rstrip() != "---":
         return {}, 0
     end = next((line for line in range(1, len(lines)) if lines[line].rstrip() in ("---", "...")), 0)
     inner = [lines[line].rstrip() for line in range(1, end)]
     if not any(_KEY.match(line) for line in [line for line in inner if line and not line.startswith("#")][:1]):
-        return {}, 0  # a rule across the page, and another one somewhere below
+        return {}, 0  # a horizontal rule, and another one below
     entries: list[tuple[str, list[str]]] = []
     for line in inner:
         if found := _KEY.match(line):
             entries.append((found[1].strip("\"' "), [found[2] or ""]))
         elif entries:
             entries[-1][1].append(line)
-    return {key: _value(first, more) for key, (first, *more) in entries}, end + 1
+    return {key: _parse_value(first, more) for key, (first, *more) in entries}, end + 1
 
 
-def _value(first: str, more: list[str]) -> Any:
-    """The value of a key, from what stands beside it and in the lines below."""
+def _parse_value(first: str, more: list[str]) -> Any:
+    """Parse the value of a key, from the rest of its line and the lines below."""
     first = first.strip()
     if _BLOCK_TEXT.match(first):
         text = dedent("\n".join(more)).strip("\n")
         return text if first.startswith("|") else re.sub(r"(?<=\S)\n(?=\S)", " ", text)
     below = [line for line in more if line and not line.lstrip().startswith("#")]
     if first and not first.startswith("#"):
-        return _flow(" ".join([first, *(line.strip() for line in below)]))
+        return _parse_flow(" ".join([first, *(line.strip() for line in below)]))
     if not below or not _ITEM.match(below[0]):
         return dedent("\n".join(below)) or None
     depth = len(below[0]) - len(below[0].lstrip())
@@ -343,23 +353,23 @@ def _value(first: str, more: list[str]) -> Any:
             items.append([item[1] or ""])
         else:
             items[-1].append(line.strip())
-    return [_flow(" ".join(item)) for item in items]
+    return [_parse_flow(" ".join(item)) for item in items]
 
 
-def _flow(text: str) -> Any:
-    """A value on one line: [a, b] or a single one."""
+def _parse_flow(text: str) -> Any:
+    """Parse a value on one line: [a, b] or a single one."""
     listed = re.fullmatch(r"\[([^\[\]{}]*)\]\s*(?:\s#.*)?", text)
     if not listed:
-        return _scalar(text)
+        return _parse_scalar(text)
     elements = [found[1] for found in _ELEMENT.finditer(listed[1])]
-    return [_scalar(element) for element in elements if element.strip()]
+    return [_parse_scalar(element) for element in elements if element.strip()]
 
 
-def _scalar(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     """
-    A text, a whole number, true or false, or nothing.
+    Parse a text, a whole number, true, false or null.
 
-    A version 1.10 and a date stay as they are written: as a number, the one would be another version.
+    A version such as 1.10 and a date stay text: as a number, 1.10 would be another version.
     """
     if quoted := re.match(r'"((?:[^"\\]|\\.)*+)"', text):
         try:
@@ -369,6 +379,6 @@ def _scalar(text: str) -> Any:
     if quoted := re.match(r"'((?:[^']|'')*+)'", text):
         return quoted[1].replace("''", "'")
     text = _COMMENT.sub("", text).strip()
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
     return int(text) if re.fullmatch(r"-?(?:0|[1-9][0-9]{0,17})", text) else text

@@ -1,9 +1,10 @@
-"""Files read as documents: which reader each kind has, and what none of them takes.
+"""
+Read files as documents: choose the reader by the name of a file, and decode its bytes.
 
-Bytes read as text: by the mark they begin with, as UTF-8, as they declare, else by which letters they would be.
-
-The guess is ours because it was measured. In 18 languages it was not made with, it reads 388 of 399 texts in old
-encodings as they were written, `charset-normalizer` 273, which misses most in Western Europe and takes 45 ms to import.
+Bytes are decoded by their byte order mark, as UTF-8, as they declare, or else by a guess from the letters that each
+encoding would make of them. The guess is our own because it was measured: in 18 languages it was not made with, it
+decodes 388 of 399 texts in old encodings correctly. `charset-normalizer` decodes 273, misses most in Western Europe,
+and takes 45 ms to import.
 """
 
 import codecs
@@ -18,148 +19,144 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path, PurePath
 
+from memorist.embed.base import TokenCounter
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.ingest.chunk import Count, Lines, TextBlock, plain_chunks, split
-from memorist.ingest.markdown import Parsed, read_markdown
-from memorist.ingest.markup import at_source, read_html, read_rst
+from memorist.ingest.chunk import Lines, TextBlock, split_into_chunks, split_plain_text
+from memorist.ingest.markdown import ParsedDocument, read_markdown
+from memorist.ingest.markup import map_to_source, read_html, read_rst
 from memorist.ingest.source import read_python, read_source
 
-MINIFIED = 250  # characters a line on average: nobody writes code like that
+_MINIFIED_LINE_CHARACTERS = 250  # on average; code that people write has shorter lines
 
-Reader = Callable[[bytes, int, Count], Parsed]
-"""From the bytes of a file, chunks of at most so many tokens each, and what else there is to know."""
-
-
-class Unreadable(InvalidInput):
-    """A file has nothing to index; the message says why, and the caller which file."""
+Reader = Callable[[bytes, int, TokenCounter], ParsedDocument]
+"""Reads the bytes of a file, with the most tokens of a chunk and how to count them."""
 
 
-def read(file: Path, budget: int, count: Count) -> Parsed:
-    """A file as a document; raises Unreadable, or MissingExtra where its kind needs an extra."""
-    return parse(file.name, load(file), budget, count)
+class UnreadableFile(InvalidInput):
+    """A file has nothing to index. The message says why; the caller knows which file."""
 
 
-def load(file: Path, largest: int | None = None) -> bytes:
-    """The bytes of a file, to be hashed or parsed. It never waits for a pipe, and does not follow a link."""
+def read_bytes(file: Path, max_bytes: int | None = None) -> bytes:
+    """Return the bytes of a file, without waiting for a pipe or following a link."""
     flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
     try:
         descriptor = os.open(file, flags)
         try:
-            about = os.fstat(descriptor)
-            if not stat.S_ISREG(about.st_mode):
-                raise Unreadable("it is not a file")
-            if largest is not None and about.st_size > largest:
-                raise Unreadable(f"it is larger than {largest / 1e6:g} MB")
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableFile("it is not a file")
+            if max_bytes is not None and status.st_size > max_bytes:
+                raise UnreadableFile(f"it is larger than {max_bytes / 1e6:g} MB")
             with open(descriptor, "rb", closefd=False) as stream:
                 return stream.read()
         finally:
             os.close(descriptor)
     except OSError as exc:
-        raise Unreadable(trouble(exc)) from exc
+        raise UnreadableFile(describe_os_error(exc)) from exc
     except ValueError as exc:  # a null character in its name
-        raise Unreadable("no file can have that name") from exc
+        raise UnreadableFile("no file can have that name") from exc
 
 
-def trouble(exc: OSError) -> str:
-    """What the system says about a file that cannot be read, as a reason."""
+def describe_os_error(exc: OSError) -> str:
+    """Return why the system could not read a file, as a reason for a report."""
     if exc.errno == errno.ELOOP:
         return "it is a symbolic link"
     return f"it cannot be read: {exc.strerror or exc}".lower()
 
 
-def parse(name: str, data: bytes, budget: int, count: Count) -> Parsed:
-    """What `read` makes of the bytes of a file with that name."""
+def parse_file(name: str, data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
+    """Parse the bytes of a file; raise UnreadableFile, or MissingExtra where its kind needs an extra."""
     if not data:
-        raise Unreadable("it is empty")
-    reader = reader_of(name) or _PLAIN
+        raise UnreadableFile("it is empty")
+    reader = _find_reader(name) or _PLAIN
     document = reader(data, budget, count)
     if not document.chunks and not document.front_matter:
-        raise Unreadable("it has no text")
+        raise UnreadableFile("it has no text")
     return replace(document, title=name) if reader in (_PYTHON, _SOURCE) else document
 
 
-def reader_of(name: str) -> Reader | None:
-    """The reader for files of that name, if it is a kind of text we know."""
+def _find_reader(name: str) -> Reader | None:
+    """Return the reader for files of that name, if it is a known kind of text."""
     suffix = PurePath(name).suffix.lower()
-    return KINDS.get(suffix) if suffix else _NAMES.get(name.lower())
+    return READERS_BY_SUFFIX.get(suffix) if suffix else _READERS_BY_NAME.get(name.lower())
 
 
-def source_text(name: str, data: bytes) -> str | None:
-    """The text that the reader for that name begins with; None where it makes the text itself, or there is none."""
+def decode_source(name: str, data: bytes) -> str | None:
+    """Return the text that the reader for that name parses; None if it extracts the text itself, or there is none."""
     try:
-        return None if not data or reader_of(name) is read_pdf else _text(data)
-    except Unreadable:
+        return None if not data or _find_reader(name) is _read_pdf else _decode_text(data)
+    except UnreadableFile:
         return None
 
 
-def makes_text(name: str) -> bool:
-    """Whether the text of a file of that name is not what stands in its bytes."""
-    return reader_of(name) in (read_pdf, _HTML)
+def extracts_text(name: str) -> bool:
+    """Return True if the text of files of that name differs from the text in their bytes."""
+    return _find_reader(name) in (_read_pdf, _HTML)
 
 
-def unwanted(name: str) -> str | None:
-    """Why files of that name are left out unless somebody asks for them; None if they are not."""
+def reason_to_skip(name: str) -> str | None:
+    """Return why files of that name are skipped unless they are asked for; None if they are not."""
     suffix = PurePath(name).suffix.lower()
-    if name.lower() in _GENERATED or name.lower().endswith((".min.js", ".min.css")):
-        return "made by a tool; name the file itself to index it"
-    if suffix in _DATA:
-        return f"{suffix} files hold data; name the file itself to index it"
-    if reader_of(name):
+    if name.lower() in _GENERATED_NAMES or name.lower().endswith((".min.js", ".min.css")):
+        return "generated by a tool; name the file itself to index it"
+    if suffix in _DATA_SUFFIXES:
+        return f"{suffix} files are data; name the file itself to index it"
+    if _find_reader(name):
         return None
     return f"no reader for {suffix} files" if suffix else "no reader for files without a suffix"
 
 
-def _text(data: bytes) -> str:
-    if is_binary(data):
-        raise Unreadable("it is binary")
+def _decode_text(data: bytes) -> str:
+    if _is_binary(data):
+        raise UnreadableFile("it is binary")
     try:
         return decode(data)
     except UnicodeError as exc:
-        raise Unreadable("it is in no encoding that is known") from exc
+        raise UnreadableFile("its encoding is unknown") from exc
 
 
-def _reader(read: Callable[[str, int, Count], Parsed]) -> Reader:
-    def from_bytes(data: bytes, budget: int, count: Count) -> Parsed:
+def _text_reader(read: Callable[[str, int, TokenCounter], ParsedDocument]) -> Reader:
+    def from_bytes(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
         try:
-            return read(_text(data), budget, count)
-        except ValueError as exc:  # one page that is too odd must not end the reading of all others
-            raise Unreadable(f"it cannot be read: {exc}") from exc
+            return read(_decode_text(data), budget, count)
+        except ValueError as exc:  # one odd file must not stop the others
+            raise UnreadableFile(f"it cannot be read: {exc}") from exc
 
     return from_bytes
 
 
-def _code_reader(read: Callable[[str, int, Count], Parsed]) -> Reader:
-    def from_bytes(data: bytes, budget: int, count: Count) -> Parsed:
-        text = _text(data)
-        if len(text) > MINIFIED * max(10, text.count("\n") + text.count("\r") + 1):
-            raise Unreadable("it is minified")
+def _code_reader(read: Callable[[str, int, TokenCounter], ParsedDocument]) -> Reader:
+    def from_bytes(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
+        text = _decode_text(data)
+        if len(text) > _MINIFIED_LINE_CHARACTERS * max(10, text.count("\n") + text.count("\r") + 1):
+            raise UnreadableFile("it is minified")
         return read(text, budget, count)
 
     return from_bytes
 
 
-def _read_plain(text: str, budget: int, count: Count) -> Parsed:
-    return Parsed(None, {}, (), tuple(plain_chunks(text, budget, count)))
+def _read_plain(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
+    return ParsedDocument(None, {}, (), tuple(split_plain_text(text, budget, count)))
 
 
-def read_pdf(data: bytes, budget: int, count: Count) -> Parsed:
-    """The text of a PDF. Its chunks have pages for lines: a file has no lines, and a reader looks for the page."""
+def _read_pdf(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
+    """Read the text of a PDF. The line numbers of its chunks are page numbers, because a PDF has no lines."""
     try:
         from pypdf import PdfReader
     except ImportError as exc:
         raise MissingExtra("PDF files need an extra: pip install 'memorist[pdf]'") from exc
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every flaw it gets around
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every flaw that it can handle
     try:
         pdf = PdfReader(BytesIO(data))
         locked = pdf.is_encrypted and not pdf.decrypt("")
         pages = [] if locked else [page.extract_text() for page in pdf.pages]
         title = None if locked or not pdf.metadata else pdf.metadata.title
-    except Exception as exc:  # whatever it is: a broken file fails in a hundred places of it
-        raise Unreadable(f"it is no PDF that can be read: {exc}") from exc
+    except Exception as exc:  # any error: a broken file can fail anywhere in it
+        raise UnreadableFile(f"it is not a readable PDF: {exc}") from exc
     if locked:
-        raise Unreadable("it is encrypted")
+        raise UnreadableFile("it is encrypted")
     if not any(page.strip() for page in pages):
-        raise Unreadable("it has no text, only pictures of it")
+        raise UnreadableFile("it has no text, only images")
     blocks, texts, source = list[TextBlock](), list[str](), list[int]()
     for number, page in enumerate(pages, 1):
         text = Lines(page.replace("\0", "").encode("utf-8", "replace").decode()).text.split("\n")
@@ -167,24 +164,24 @@ def read_pdf(data: bytes, budget: int, count: Count) -> Parsed:
         texts += text
         source += [number] * len(text)
     lines = Lines("\n".join(texts))
-    chunks = split(lines, TextBlock(0, len(lines), blocks), budget, count)
-    return Parsed((title or "").strip() or None, {}, (), tuple(at_source(chunks, source)))
+    chunks = split_into_chunks(lines, TextBlock(0, len(lines), blocks), budget, count)
+    return ParsedDocument((title or "").strip() or None, {}, (), tuple(map_to_source(chunks, source)))
 
 
-_MARKDOWN, _PLAIN, _RST, _HTML = map(_reader, (read_markdown, _read_plain, read_rst, read_html))
+_MARKDOWN, _PLAIN, _RST, _HTML = map(_text_reader, (read_markdown, _read_plain, read_rst, read_html))
 _PYTHON, _SOURCE = map(_code_reader, (read_python, read_source))
 
 
-def _table(**readers: tuple[Reader, str]) -> dict[str, Reader]:
+def _by_word(**readers: tuple[Reader, str]) -> dict[str, Reader]:
     return {word: reader for reader, words in readers.values() for word in words.split()}
 
 
-KINDS: Mapping[str, Reader] = _table(
+READERS_BY_SUFFIX: Mapping[str, Reader] = _by_word(
     markdown=(_MARKDOWN, ".md .markdown .mdown .mdx .mkd .mkdn .qmd .rmd"),
     plain=(_PLAIN, ".adoc .asciidoc .org .tex .text .textile .txt .typ .wiki"),
     rst=(_RST, ".rest .rst"),
     html=(_HTML, ".htm .html .xhtml"),
-    pdf=(read_pdf, ".pdf"),
+    pdf=(_read_pdf, ".pdf"),
     python=(_PYTHON, ".py .pyi .pyw"),
     source=(
         _SOURCE,
@@ -195,9 +192,7 @@ KINDS: Mapping[str, Reader] = _table(
         " .tsx .v .vb .vim .vue .yaml .yml .zig .zsh",
     ),
 )
-"""The reader of each suffix."""
-
-_NAMES = _table(
+_READERS_BY_NAME = _by_word(
     markdown=(_MARKDOWN, "readme"),
     plain=(
         _PLAIN,
@@ -209,32 +204,34 @@ _NAMES = _table(
         "brewfile containerfile dockerfile gemfile jenkinsfile justfile makefile procfile rakefile vagrantfile",
     ),
 )
-_DATA = frozenset(
+_DATA_SUFFIXES = frozenset(
     ".csv .geojson .ipynb .json .json5 .jsonl .lock .log .map .ndjson .parquet .po .pot .sum .svg .tsv .xml".split()
 )
-_GENERATED = frozenset(["package-lock.json", "pnpm-lock.yaml", "npm-shrinkwrap.json"])
+_GENERATED_NAMES = frozenset(["package-lock.json", "pnpm-lock.yaml", "npm-shrinkwrap.json"])
 
 
-BLOCK = 8192  # bytes that tell a binary file
-SAMPLE = 1 << 14  # bytes that tell an encoding
-LIKELY = 0.2  # the least likeness of a text to a language: random bytes reach 0.14, real texts begin at 0.33
-FOREIGN = 0.1  # the part of a text beyond ASCII from which on a wrong guess would make nonsense of it
+# Decoding
 
-_MARKS = (  # the longer first: UTF-32 begins like UTF-16
+_BINARY_SAMPLE_BYTES = 8192
+_ENCODING_SAMPLE_BYTES = 1 << 14
+_MIN_LIKENESS = 0.2  # of a text to a language: random bytes reach 0.14, real texts begin at 0.33
+_MAX_GUESSED_SHARE = 0.1  # of a text beyond ASCII; with more, a wrong guess would make nonsense of it
+
+_BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32 begins like UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_CONTROLS = bytes(code for code in range(32) if code not in b"\b\t\n\f\r\x1b") + b"\x7f"
-_DECLARED = re.compile(
+_CONTROL_CHARACTERS = bytes(code for code in range(32) if code not in b"\b\t\n\f\r\x1b") + b"\x7f"
+_DECLARED_ENCODING = re.compile(
     rb"""<meta\b[^>]{0,200}?\bcharset\s*=\s*["']?([-\w.]{1,40})
     |\A<\?xml\b[^>]{0,200}?\bencoding\s*=\s*["']([-\w.]{1,40})
     |\A(?:.*\n)?.*\bcoding[:=][ \t]*([-\w.]{1,40})""",
     re.VERBOSE | re.IGNORECASE,
 )
-_WIDER = {  # what is declared as the one is often the other, which has all of its characters
+_SUPERSETS = {  # a text declared as the one is often the other, which has all of its characters
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -245,18 +242,18 @@ _WIDER = {  # what is declared as the one is often the other, which has all of i
 }
 
 
-def is_binary(data: bytes) -> bool:
-    """Whether these bytes are no text: a null among the first of them, or more than a few control characters."""
-    block = data[:BLOCK]
-    if any(data.startswith(mark) for mark, _ in _MARKS):
+def _is_binary(data: bytes) -> bool:
+    """Return True for bytes with a null near the beginning, or more than a few control characters."""
+    sample = data[:_BINARY_SAMPLE_BYTES]
+    if any(data.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS):
         return False  # UTF-16 is full of nulls
-    controls = len(block) - len(block.translate(None, _CONTROLS))
-    return b"\0" in block or controls > max(1, len(block) // 20)
+    controls = len(sample) - len(sample.translate(None, _CONTROL_CHARACTERS))
+    return b"\0" in sample or controls > max(1, len(sample) // 20)
 
 
 def decode(data: bytes) -> str:
-    """The text that bytes stand for; raises UnicodeError where they are none, or in an encoding nobody here knows."""
-    for mark, name in _MARKS:
+    """Decode bytes; raise UnicodeError if they are not text, or in an unknown encoding."""
+    for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             text = data[len(mark) :].decode(name)
             if "\0" in text:
@@ -265,22 +262,22 @@ def decode(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return _declared(data) or _guessed(data)
+        return _decode_as_declared(data) or _decode_by_guess(data)
 
 
-def _declared(data: bytes) -> str | None:
-    if found := _DECLARED.search(data[:1024]):
+def _decode_as_declared(data: bytes) -> str | None:
+    if found := _DECLARED_ENCODING.search(data[:1024]):
         try:
             name = codecs.lookup(next(filter(None, found.groups())).decode("ascii")).name
-            return data.decode(_WIDER.get(name, name))
-        except (LookupError, ValueError):  # no encoding, not one of text, or not the one this is in
+            return data.decode(_SUPERSETS.get(name, name))
+        except (LookupError, ValueError):  # not an encoding, not one for text, or not that of these bytes
             return None
     return None
 
 
 _KANA = "".join(map(chr, [*range(0x3041, 0x3094), *range(0x30A1, 0x30FD)]))
 
-# What is common beyond ASCII in texts of a language, most of all first, and the encodings that such texts are kept in.
+# The encodings used for a language, and its common letters beyond ASCII, the most common first.
 _LANGUAGES = (
     ("cp1252", "éèàêçôîùûâïëœ"),  # French
     ("cp1252", "üäöß"),  # German
@@ -322,56 +319,56 @@ _LANGUAGES = (
     ),
     ("cp949", "이다는의에을를가하고도은로지기서한사인으정자시어나그수있리아해대라일부제적과할름습니없오파"),  # Korean
 )
-_PRINTED = "“”„‘’‚–—…«»€°§©®·×\u00a0\u00ad"
+_TYPOGRAPHIC = "“”„‘’‚–—…«»€°§©®·×\u00a0\u00ad"
 _IDEOGRAPHS = re.compile("[\u3000-\u303f\u3400-\u9fff\uac00-\ud7a3\uff01-\uff5e]")
-_STRAY = re.compile(  # beside a Latin letter, or alone
+_STRAY_LETTER = re.compile(  # next to a Latin letter, or alone
     r"(?<=[A-Za-z])[^\W\0-\x7f]|[^\W\0-\x7f](?=[A-Za-z])|(?<![^\0-\x7f])[^\W\0-\x7f](?![^\0-\x7f])"
 )
 
 
-def _guessed(data: bytes) -> str:
-    """The text in the encoding that makes the likeliest letters of it; the first of the table if several do."""
+def _decode_by_guess(data: bytes) -> str:
+    """Decode with the encoding that gives the likeliest letters; the first of the table if several do."""
     first = re.search(rb"[\x80-\xff]", data)
     start = data.rfind(b"\n", 0, first.start() if first else 0) + 1
-    sample = data[start : start + SAMPLE]
+    sample = data[start : start + _ENCODING_SAMPLE_BYTES]
     foreign = len(sample) - len(sample.translate(None, bytes(range(128, 256))))
-    best, encoding = max(_scores(sample), key=lambda score: score[0])
-    if best < LIKELY:
-        if foreign > FOREIGN * len(sample):
+    best, encoding = max(_score_encodings(sample), key=lambda score: score[0])
+    if best < _MIN_LIKENESS:
+        if foreign > _MAX_GUESSED_SHARE * len(sample):
             raise UnicodeError("unknown encoding")
         encoding = "cp1252"
     return data.decode(encoding, "replace")
 
 
-def _scores(sample: bytes) -> Iterator[tuple[float, str]]:
-    """How well each encoding fits: 1 where every letter is a common one of a language, -1 where none is."""
+def _score_encodings(sample: bytes) -> Iterator[tuple[float, str]]:
+    """Yield how well each encoding fits: 1 if every letter is a common one of a language, -1 if none is."""
     yield -1.0, "cp1252"
     read: dict[str, tuple[Counter[str], int]] = {}
     for encodings, letters in _LANGUAGES:
         for encoding in encodings.split():
             if encoding not in read:
-                read[encoding] = _foreign_letters(sample, encoding)
+                read[encoding] = _count_foreign_letters(sample, encoding)
             counted, strays = read[encoding]
             if total := counted.total():
                 latin = letters[0] < "\u0250"
-                likeness = sum(count * _weight(letter, letters, latin) for letter, count in counted.items())
+                likeness = sum(count * _letter_weight(letter, letters, latin) for letter, count in counted.items())
                 yield (likeness if latin else likeness - strays) / total, encoding
 
 
-def _foreign_letters(sample: bytes, encoding: str) -> tuple[Counter[str], int]:
-    """What is beyond ASCII, and how many letters of it stand as they seldom do in another script than Latin."""
+def _count_foreign_letters(sample: bytes, encoding: str) -> tuple[Counter[str], int]:
+    """Count the letters beyond ASCII, and those in positions that are rare in other scripts than Latin."""
     try:
-        text = codecs.getincrementaldecoder(encoding)().decode(sample)  # a character cut off at the end is no error
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)  # a character cut off at the end is not an error
     except UnicodeDecodeError:
         return Counter(), 0
-    return Counter(re.sub(r"[\0-\x7f]+", "", text)), len(_STRAY.findall(text))
+    return Counter(re.sub(r"[\0-\x7f]+", "", text)), len(_STRAY_LETTER.findall(text))
 
 
-def _weight(letter: str, letters: str, latin: bool) -> float:
+def _letter_weight(letter: str, letters: str, latin: bool) -> float:
     rank = letters.find(letter)
     if rank >= 0:
         return 1.0 if latin or rank < len(letters) // 3 else 0.6
-    if letter in _PRINTED:
+    if letter in _TYPOGRAPHIC:
         return 0.7
     if letter.lower() in letters:
         return 0.3

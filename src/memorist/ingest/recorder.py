@@ -1,4 +1,4 @@
-"""Writes down what was recalled: after the answer is given, in batches, in a thread of its own."""
+"""Write recalls to the store after the answer is given, in batches, in a thread of its own."""
 
 import atexit
 import logging
@@ -11,11 +11,11 @@ from memorist.forks import renew_after_fork
 from memorist.records import Recall, Reinforcement
 from memorist.store.base import RecallStore
 
-# Seconds a first recall waits for others to be written with it: every write makes searches read the file anew.
+# Seconds the first recall of a batch waits for others: after every write, searches read the file again.
 BATCH_DELAY = 1.0
-PATIENCE = 0.2  # seconds a reader waits for recalls to be written
-IDLE = 5.0  # seconds without work after which the thread ends
-MOST_WAITING = 10_000
+_SETTLE_SECONDS = 0.2  # a reader waits so long for recalls to be written
+_IDLE_SECONDS = 5.0  # without work; then the thread ends
+_MAX_PENDING = 10_000
 
 _log = logging.getLogger("memorist.recalls")
 _recorders: "WeakSet[Recorder]" = WeakSet()
@@ -23,9 +23,9 @@ _recorders: "WeakSet[Recorder]" = WeakSet()
 
 class Recorder:
     """
-    A queue of recalls on their way into the log.
+    A queue of recalls that are to be written to the log.
 
-    Nothing here may slow down or fail a search: what cannot be written is counted in `lost`.
+    It never slows down or fails a search: recalls that cannot be written are counted in `lost`.
     """
 
     def __init__(self, recalls: RecallStore) -> None:
@@ -37,12 +37,12 @@ class Recorder:
         _recorders.add(self)
 
     def after_fork(self) -> None:
-        """In a child: what waits is the parent's to write, and its thread did not come along."""
+        """Start empty in a forked child: the parent writes what waits, and its thread does not exist here."""
         self._waiting: deque[tuple[Recall, Reinforcement]] = deque()
         self._work = threading.Condition()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._batch: list[tuple[Recall, Reinforcement]] = []  # is being written
+        self._batch: list[tuple[Recall, Reinforcement]] = []  # being written
         self._urgent = False
         if "multiprocessing.util" in sys.modules:  # its children end without atexit
             from multiprocessing.util import Finalize
@@ -50,9 +50,9 @@ class Recorder:
             Finalize(self, self.flush, exitpriority=0)
 
     def put(self, recall: Recall, reinforcement: Reinforcement) -> None:
-        """Have a recall written soon."""
+        """Queue a recall to be written soon."""
         with self._work:
-            if self._closed or len(self._waiting) >= MOST_WAITING:
+            if self._closed or len(self._waiting) >= _MAX_PENDING:
                 self.lost += 1
                 return
             self._waiting.append((recall, reinforcement))
@@ -65,27 +65,24 @@ class Recorder:
         try:
             thread.start()
             self._thread = thread
-        except RuntimeError as exc:  # the system has no thread to give; closing writes what waits
+        except RuntimeError as exc:  # no thread available; closing writes what waits
             _log.warning("recalls wait to be written: %s", exc)
 
     def settle(self, session: str | None = None) -> None:
-        """
-        Before something is read that recalls (of one session) have a part in: wait a little for them, not for whoever
-        else writes.
-        """
+        """Wait briefly for pending recalls (of one session) to be written, before something is read that uses them."""
 
-        def written() -> bool:
+        def is_written() -> bool:
             return not any(session in (None, recall.session) for recall, _ in (*self._batch, *self._waiting))
 
         with self._work:
-            if written():
+            if is_written():
                 return
             self._urgent = True
             self._work.notify_all()
-            self._work.wait_for(written, timeout=PATIENCE)
+            self._work.wait_for(is_written, timeout=_SETTLE_SECONDS)
 
     def flush(self) -> None:
-        """Write what waits, and wait for what is being written."""
+        """Write pending recalls, and wait for those that are being written."""
         with self._writing:
             with self._work:
                 self._batch = list(self._waiting)
@@ -95,7 +92,7 @@ class Recorder:
                 return
             try:
                 self._recalls.record(self._batch)
-            except Exception as exc:  # whatever it is: the answer was given, and nobody is there to be told
+            except Exception as exc:  # any error: the answer was given, so there is no caller to raise it to
                 self.lost += len(self._batch)
                 _log.warning("%d recalls could not be written: %s", len(self._batch), exc)
             with self._work:
@@ -111,7 +108,7 @@ class Recorder:
     def _run(self) -> None:
         while True:
             with self._work:
-                self._work.wait_for(lambda: self._waiting or self._closed, timeout=IDLE)
+                self._work.wait_for(lambda: self._waiting or self._closed, timeout=_IDLE_SECONDS)
                 if not self._waiting:
                     self._thread = None
                     return

@@ -1,12 +1,12 @@
 """
-Files into the store, and kept up with.
+Bring the documents of a store up to date with the files.
 
-A file that has not changed costs a look at its size and time. One that has is read, cut and compared with what is
-there: only new chunks are embedded, and they take the place of the old ones in one transaction, when they are ready.
-A run that is stopped goes on from the last files that were stored.
+An unchanged file costs a look at its size and time. A changed one is read, split and compared with its indexed chunks:
+only new chunks are embedded, and they replace the old ones in one transaction when they are ready. A run that is
+stopped goes on from the last files that were stored.
 
-Others may write the files, and the index, all the while. So a file that changes while it is read is read again the next
-time, and nothing goes from the index that another process has touched since this one looked.
+Other processes may write the files and the index meanwhile. So a file that changes while it is read is read again the
+next time, and nothing is removed from the index that another process has touched since this run looked.
 """
 
 import codecs
@@ -22,49 +22,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexReport
-from memorist.embed.base import truncate_to_tokens
+from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexProgress, IndexReport
+from memorist.embed.base import TokenCounter, truncate_to_tokens
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
-from memorist.ingest.chunk import Count
-from memorist.ingest.markdown import Parsed
-from memorist.ingest.readers import Unreadable, load, makes_text, parse, source_text
+from memorist.ingest.markdown import ParsedDocument
+from memorist.ingest.readers import UnreadableFile, decode_source, extracts_text, parse_file, read_bytes
 from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
-from memorist.ingest.walk import LARGEST, FoundFile, Skipped, Walk, is_there
+from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, SkippedPath, Walk, may_exist
 from memorist.records import SECTORS
 from memorist.redact import redact
-from memorist.store.base import DocumentStore
+from memorist.store.base import DocumentStore, Model
 from memorist.validation import MAX_NAME_CHARACTERS, MAX_TAGS
 
-BUDGET = 200  # tokens of a chunk: with its heading it stays below what the bundled model reads
-HEADING = 300  # characters of what stands above a chunk
-HELD = 4 * BATCH  # chunks, new or not, of files that wait to be stored
-PLACES = 1000  # of secrets, in a report
-TICK = 2_000_000_000  # nanoseconds; within the time of one tick, a file system may give two writes the same time
+_CHUNK_TOKENS = 200  # with its heading, a chunk stays below what the bundled model reads
+_MAX_BREADCRUMB_CHARACTERS = 300
+_MAX_PENDING_CHUNKS = 4 * BATCH  # new or not, of files that wait to be stored
+_MAX_REPORTED_SECRETS = 1000
+_CLOCK_TICK_NS = 2_000_000_000  # within one tick, a file system may give two writes the same time
 
-Texts = tuple[str | None, str]
-Vector = NDArray[np.float32]
-Progress = Callable[[int, int], None]
-"""Is told how many files are done, and how many there are."""
+ChunkTexts = tuple[str | None, str]  # heading, text
+ProgressCallback = Callable[[IndexProgress], None]
 
 
 @dataclass(slots=True)
-class _SyncCounter:
-    """What becomes of the files, while they are gone through."""
+class _ReportBuilder:
+    """An index report while the files are processed."""
 
     counts: dict[str, int] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     redacted: dict[str, int] = field(default_factory=dict)
     redacted_at: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def count(self, what: str, number: int = 1) -> None:
-        self.counts[what] = self.counts.get(what, 0) + number
+    def count(self, outcome: str, number: int = 1) -> None:
+        self.counts[outcome] = self.counts.get(outcome, 0) + number
 
-    def redaction(self, kind: str, path: str, line: int) -> None:
+    def add_secret(self, kind: str, path: str, line: int) -> None:
         self.redacted[kind] = self.redacted.get(kind, 0) + 1
-        if len(self.redacted_at) < PLACES:
+        if len(self.redacted_at) < _MAX_REPORTED_SECRETS:
             self.redacted_at.append((kind, path, line))
 
-    def report(self) -> IndexReport:
+    def build(self) -> IndexReport:
         return IndexReport(
             **self.counts,
             skipped=tuple(self.skipped),
@@ -74,290 +71,310 @@ class _SyncCounter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Changed:
-    """A file that has to be stored, and the chunks of it that need a vector first."""
+class _PendingFile:
+    """A file that is to be stored, and those of its chunks that need a vector first."""
 
     file: FileDraft
-    new: tuple[Texts, ...]
-    what: str  # became of it: added, changed or renamed
-    moved: IndexedFile | None = None  # what it was before it was renamed
+    new: tuple[ChunkTexts, ...]
+    outcome: str  # added, changed or renamed
+    moved_from: IndexedFile | None = None
 
 
 class Sync:
-    """Brings the documents of a store up to what is in the files, once."""
+    """One run that indexes the files of a walk."""
 
     def __init__(
         self,
         documents: DocumentStore,
         vectorizer: Vectorizer,
-        count: Count,
+        count: TokenCounter,
         *,
         project: str | None,
         allow: Sequence[str] | None = (),
     ) -> None:
         self._documents, self._vectorizer, self._count = documents, vectorizer, count
-        self._project = project  # None: that of a file stays as it is
+        self._project = project  # None: a file stays in its project
         self._allow = allow  # None: nothing is redacted
         if allow:
-            redact("", allow)  # raises where one of them cannot be used
-        self._tally = _SyncCounter()
+            redact("", allow)  # raises if one of them is not valid
+        self._report = _ReportBuilder()
         self._known: dict[str, IndexedFile] = {}
         self._seen: set[str] = set()  # files that are there, and stay
-        self._out_of_reach: set[str] = set()  # what could not be looked at, and may be there
-        self._waiting: list[_Changed] = []
-        self._progress: Progress | None = None
-        self._done = self._total = 0
+        self._unreachable: set[str] = set()  # paths that could not be read, and may be there
+        self._pending: list[_PendingFile] = []
+        self._progress: ProgressCallback | None = None
+        self._files_done = self._files_total = self._chunks_embedded = 0
 
-    def run(self, walk: Walk, progress: Progress | None = None) -> IndexReport:
-        """Index what a walk finds; what it speaks for, was indexed before and is there no more, goes."""
+    def run(self, walk: Walk, progress: ProgressCallback | None = None) -> IndexReport:
+        """Index the files that a walk finds, and remove indexed ones that it should have found and are gone."""
         self._known = self._documents.known()
-        changed = self._look(walk)
-        lost = self._lost_by_hash()
-        self._progress, self._total = progress, self._done + len(changed)
-        self._tell(0)
+        changed = self._find_changed(walk)
+        missing = self._missing_by_hash()
+        self._progress, self._files_total = progress, self._files_done + len(changed)
+        self._report_progress()
         for entry in changed:
             before = self._known.get(str(entry.path))
             if (content := self._read(entry)) is None:
-                self._tell(1)
+                self._report_progress(files=1)
             elif before is None:
-                self._take_new(entry, content, lost)
+                self._add_file(entry, content, missing)
             else:
-                self._take(entry, content, before)
-        self._store()
-        self._remove(walk)
-        self._give_missing_vectors()
-        return self._tally.report()
+                self._update_file(entry, content, before)
+        self._store_pending()
+        self._remove_missing(walk)
+        self._embed_missing()
+        return self._report.build()
 
-    def _look(self, walk: Walk) -> list[FoundFile]:
-        """Go through what is there; gives what is new, or may have changed."""
+    def _find_changed(self, walk: Walk) -> list[FoundFile]:
+        """Return the files that are new or may have changed."""
         changed = []
         for entry in walk:
-            if isinstance(entry, Skipped):
-                self._tally.skipped.append((str(entry.path), entry.reason))
-                if entry.stays:
-                    self._out_of_reach.add(str(entry.path))
-                continue
             path = str(entry.path)
+            if isinstance(entry, SkippedPath):
+                self._report.skipped.append((path, entry.reason))
+                if entry.keep_indexed:
+                    self._unreachable.add(path)
+                continue
             self._seen.add(path)
             before = self._known.get(path)
             if (
                 before
                 and (before.size, before.modified_at) == (entry.size, entry.mtime_ns)
-                and self._is_as_asked(before)
+                and self._matches_options(before)
             ):
-                self._tally.count("unchanged")
-                self._done += 1
+                self._report.count("unchanged")
+                self._files_done += 1
             else:
                 changed.append(entry)
         return changed
 
-    def _lost_by_hash(self) -> dict[bytes, list[IndexedFile]]:
-        """Files that may have been renamed, by content. Whether one is gone is looked up when another has the same."""
-        lost: dict[bytes, list[IndexedFile]] = {}
-        for path, each in self._known.items():
-            if path not in self._seen and not self._is_out_of_reach(path):
-                lost.setdefault(each.hash, []).append(each)
-        return lost
+    def _missing_by_hash(self) -> dict[bytes, list[IndexedFile]]:
+        """Return indexed files that the walk did not find: one may have been renamed to a new file of the same hash."""
+        missing: dict[bytes, list[IndexedFile]] = {}
+        for path, indexed in self._known.items():
+            if path not in self._seen and not self._is_unreachable(path):
+                missing.setdefault(indexed.hash, []).append(indexed)
+        return missing
 
-    def _is_out_of_reach(self, path: str) -> bool:
-        if not self._out_of_reach:
+    def _is_unreachable(self, path: str) -> bool:
+        if not self._unreachable:
             return False
-        return path in self._out_of_reach or any(str(above) in self._out_of_reach for above in Path(path).parents)
+        return path in self._unreachable or any(str(above) in self._unreachable for above in Path(path).parents)
 
-    def _is_as_asked(self, before: IndexedFile) -> bool:
-        """Whether it is in the project, and without secrets, as this run would have it."""
-        secrets_stay = self._allow is None or before.redacted
-        return secrets_stay and (self._project is None or before.project == self._project)
+    def _matches_options(self, before: IndexedFile) -> bool:
+        """Return True if a file is indexed in the project of this run, and redacted if this run redacts."""
+        redacted = self._allow is None or before.redacted
+        return redacted and (self._project is None or before.project == self._project)
 
-    def _tell(self, files: int) -> None:
-        self._done += files
+    def _report_progress(self, *, files: int = 0, chunks: int = 0) -> None:
+        self._files_done += files
+        self._chunks_embedded += chunks
         if self._progress:
-            self._progress(self._done, self._total)
+            self._progress(IndexProgress(self._files_done, self._files_total, self._chunks_embedded))
 
     def _read(self, entry: FoundFile) -> bytes | None:
-        """The bytes of a file. One that cannot be read stays as it was; one that went since it was found is gone."""
+        """Return the bytes of a file. One that cannot be read stays indexed, unless it was deleted since the walk."""
         try:
-            return load(entry.path, LARGEST)
-        except Unreadable as exc:
-            if is_there(entry.path):
-                self._tally.skipped.append((str(entry.path), str(exc)))
+            return read_bytes(entry.path, MAX_FILE_BYTES)
+        except UnreadableFile as exc:
+            if may_exist(entry.path):
+                self._report.skipped.append((str(entry.path), str(exc)))
             else:
                 self._seen.discard(str(entry.path))
             return None
 
-    def _take(self, entry: FoundFile, content: bytes, before: IndexedFile) -> None:
-        """A file whose size or time has changed, or that is to be in another project."""
-        if hashlib.sha256(content).digest() != before.hash or not self._is_as_asked(before):
-            self._prepare(entry, content, "changed", before.project)
+    def _update_file(self, entry: FoundFile, content: bytes, before: IndexedFile) -> None:
+        """Index a file again if its content has changed, or it is to be in another project."""
+        if hashlib.sha256(content).digest() != before.hash or not self._matches_options(before):
+            self._parse_and_queue(entry, content, "changed", before.project)
             return
-        if (entry.size, _settled(entry)) != (before.size, before.modified_at):
-            self._documents.touch(before.key, entry.size, _settled(entry))
-        self._tally.count("unchanged")
-        self._tell(1)
+        if (entry.size, _stable_mtime(entry)) != (before.size, before.modified_at):
+            self._documents.touch(before.key, entry.size, _stable_mtime(entry))
+        self._report.count("unchanged")
+        self._report_progress(files=1)
 
-    def _take_new(self, entry: FoundFile, content: bytes, lost: Mapping[bytes, list[IndexedFile]]) -> None:
-        """A file at a path that is new: perhaps one that stood elsewhere before."""
-        same = [each for each in lost.get(hashlib.sha256(content).digest(), ()) if _is_gone(each.path, entry.path)]
+    def _add_file(self, entry: FoundFile, content: bytes, missing: Mapping[bytes, list[IndexedFile]]) -> None:
+        """Index a file at a new path: a new one, or one that was renamed."""
+        candidates = missing.get(hashlib.sha256(content).digest(), ())
+        same = [indexed for indexed in candidates if _is_gone(indexed.path, entry.path)]
         if not same:
-            self._prepare(entry, content, "added", None)
+            self._parse_and_queue(entry, content, "added", None)
             return
-        moved = min(same, key=lambda each: Path(each.path).name != entry.path.name)
-        lost[moved.hash].remove(moved)
-        # Its title, its sector and how it is read may come from its name; what stays the same is not embedded again.
-        self._prepare(entry, content, "renamed", moved.project, moved)
+        moved = min(same, key=lambda indexed: Path(indexed.path).name != entry.path.name)
+        missing[moved.hash].remove(moved)
+        # Its title, its sector and its reader may depend on its name; unchanged chunks are not embedded again.
+        self._parse_and_queue(entry, content, "renamed", moved.project, moved)
 
-    def _prepare(
-        self, entry: FoundFile, content: bytes, what: str, project: str | None, moved: IndexedFile | None = None
+    def _parse_and_queue(
+        self,
+        entry: FoundFile,
+        content: bytes,
+        outcome: str,
+        project: str | None,
+        moved_from: IndexedFile | None = None,
     ) -> None:
-        """Cut a file, and store it with others as soon as there is enough to embed."""
+        """Split a file into chunks, and store all pending files as soon as there is enough to embed."""
         try:
-            file = self._file(entry, content, self._project or project)
+            file = self._draft_file(entry, content, self._project or project)
         except (InvalidInput, MissingExtra) as exc:
-            self._tally.skipped.append((str(entry.path), str(exc)))
-            if isinstance(exc, InvalidInput):  # what it said is not there any more
+            self._report.skipped.append((str(entry.path), str(exc)))
+            if isinstance(exc, InvalidInput):  # its indexed text is not there any more
                 self._seen.discard(str(entry.path))
-            self._tell(1)
+            self._report_progress(files=1)
             return
-        there = self._documents.texts(moved.path if moved else file.path)
+        indexed = self._documents.texts(moved_from.path if moved_from else file.path)
         texts = ((chunk.heading, chunk.text) for chunk in file.chunks)
-        new = tuple(dict.fromkeys(text for text in texts if text not in there))
-        self._waiting.append(_Changed(file, new, what, moved))
-        # Enough to embed, or, where little is new, as much as should wait in memory.
-        held = [(len(each.new), len(each.file.chunks) + 1) for each in self._waiting]
-        if sum(new for new, _ in held) >= BATCH or sum(chunks for _, chunks in held) >= HELD:
-            self._store()
+        new = tuple(dict.fromkeys(text for text in texts if text not in indexed))
+        self._pending.append(_PendingFile(file, new, outcome, moved_from))
+        # Enough to embed or, if little is new, as much as should wait in memory.
+        new_chunks = sum(len(pending.new) for pending in self._pending)
+        all_chunks = sum(len(pending.file.chunks) + 1 for pending in self._pending)
+        if new_chunks >= BATCH or all_chunks >= _MAX_PENDING_CHUNKS:
+            self._store_pending()
 
-    def _store(self) -> None:
-        """Embed what is new, all together, and put every file in its place."""
-        if not self._waiting:
+    def _store_pending(self) -> None:
+        """Embed the new chunks of all pending files together, and store the files."""
+        if not self._pending:
             return
-        texts = list(dict.fromkeys(text for each in self._waiting for text in each.new))
-        vectors, model = self._vectorizer.embed_unstored(["\n".join(part for part in text if part) for text in texts])
-        made: Mapping[Texts, Vector] = {} if vectors is None else dict(zip(texts, vectors, strict=True))
-        waiting, self._waiting = self._waiting, []
-        self._tally.count("embedded", len(made))
-        for each in waiting:
-            if each.moved:
-                self._move(each.moved, each.file)
-        self._documents.put([each.file for each in waiting], made, model, datetime.now(UTC))
-        for each in waiting:
-            self._tally.count(each.what)
-            self._tally.count("chunks", len(each.file.chunks))
-        self._tell(len(waiting))
+        vectors, model = self._embed(list(dict.fromkeys(text for pending in self._pending for text in pending.new)))
+        stored, self._pending = self._pending, []
+        self._report.count("embedded", len(vectors))
+        for pending in stored:
+            if pending.moved_from:
+                self._move_file(pending.moved_from, pending.file)
+        self._documents.put([pending.file for pending in stored], vectors, model, datetime.now(UTC))
+        for pending in stored:
+            self._report.count(pending.outcome)
+            self._report.count("chunks", len(pending.file.chunks))
+        self._report_progress(files=len(stored))
 
-    def _move(self, before: IndexedFile, file: FileDraft) -> None:
+    def _embed(self, texts: Sequence[ChunkTexts]) -> tuple[dict[ChunkTexts, NDArray[np.float32]], Model | None]:
+        """Return the vectors of chunks and their model, as far as the model can be had."""
+        vectors: dict[ChunkTexts, NDArray[np.float32]] = {}
+        model = None
+        for start in range(0, len(texts), BATCH):
+            batch = texts[start : start + BATCH]
+            made, batch_model = self._vectorizer.embed_unstored(
+                ["\n".join(part for part in text if part) for text in batch]
+            )
+            if made is None:
+                break
+            model = batch_model
+            vectors |= zip(batch, made, strict=True)
+            self._report_progress(chunks=len(batch))
+        return vectors, model
+
+    def _move_file(self, before: IndexedFile, file: FileDraft) -> None:
         try:
             self._documents.move(before.key, file.path, file.root, file.modified_at)
         except (StoreBusy, StoreCorrupt):
             raise
-        except StoreError:  # another process was first to index it where it is now
+        except StoreError:  # another process was first to index it at its new path
             pass
 
-    def _remove(self, walk: Walk) -> None:
-        """Take out what is no longer to be found, unless somebody has written it anew in the meantime."""
+    def _remove_missing(self, walk: Walk) -> None:
+        """Remove indexed files that are gone, unless another process has indexed them again meanwhile."""
         gone = [
-            each
-            for path, each in self._known.items()
-            if path not in self._seen and not self._is_out_of_reach(path) and walk.gave_up(path)
+            indexed
+            for path, indexed in self._known.items()
+            if path not in self._seen and not self._is_unreachable(path) and walk.should_remove(path)
         ]
         if gone:
             now = self._documents.known()
-            keys = [each.key for each in gone if now.get(each.path) == each]
-            self._tally.count("removed", self._documents.remove(keys))
+            keys = [indexed.key for indexed in gone if now.get(indexed.path) == indexed]
+            self._report.count("removed", self._documents.remove(keys))
 
-    def _give_missing_vectors(self) -> None:
-        """Chunks the model failed at wait for it, though their files do not change: now, or the next time."""
+    def _embed_missing(self) -> None:
+        """Embed chunks that the model failed at in an earlier run, though their files have not changed."""
         if self._vectorizer.model.embedder is not None and self._documents.chunks.pending(0, 1):
             try:
-                self._tally.count("embedded", self._vectorizer.embed_all())
+                self._report.count("embedded", self._vectorizer.embed_all())
             except EmbedderError:
                 self._vectorizer.expect_backlog()
 
-    def _file(self, entry: FoundFile, content: bytes, project: str | None) -> FileDraft:
-        document = self._parsed(entry, content)
-        matter = document.front_matter
+    def _draft_file(self, entry: FoundFile, content: bytes, project: str | None) -> FileDraft:
+        document = self._parse(entry, content)
         chunks = []
         for chunk in document.chunks:
             if chunk.text.strip():
                 above = " › ".join(part for part in (document.title, *chunk.breadcrumb) if part)
-                heading = truncate_to_tokens(above[:HEADING], TITLE_TOKENS, self._count) or None
+                heading = truncate_to_tokens(above[:_MAX_BREADCRUMB_CHARACTERS], TITLE_TOKENS, self._count) or None
                 chunks.append(ChunkDraft(chunk.text, heading, chunk.start_line, chunk.end_line, chunk.breadcrumb))
         return FileDraft(
             path=str(entry.path),
             root=str(entry.root),
             project=project,
             title=document.title,
-            sector=_sector(entry, matter),
-            tags=_tags(matter),
-            front_matter=matter,
+            sector=_choose_sector(entry, document.front_matter),
+            tags=_parse_tags(document.front_matter),
+            front_matter=document.front_matter,
             size=entry.size,
-            modified_at=_settled(entry),
+            modified_at=_stable_mtime(entry),
             hash=hashlib.sha256(content).digest(),
             redacted=self._allow is not None,
             chunks=tuple(chunks),
             links=tuple((link.line, link.target, link.text) for link in document.links),
         )
 
-    def _parsed(self, entry: FoundFile, content: bytes) -> Parsed:
-        """A file read without its secrets: those of the whole text, for a key is longer than a chunk."""
+    def _parse(self, entry: FoundFile, content: bytes) -> ParsedDocument:
+        """Parse a file. It is redacted as a whole first, because a key may be longer than a chunk."""
         name, path = entry.path.name, str(entry.path)
         if self._allow is None:
-            return parse(name, content, BUDGET, self._count)
-        text = source_text(name, content)
+            return parse_file(name, content, _CHUNK_TOKENS, self._count)
+        text = decode_source(name, content)
         if text is not None:
-            clean, found = redact(text, self._allow, keep_lines=True)
-            content = codecs.BOM_UTF8 + clean.encode() if found else content
-            for each in found:
-                self._tally.redaction(each.kind, path, each.line)
-        document = parse(name, content, BUDGET, self._count)
-        return self._without_secrets(path, document) if makes_text(name) else document
+            clean, secrets = redact(text, self._allow, keep_lines=True)
+            content = codecs.BOM_UTF8 + clean.encode() if secrets else content
+            for secret in secrets:
+                self._report.add_secret(secret.kind, path, secret.line)
+        document = parse_file(name, content, _CHUNK_TOKENS, self._count)
+        return self._redact_document(path, document, self._allow) if extracts_text(name) else document
 
-    def _without_secrets(self, path: str, document: Parsed) -> Parsed:
-        """What a reader made, again: a tag or an entity may have stood within a secret, or a PDF be all there was."""
-        assert self._allow is not None
+    def _redact_document(self, path: str, document: ParsedDocument, allow: Sequence[str]) -> ParsedDocument:
+        """Redact extracted text: a tag or an entity may have split a secret, and a PDF has no text before."""
         lines = [line for chunk in document.chunks for line in chunk.text.split("\n")]
-        places = [
-            min(chunk.start_line + number, chunk.end_line)
+        line_numbers = [
+            min(chunk.start_line + offset, chunk.end_line)
             for chunk in document.chunks
-            for number in range(chunk.text.count("\n") + 1)
+            for offset in range(chunk.text.count("\n") + 1)
         ]
-        clean, found = redact("\n".join(lines), self._allow, keep_lines=True)
-        for each in found:
-            self._tally.redaction(each.kind, path, places[each.line - 1])
-        rest = iter(clean.split("\n"))
+        clean, secrets = redact("\n".join(lines), allow, keep_lines=True)
+        for secret in secrets:
+            self._report.add_secret(secret.kind, path, line_numbers[secret.line - 1])
+        clean_lines = iter(clean.split("\n"))
         chunks = tuple(
             replace(
                 chunk,
-                text="\n".join(next(rest) for _ in range(chunk.text.count("\n") + 1)),
-                breadcrumb=tuple(redact(part, self._allow)[0] for part in chunk.breadcrumb),
+                text="\n".join(next(clean_lines) for _ in range(chunk.text.count("\n") + 1)),
+                breadcrumb=tuple(redact(part, allow)[0] for part in chunk.breadcrumb),
             )
             for chunk in document.chunks
         )
-        return replace(document, title=document.title and redact(document.title, self._allow)[0], chunks=chunks)
+        return replace(document, title=document.title and redact(document.title, allow)[0], chunks=chunks)
 
 
-def _settled(entry: FoundFile) -> int:
-    """The time of a file; a little less while another write could still leave it the same, so that it is read again."""
-    return entry.mtime_ns - (abs(time.time_ns() - entry.mtime_ns) < TICK)
+def _stable_mtime(entry: FoundFile) -> int:
+    """Return the time of a file; a little less if a later write could still get the same time, so it is read again."""
+    return entry.mtime_ns - (abs(time.time_ns() - entry.mtime_ns) < _CLOCK_TICK_NS)
 
 
 def _is_gone(path: str, now: Path) -> bool:
-    """Whether a file is there no more. Where upper and lower case are the same, it is there under its new name, too."""
+    """Return True if a file is gone, or is the same file as `now` on a file system that ignores case."""
     try:
-        return not is_there(path) or (path.casefold() == str(now).casefold() and os.path.samefile(path, now))
+        return not may_exist(path) or (path.casefold() == str(now).casefold() and os.path.samefile(path, now))
     except OSError:
         return False
 
 
-def _sector(entry: FoundFile, matter: Mapping[str, Any]) -> str:
-    """What kind of memory a file is: as its front matter says, or the folder it is in."""
-    said = str(matter.get("type") or matter.get("sector") or "").lower()
+def _choose_sector(entry: FoundFile, front_matter: Mapping[str, Any]) -> str:
+    """Return the sector that the front matter names, or else a folder of the path."""
+    named = str(front_matter.get("type") or front_matter.get("sector") or "").lower()
     folders: Iterator[str] = (part.lower() for part in Path(entry.name).parts[:-1])
-    return next((name for name in (said, *folders) if name in SECTORS), "semantic")
+    return next((name for name in (named, *folders) if name in SECTORS), "semantic")
 
 
-def _tags(matter: Mapping[str, Any]) -> tuple[str, ...]:
-    given = matter.get("tags") or matter.get("keywords") or ()
-    names = given if isinstance(given, list) else str(given or "").replace(",", " ").split()
+def _parse_tags(front_matter: Mapping[str, Any]) -> tuple[str, ...]:
+    value = front_matter.get("tags") or front_matter.get("keywords") or ()
+    names = value if isinstance(value, list) else str(value or "").replace(",", " ").split()
     tags = (str(name).strip().lstrip("#")[:MAX_NAME_CHARACTERS] for name in names if name is not None)
     return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]

@@ -9,7 +9,7 @@ from memorist import validation
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.errors import InvalidInput, NotFound
-from memorist.ingest.redaction import reported
+from memorist.ingest.redaction import redaction_report
 from memorist.mcp_server.answers import (
     Answer,
     AnswerRow,
@@ -216,7 +216,7 @@ def _describe_redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any]
     """Return the kinds and positions of secrets that were replaced in these fields (None: in all), never a secret."""
     entries = [
         {name: short_line(value) if isinstance(value, str) else value for name, value in entry.items()}
-        for entry in reported(memory.metadata)
+        for entry in redaction_report(memory.metadata)
         if fields is None or str(entry.get("field", "content")).partition(".")[0] in fields
     ]
     return {"redacted": entries[:_MAX_REDACTED]} if entries else {}

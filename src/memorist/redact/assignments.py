@@ -5,43 +5,47 @@ from collections.abc import Iterator
 
 from memorist.redact.heuristics import (
     DIGIT,
-    JUDGED,
     LOWER,
+    MAX_JUDGED_CHARACTERS,
     UPPER,
-    chosen,
-    has,
-    mixed,
-    pattern,
-    random,
+    contains,
+    is_placeholder,
+    looks_like_password,
+    looks_like_strong_password,
+    looks_random,
     reads_as_words,
-    stands_in,
+    regex,
 )
-from memorist.redact.locations import end_of_value, value_at
+from memorist.redact.locations import find_value, find_value_end
 
 
-def secrets(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """What such a name is given, and else the first random word shortly behind it."""
+def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the value assigned to each such name, or else the first random word shortly after it."""
     done = 0
-    for name in pattern(_NAMES).finditer(lowered):
-        if name.start() < done or (name[0] in _SHORT and not _begins_a_word(text, name)):
+    for name in regex(_SECRET_NAMES).finditer(lowered):
+        if name.start() < done or (name[0] in _AMBIGUOUS_NAMES and not _starts_word(text, name)):
             continue
-        start, end = _given(text, lowered, name) or (name[0] not in _SHORT and _near(text, name.end())) or (0, 0)
+        start, end = (
+            _find_assigned_value(text, lowered, name)
+            or (name[0] not in _AMBIGUOUS_NAMES and _find_random_word_nearby(text, name.end()))
+            or (0, 0)
+        )
         if end:
-            done = end_of_value(text, start, end)
-            yield start, done, _kind(name[0])
+            done = find_value_end(text, start, end)
+            yield start, done, _kind_of_name(name[0])
 
 
-_NAMES = (
+_SECRET_NAMES = (
     r"pass(?:word|wort|wd|phrase|code)?|pwd?|contraseña|senha|пароль|密码|密碼|パスワード"
     r"|secret(?:(?:[_. -]?access)?[_. -]?key)?|(?:api|access|account|auth|private|signing|encryption|master)[_. -]?key"
     r"|credential|token|bearer|auth|jwt|_key"
 )
-_SHORT = frozenset("pass pw pwd auth jwt _key".split())  # these have other meanings, and are parts of other words
-_PASSWORDS = ("pass", "pw", "contraseña", "senha", "пароль", "密", "パスワード")
+_AMBIGUOUS_NAMES = frozenset("pass pw pwd auth jwt _key".split())  # also parts of other words
+_PASSWORD_NAMES = ("pass", "pw", "contraseña", "senha", "пароль", "密", "パスワード")
 
 
-def _kind(name: str) -> str:
-    if name.startswith(_PASSWORDS):
+def _kind_of_name(name: str) -> str:
+    if name.startswith(_PASSWORD_NAMES):
         return "password"
     if name.startswith("secret") and "access" in name:
         return "aws-secret-key"
@@ -50,36 +54,44 @@ def _kind(name: str) -> str:
     return "api-key" if name.endswith("key") else "token"
 
 
-def _begins_a_word(text: str, name: re.Match[str]) -> bool:
-    """The pass of DB_PASS and dbPass, not of compass; and _KEY only as in the names of environment variables."""
+def _starts_word(text: str, name: re.Match[str]) -> bool:
+    """Accept the pass of DB_PASS and dbPass, not of compass; and _KEY only in capitals."""
     start, before = name.start(), text[max(0, name.start() - 1) : name.start()]
     if name[0] == "_key":
         return text[start : name.end()].isupper()
     return not before.isalpha() or (before.islower() and text[start].isupper())
 
 
-def _given(text: str, lowered: str, name: re.Match[str]) -> tuple[int, int] | None:
-    """What follows `=`, `:`, "is" and the like, if it can be a secret."""
-    link = pattern(_LINK).match(lowered, name.end())
+def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[int, int] | None:
+    """Return the span of the value after `=`, `:`, "is" and the like, if it can be a secret."""
+    link = regex(_LINK).match(lowered, name.end())
     how = (link.lastgroup if link else None) or ""
     before = text[max(0, name.start() - 40) : name.start()]
-    if not link or (how in _LEADS and not has(_LEADS[how], before)) or (how in _UNSURE and name[0] in _SHORT):
+    if (
+        not link
+        or (how in _REQUIRED_BEFORE and not contains(_REQUIRED_BEFORE[how], before))
+        or (how in _UNSURE_LINKS and name[0] in _AMBIGUOUS_NAMES)
+    ):
         return None
-    start, end, quoted = value_at(text, link.end())
+    start, end, quoted = find_value(text, link.end())
     value = text[start:end]
-    if stands_in(value) or (not quoted and _is_code(value)) or (how == "tagged" and not text.startswith("</", end)):
+    if (
+        is_placeholder(value)
+        or (not quoted and _is_code(value))
+        or (how == "tagged" and not text.startswith("</", end))
+    ):
         return None
     if how in ("listed", "below") or name[0] == "_key":
-        enough = _random_word
-    elif name[0].startswith(_PASSWORDS):
-        enough = _said if how == "said" else chosen
+        is_secret = _is_random_word
+    elif name[0].startswith(_PASSWORD_NAMES):
+        is_secret = _is_stated_password if how == "said" else looks_like_password
     else:
-        enough = mixed
-    return (start, end) if enough(value) and not has(_PUBLIC, before.lower()) else None
+        is_secret = looks_like_strong_password
+    return (start, end) if is_secret(value) and not contains(_PUBLIC_BEFORE, before.lower()) else None
 
 
 _LINK = (
-    # What may end a name, and close it: DB_PASSWORD_PROD, "password", ["password"], **password**
+    # A suffix of the name, and what closes it: DB_PASSWORD_PROD, "password", ["password"], **password**
     r"(?:[_-]?(?:value|val|text|plain|prod(?:uction)?|staging|dev|live|test|default|old|new|base|base64|b64|hex|[0-9]{1,3}))?"
     r"s?(?![a-z0-9]|[_-][a-z0-9])(?:\\{0,3}[\"'`]|[\])]|\*\*|__){0,3}(?:"
     # name: DB_PASSWORD, value: x
@@ -95,46 +107,55 @@ _LINK = (
     r"(?:[ ](?:is|was|are|be|ist|est|es)(?:[ ]now)?:?[ ]|[ ]?:[ ]|[ ]\|[ ])|[ ]to[ ]|是|为|為|は)"
     r"|(?P<quoted>[ \t]{1,4}(?=[\"'`]))|(?P<spaced>[ \t]{1,9})|(?P<tagged>>))"
 )
-_LEADS = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, <db-password>x</db-password>
+_REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, <db-password>x</db-password>
     "spaced": r"(?:^|[\s\"'(\[])(?:--?[\w-]*|setx[ ]\w*|set[ ]-[A-Za-z]+[ ]\w*)$",
     "tagged": r"<[\w:.-]*$",
 }
-_PUBLIC = r"public(?:key)?$|[0-9]{12}:$"  # publicKeyToken="...", arn:aws:secretsmanager:eu:123456789012:secret:...
-_UNSURE = ("listed", "called", "said", "quoted")
+# publicKeyToken="...", arn:aws:secretsmanager:eu:123456789012:secret:...
+_PUBLIC_BEFORE = r"public(?:key)?$|[0-9]{12}:$"
+_UNSURE_LINKS = ("listed", "called", "said", "quoted")
 
 
 def _is_code(value: str) -> bool:
-    """A call, an index, a list, a mapping; a link of Markdown; or a long expression without spaces."""
-    called = pattern(r"([A-Za-z_$][\w.:>?!-]*)[(\[{]").match(value)
+    """Return True for a call, an index, a list, a mapping, a Markdown link, or a long expression without spaces."""
+    called = regex(r"([A-Za-z_$][\w.:>?!-]*)[(\[{]").match(value)
     return (
         value[:1] in "([{"
         or "](" in value
-        or bool(called and (not has(DIGIT, called[1]) or reads_as_words(called[1])))
-        or (len(value) > 40 and has(r"&&|\|\||=>|[=!<>]=|\(\)|\)[;.,]", value))
+        or bool(called and (not contains(DIGIT, called[1]) or reads_as_words(called[1])))
+        or (len(value) > 40 and contains(r"&&|\|\||=>|[=!<>]=|\(\)|\)[;.,]", value))
     )
 
 
-def _said(value: str) -> bool:
-    """The hunter2 of "the password is hunter2", not its 12-character."""
-    return mixed(value) or (chosen(value) and pattern(r"[A-Za-z]{3,}[0-9]{1,4}[!?#$%]*").fullmatch(value) is not None)
+def _is_stated_password(value: str) -> bool:
+    """Accept the hunter2 of "the password is hunter2", but not the 12-character of "the password is 12-character"."""
+    return looks_like_strong_password(value) or (
+        looks_like_password(value) and regex(r"[A-Za-z]{3,}[0-9]{1,4}[!?#$%]*").fullmatch(value) is not None
+    )
 
 
-def _random_word(value: str) -> bool:
-    return random(value) and pattern(r"[\w+/~.:-]+={0,2}").fullmatch(value) is not None
+def _is_random_word(value: str) -> bool:
+    return looks_random(value) and regex(r"[\w+/~.:-]+={0,2}").fullmatch(value) is not None
 
 
-def _near(text: str, start: int) -> tuple[int, int] | None:
-    """The first random word among the next few on the line."""
-    if not pattern(r"s?(?![A-Za-z0-9_])").match(text, start):
+def _find_random_word_nearby(text: str, start: int) -> tuple[int, int] | None:
+    """Return the span of the first random word among the next few on the line."""
+    if not regex(r"s?(?![A-Za-z0-9_])").match(text, start):
         return None
-    stop = pattern(r"[\n\0]").search(text, start, start + _NEAR)
-    for word in pattern(_LONG_WORD).finditer(text, start, stop.start() if stop else start + _NEAR + JUDGED):
-        if word.start() > start + _NEAR:
+    stop = regex(r"[\n\0]").search(text, start, start + _MAX_DISTANCE)
+    for word in regex(_LONG_WORD).finditer(
+        text, start, stop.start() if stop else start + _MAX_DISTANCE + MAX_JUDGED_CHARACTERS
+    ):
+        if word.start() > start + _MAX_DISTANCE:
             break
-        if all(has(kind, word[0]) for kind in (LOWER, UPPER, DIGIT)) and random(word[0]) and not stands_in(word[0]):
+        if (
+            all(contains(kind, word[0]) for kind in (LOWER, UPPER, DIGIT))
+            and looks_random(word[0])
+            and not is_placeholder(word[0])
+        ):
             return word.span()
     return None
 
 
-_NEAR = 60
+_MAX_DISTANCE = 60
 _LONG_WORD = r"(?<![^\s\"'`(\[{])(?!sha[0-9]+-|AAAA|MII|ssh-|--)[\w+/~-]{20,}={0,2}(?=[\s\"'`)\]},;]|\.\s|\.?\Z)"

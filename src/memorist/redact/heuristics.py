@@ -1,43 +1,43 @@
-"""What a secret looks like: random as a machine makes it, or mixed as a person chooses it; and what only stands in."""
+"""Tests for the look of a secret: random, chosen by a person, an example, or a placeholder."""
 
 import math
 import re
 from collections import Counter
 from functools import cache
 
-JUDGED = 100  # as many characters of a value as are looked at
+MAX_JUDGED_CHARACTERS = 100  # only the beginning of a value is judged
 LOWER, UPPER, DIGIT, SIGN = "[a-z]", "[A-Z]", "[0-9]", "[!@#$%^*?+=~&]"
 HEX = r"(?:0x)?[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 @cache
-def pattern(text: str) -> re.Pattern[str]:
-    """Compiled when first used; \\w and \\d are ASCII, as in all secrets, and \\s is not more than ASCII's."""
+def regex(text: str) -> re.Pattern[str]:
+    """Compile a pattern when it is first used; \\w, \\d and \\s are ASCII, as in all secrets."""
     return re.compile(text, re.ASCII)
 
 
-def has(kind: str, value: str) -> bool:
-    return pattern(kind).search(value) is not None
+def contains(kind: str, value: str) -> bool:
+    return regex(kind).search(value) is not None
 
 
-def random(value: str) -> bool:
-    """As a machine makes them: long, of many different characters, and no words."""
-    value = value[:JUDGED]
-    mixed = has(DIGIT, value) or (has(LOWER, value) and has(UPPER, value))
-    if len(value) < 16 or not mixed or has(r"\s", value):
+def looks_random(value: str) -> bool:
+    """Return True for a value as a machine makes it: long, of many different characters, and no words."""
+    value = value[:MAX_JUDGED_CHARACTERS]
+    mixed = contains(DIGIT, value) or (contains(LOWER, value) and contains(UPPER, value))
+    if len(value) < 16 or not mixed or contains(r"\s", value):
         return False
-    if pattern(HEX).fullmatch(value):
-        return len(value) >= 24 and has("[a-fA-F]", value)
-    letters = len(pattern("[A-Za-z]").findall(value))
+    if regex(HEX).fullmatch(value):
+        return len(value) >= 24 and contains("[a-fA-F]", value)
+    letters = len(regex("[A-Za-z]").findall(value))
     return letters * 4 >= len(value) and _entropy(value) >= 3 and not reads_as_words(value)
 
 
 def _entropy(value: str) -> float:
-    """Bits for each character: almost 4 for 20 random letters and digits."""
+    """Return the bits per character: almost 4 for 20 random letters and digits."""
     return sum(count / len(value) * math.log2(len(value) / count) for count in Counter(value).values())
 
 
-# The hundred pairs of letters that English prose and documentation have most: 3 in 4 pairs there, 1 in 6 by chance.
+# The hundred most common pairs of letters in English prose and documentation: 3 in 4 pairs there, 1 in 6 by chance.
 _COMMON_PAIRS = frozenset(
     """
     in th on re er at he te es ti an co en or nt st se io it le ed nd al to ng me de ta is et tr ro ne ce ar ve si ic
@@ -48,54 +48,54 @@ _COMMON_PAIRS = frozenset(
 
 
 def reads_as_words(value: str) -> bool:
-    """In parts of some length, with the pairs of letters that words have, not digits here and there among letters."""
-    parts = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+").findall(value)
+    """Return True for parts of some length with pairs of letters as in words, not letters mixed with digits."""
+    parts = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+").findall(value)
     pairs = [part[at : at + 2].lower() for part in parts for at in range(len(part) - 1)]
     return (
         sum(map(len, parts)) >= 3 * len(parts)
-        and len(pattern(r"[A-Za-z][0-9]+(?=[A-Za-z])").findall(value)) < 2
+        and len(regex(r"[A-Za-z][0-9]+(?=[A-Za-z])").findall(value)) < 2
         and sum(pair in _COMMON_PAIRS for pair in pairs) >= 0.4 * len(pairs)
     )
 
 
-def chosen(value: str) -> bool:
-    """As a person chooses them: letters with digits or signs among them, but no name like my-db-2 and no path."""
-    if random(value) or pattern(r"[a-z]{4}(?: [a-z]{4}){3}").fullmatch(value):  # so Google writes app passwords
+def looks_like_password(value: str) -> bool:
+    """Return True for a value as a person chooses it: letters with digits or signs, but no name (my-db-2) or path."""
+    if looks_random(value) or regex(r"[a-z]{4}(?: [a-z]{4}){3}").fullmatch(value):  # an app password of Google
         return True
-    if not 6 <= len(value) <= JUDGED or has(r"\s|[^\0-\u02ff]|^[.~]{0,2}/", value):
+    if not 6 <= len(value) <= MAX_JUDGED_CHARACTERS or contains(r"\s|[^\0-\u02ff]|^[.~]{0,2}/", value):
         return False
     inside = value.strip("!?*&@#:.-_$+~=^%")
-    mixed = has("[A-Za-z]", inside) and (has(DIGIT, value) or has(SIGN, inside))
-    return mixed and not (pattern(_NAME).fullmatch(value) and (len(value) < 12 or reads_as_words(value)))
+    mixed = contains("[A-Za-z]", inside) and (contains(DIGIT, value) or contains(SIGN, inside))
+    return mixed and not (regex(_HYPHENATED_NAME).fullmatch(value) and (len(value) < 12 or reads_as_words(value)))
 
 
-_NAME = r"[A-Za-z]+[0-9]{0,3}(?:[-_./:|,]+(?:[A-Za-z]+[0-9]{0,3}|[0-9]{1,3}))+"
+_HYPHENATED_NAME = r"[A-Za-z]+[0-9]{0,3}(?:[-_./:|,]+(?:[A-Za-z]+[0-9]{0,3}|[0-9]{1,3}))+"
 
 
-def mixed(value: str) -> bool:
-    """Chosen, and more surely no word: digits between letters, or three kinds of characters."""
-    if random(value):
+def looks_like_strong_password(value: str) -> bool:
+    """Return True for a password that is surely no word: digits between letters, or three kinds of characters."""
+    if looks_random(value):
         return True
-    kinds = sum(has(kind, value) for kind in (LOWER, UPPER, DIGIT, SIGN))
-    changes = len(pattern(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])").findall(value))
-    if len(value) < 8 or (kinds < 3 and changes < 2) or not chosen(value):
+    kinds = sum(contains(kind, value) for kind in (LOWER, UPPER, DIGIT, SIGN))
+    changes = len(regex(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])").findall(value))
+    if len(value) < 8 or (kinds < 3 and changes < 2) or not looks_like_password(value):
         return False
-    return has(SIGN, value) or not reads_as_words(value)
+    return contains(SIGN, value) or not reads_as_words(value)
 
 
-def made_up(secret: str) -> bool:
-    """An example of some documentation: ghp_xxxx, AKIA...EXAMPLE, sk-your-key-here."""
-    return len(set(secret[-16:])) < 5 or has(_EXAMPLE, secret[:JUDGED].lower())
+def is_example(secret: str) -> bool:
+    """Return True for an example from documentation: ghp_xxxx, AKIA...EXAMPLE, sk-your-key-here."""
+    return len(set(secret[-16:])) < 5 or contains(_EXAMPLE, secret[:MAX_JUDGED_CHARACTERS].lower())
 
 
-def stands_in(value: str) -> bool:
-    """Nobody's secret: a placeholder, a variable, a number, an algorithm, an address, a file, a regex."""
-    start = value[:JUDGED].lower()
-    return len(set(start)) < 4 or has(_EXAMPLE, start) or pattern(_STAND_IN).fullmatch(start) is not None
+def is_placeholder(value: str) -> bool:
+    """Return True for a placeholder, a variable, a number, an algorithm, an address, a file or a regex."""
+    start = value[:MAX_JUDGED_CHARACTERS].lower()
+    return len(set(start)) < 4 or contains(_EXAMPLE, start) or regex(_PLACEHOLDER).fullmatch(start) is not None
 
 
 _EXAMPLE = r"example|placeholder|(?:^|[^a-z0-9])(?:your|insert|replace)(?:[^a-z0-9]|$)|xxxxxx|\*\*\*|\.\.\.|…|•••|://"
-_STAND_IN = (
+_PLACEHOLDER = (
     r"<.*|&lt;.*|[$%][a-z_{(@].*|\{.*\}|\[.*\]|\(.*\)|#\{.*|[@!:&*][a-z_.]+|.*(?:\$\{|\{\{|\$\(|<[a-z_ -]+>).*"
     r"|(?:(?:my|the|our|some|test|new|old|db|user|admin|root|super|default)[ _-]?)*"
     r"(?:pass(?:word|wd|phrase|code)?|pwd?|secret|token|key|credential)s?[ _-]?(?:here|value|[0-9]{0,4})!?"

@@ -1,33 +1,41 @@
-"""Secrets known by where they stand: in URLs, headers, cookies and commands. The surer the place, the less is asked."""
+"""Secrets known by their location: in URLs, headers, cookies and commands. A sure location needs less evidence."""
 
 from collections.abc import Iterator
 
-from memorist.redact.heuristics import JUDGED, chosen, mixed, pattern, random, stands_in
-from memorist.redact.patterns import decoded
+from memorist.redact.heuristics import (
+    MAX_JUDGED_CHARACTERS,
+    is_placeholder,
+    looks_like_password,
+    looks_like_strong_password,
+    looks_random,
+    regex,
+)
+from memorist.redact.patterns import decode_base64
 
 _Found = Iterator[tuple[int, int, str]]
 
 
-def secrets(text: str, lowered: str) -> _Found:
+def find_secrets_by_location(text: str, lowered: str) -> _Found:
+    """Yield start, end and kind of each secret that is known by its location."""
     if "@" in text:
-        yield from _in_urls(text)
+        yield from _find_in_urls(text)
     if any(word in lowered for word in ("authorization", "bearer", "basic")):
-        yield from _in_authorizations(text, lowered)
+        yield from _find_in_authorizations(text, lowered)
     if "cookie" in lowered or " -b " in lowered:
-        yield from _in_cookies(text, lowered)
+        yield from _find_in_cookies(text, lowered)
     if any(
         word in lowered
         for word in ("mysql", "mariadb", "login", "redis-cli", "identified", "requirepass", "sshpass", "curl")
     ):
-        yield from _in_commands(text, lowered)
+        yield from _find_in_commands(text, lowered)
 
 
-def _in_urls(text: str) -> _Found:
-    """scheme://user:password@host, also user:password@tcp(host) of Go and thin:user/password@host of Oracle."""
+def _find_in_urls(text: str) -> _Found:
+    """Yield passwords of URLs, of Go's user:password@tcp(host) and of Oracle's thin:user/password@host."""
     for mark, form in (("://", _URL_LOGIN), ("@tcp(", _GO_LOGIN), (":thin:", _ORACLE_LOGIN)):
         if mark in text:
-            for found in pattern(form).finditer(text):
-                if not stands_in(found[1]) and ("/" not in found[1] or chosen(found[1])):
+            for found in regex(form).finditer(text):
+                if not is_placeholder(found[1]) and ("/" not in found[1] or looks_like_password(found[1])):
                     yield *found.span(1), "url-password"
 
 
@@ -39,17 +47,17 @@ _GO_LOGIN = r"(?<=\w):([^\s:\"'`<>\0]{1,256})@tcp\("
 _ORACLE_LOGIN = r":thin:[\w$#]{1,64}/([^\s@\"'`<>\0]{1,256})@"
 
 
-def _in_authorizations(text: str, lowered: str) -> _Found:
-    for found in pattern(_AUTHORIZATION).finditer(lowered):
+def _find_in_authorizations(text: str, lowered: str) -> _Found:
+    for found in regex(_AUTHORIZATION).finditer(lowered):
         start, end = found.span("secret")
         is_basic = (found["scheme"] or found[0]).startswith("basic")
-        enough = _holds_a_login if is_basic else mixed if found["scheme"] else random
-        if "=" not in text[start : end - 2] and not stands_in(text[start:end]) and enough(text[start:end]):
+        is_secret = _is_encoded_login if is_basic else looks_like_strong_password if found["scheme"] else looks_random
+        if "=" not in text[start : end - 2] and not is_placeholder(text[start:end]) and is_secret(text[start:end]):
             yield start, end, "basic-auth" if is_basic else "bearer-token"
 
 
-def _holds_a_login(value: str) -> bool:
-    return ":" in decoded(value)
+def _is_encoded_login(value: str) -> bool:
+    return ":" in decode_base64(value)
 
 
 _AUTHORIZATION = (
@@ -58,28 +66,29 @@ _AUTHORIZATION = (
 )
 
 
-def _in_cookies(text: str, lowered: str) -> _Found:
-    """The cookies of a session, and any that are random."""
-    for found in pattern(_COOKIES).finditer(lowered):
-        for cookie in pattern(_COOKIE).finditer(lowered, *found.span(1)):
+def _find_in_cookies(text: str, lowered: str) -> _Found:
+    """Yield session cookies, and any others that look random."""
+    for found in regex(_COOKIES).finditer(lowered):
+        for cookie in regex(_COOKIE).finditer(lowered, *found.span(1)):
             start, end = cookie.span("value")
-            enough = mixed if pattern(_SESSION).search(cookie["name"]) else random
-            if not stands_in(text[start:end]) and enough(text[start:end]):
+            is_secret = looks_like_strong_password if regex(_SESSION_COOKIE).search(cookie["name"]) else looks_random
+            if not is_placeholder(text[start:end]) and is_secret(text[start:end]):
                 yield start, end, "cookie"
 
 
 _COOKIES = r"(?:cookie[\"'\]]{0,3}[ \t]{0,4}[:=]|--cookie[ =]|[ ]-b[ ])[ \t]{0,4}[\"']?([^\n\"'\0]+)"
 _COOKIE = r"(?P<name>[\w.%-]{1,64})=(?P<value>[^\s;,\"'\\\0]{8,})"
-_SESSION = r"sess|sid|token|auth|jwt|csrf|xsrf|remember|login|identity"
+_SESSION_COOKIE = r"sess|sid|token|auth|jwt|csrf|xsrf|remember|login|identity"
 
 
-def _in_commands(text: str, lowered: str) -> _Found:
-    """Passwords that are not called so: of mysql -pX or docker login -p X; of curl -u user:X, .netrc or SQL."""
+def _find_in_commands(text: str, lowered: str) -> _Found:
+    """Yield passwords without a name: mysql -pX, docker login -p X, curl -u user:X, .netrc, SQL."""
     for form, sure in ((_MAYBE_LOGINS, False), (_LOGINS, True)):
-        for found in pattern(form).finditer(lowered):
-            start, end, _ = value_at(text, found.end())
-            if end - start > 3 and not stands_in(text[start:end]) and (sure or chosen(text[start:end])):
-                yield start, end_of_value(text, start, end), "password"
+        for found in regex(form).finditer(lowered):
+            start, end, _ = find_value(text, found.end())
+            value = text[start:end]
+            if len(value) > 3 and not is_placeholder(value) and (sure or looks_like_password(value)):
+                yield start, find_value_end(text, start, end), "password"
 
 
 _MAYBE_LOGINS = (
@@ -93,18 +102,18 @@ _LOGINS = (
 )
 
 
-def value_at(text: str, start: int) -> tuple[int, int, bool]:
-    """What is written here: start, end and whether it is in quotes. Of a long one without, as much as is judged."""
-    if found := pattern(_QUOTED).match(text, start):
+def find_value(text: str, start: int) -> tuple[int, int, bool]:
+    """Return start and end of the value at a position, and whether it is quoted; a long bare value only in part."""
+    if found := regex(_QUOTED).match(text, start):
         return *found.span("escaped" if found["escaped"] else "quoted"), True
-    found = pattern(_BARE).match(text, start, start + JUDGED)
+    found = regex(_BARE).match(text, start, start + MAX_JUDGED_CHARACTERS)
     value = found[0] if found else ""
-    return start, start + len(value if len(value) == JUDGED else value.rstrip(_CLOSING)), False
+    return start, start + len(value if len(value) == MAX_JUDGED_CHARACTERS else value.rstrip(_CLOSING)), False
 
 
-def end_of_value(text: str, start: int, end: int) -> int:
-    """Where a value ends of which this much was judged."""
-    rest = pattern(_BARE).match(text, end) if end - start >= JUDGED else None
+def find_value_end(text: str, start: int, end: int) -> int:
+    """Return the end of a value of which this much was judged."""
+    rest = regex(_BARE).match(text, end) if end - start >= MAX_JUDGED_CHARACTERS else None
     return end + len(rest[0].rstrip(_CLOSING)) if rest else end
 
 
@@ -113,5 +122,5 @@ _QUOTED = (
     r"|(?P<quote>\"{3}|'{3}|[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\\\n\0]|\\[^\n\0])+)(?P=quote))"
 )
 _CLOSING = ".,;:)]}"
-# Up to a space or a quote, and before the next name of a list like a=1;b=2, a=1&b=2 or a=1, b=2.
+# Up to a space or a quote, and up to the next name in a list like a=1;b=2, a=1&b=2 or a=1, b=2.
 _BARE = r"(?:[^\s\"'`<,;&\\\0\u2e80-\uffff]|(?:[,;&]|\\[nrt])(?![ \t]*(?:[\w.$ +-]{1,40}[=:]|[\"'`]))|\\(?![nrt\"']))+"

@@ -1,0 +1,80 @@
+"""Make export records from memories of other programs, without their secrets."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from memorist import validation
+from memorist.records import FactDraft, MemoryDraft
+from memorist.redact import redact
+from memorist.store.export_schema import ExportRecord
+
+_FACT_FIELDS = ("kind", "subject", "predicate", "object", "decay_rate")
+_CONVERTED_FIELDS = ("id", "facts", "session", "created_at", "recorded_at", "tags")  # not copied as they are
+
+
+class Redactor:
+    """Redacts the texts within a value, and counts the secrets by kind."""
+
+    def __init__(self, allow: Collection[str] | None) -> None:
+        self._allow = allow  # None: nothing is redacted
+        self.counts: Counter[str] = Counter()
+
+    def __call__(self, value: Any) -> Any:
+        if self._allow is None:
+            return value
+        if isinstance(value, str):
+            text, secrets = redact(value, self._allow)
+            self.counts.update(secret.kind for secret in secrets)
+            return text
+        if isinstance(value, Mapping):
+            return {name: self(item) for name, item in value.items()}
+        return [self(item) for item in value] if isinstance(value, list) else value
+
+
+def derive_id(*parts: str | None) -> str:
+    """Return an id that is always the same for the same parts."""
+    return str(uuid5(NAMESPACE_URL, validation.clean("\n".join(["memorist", *(part or "" for part in parts)]))))
+
+
+def memory_record(place: str, values: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> ExportRecord:
+    """Return a record from the arguments of `add`, validated likewise; `extra` are fields that `add` does not have."""
+    draft = validation.draft(values, datetime.now(UTC))
+    copied = [field.name for field in fields(MemoryDraft) if field.name not in _CONVERTED_FIELDS]
+    record = {name: getattr(draft, name) for name in copied}
+    record |= {
+        "id": draft.id,
+        "tags": list(draft.tags),
+        "created_at": draft.created_at,
+        "updated_at": draft.recorded_at,
+        "reinforced_at": draft.recorded_at,
+        "recorded_at": draft.recorded_at,
+        "pinned": False,
+        "access_count": 0,
+        "facts": _fact_records(draft.facts, min(draft.created_at, draft.recorded_at)),
+    }
+    return ExportRecord(place, "memory", record | dict(extra or {}))
+
+
+def _fact_records(facts: Iterable[FactDraft], since: datetime) -> list[dict[str, Any]]:
+    """Return a record for each fact, and only the first of those with the same text."""
+    unique: dict[str, FactDraft] = {}
+    for fact in facts:
+        unique.setdefault(fact.text, fact)
+    return [
+        {"id": fact.id, "text": fact.text, **{name: getattr(fact, name) for name in _FACT_FIELDS},
+         "confidence": 1.0 if fact.confidence is None else fact.confidence,
+         "created_at": since, "reinforced_at": since}
+        for fact in unique.values()
+    ]  # fmt: skip
+
+
+def relation_record(
+    place: str, source: str, kind: str, target: str, since: datetime, extra: Mapping[str, Any]
+) -> ExportRecord:
+    """Return a record of a relation; `extra` are its other fields."""
+    required = {"source": source, "target": target, "kind": validation.required_name(kind, "kind"), "valid_from": since}
+    return ExportRecord(place, "relation", {"confidence": 1.0, **extra, **required})
