@@ -66,7 +66,7 @@ def scan(count: int, file: str) -> dict[str, Any]:
     held = VectorScan(heads.shape[1])
     held.load([(np.arange(1, count + 1), codes)], count)
     for question in questions:
-        held.nearest(question, 50)
+        held.find_nearest(question, 50)
     return {"vectors": len(held), "float32_mb": codes.size * 4 / MEGABYTE}
 
 

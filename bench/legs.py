@@ -47,17 +47,17 @@ def vector_leg(corpus: Corpus, size: int, queries: int, passes: int) -> list[Fig
     keys = rows + 1
     tasks: dict[str, Callable[[int], object]] = {
         "numpy": lambda n: _exact(matrix, questions[n], CANDIDATES),
-        "scan": lambda n: scan.nearest(questions[n], CANDIDATES),
-        "filtered": lambda n: scan.nearest(questions[n], CANDIDATES, keys),
+        "scan": lambda n: scan.find_nearest(questions[n], CANDIDATES),
+        "filtered": lambda n: scan.find_nearest(questions[n], CANDIDATES, keys),
         "numpy filtered": lambda n: _exact(matrix[rows], questions[n], CANDIDATES),
     }
     for task in tasks.values():
         task(0)
     took = interleave(tasks, len(questions), passes)
     section, base = "Vector leg: VectorScan.nearest, k=50", "float32 matrix @ query"
-    recall = [_recall(scan.nearest(q, CANDIDATES)[0], _exact(matrix, q, RECALL_AT) + 1) for q in questions]
+    recall = [_recall(scan.find_nearest(q, CANDIDATES)[0], _exact(matrix, q, RECALL_AT) + 1) for q in questions]
     within = [
-        _recall(scan.nearest(q, CANDIDATES, keys)[0], keys[_exact(matrix[rows], q, RECALL_AT)]) for q in questions
+        _recall(scan.find_nearest(q, CANDIDATES, keys)[0], keys[_exact(matrix[rows], q, RECALL_AT)]) for q in questions
     ]
     return [
         Figure(section, size, "scan", took["scan"], base, took["numpy"], target=at_target(size, 0.35)),

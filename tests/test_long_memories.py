@@ -18,7 +18,7 @@ from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
 from memorist.store.base import EmbeddingJob
-from memorist.store.migrations import bundled
+from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
 
 BURIED = (
@@ -500,7 +500,7 @@ class TestFromBeforeThereWereParts:
 
     @staticmethod
     def old(path: Path, *texts: str, model: ShortSighted | None = None) -> None:
-        migrations = dict(list(bundled("sqlite").items())[:2])
+        migrations = dict(list(load_migrations("sqlite").items())[:2])
         SqliteStore(str(path), migrations=migrations).close()
         model = model or ShortSighted()
         database = apsw.Connection(str(path))

@@ -55,10 +55,10 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
 )  # fmt: skip
 RERANK_DEPTH = 40  # of the best; what is further down is hardly ever the answer
 CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
-    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "segments": 1.0, "facts": 0.0}
+    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "facts": 0.0}
 )
 ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
-    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "segments": 1.0, "facts": 1.0}
+    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "facts": 1.0}
 )
 
 

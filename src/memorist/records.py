@@ -9,8 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SECTORS = ("reflective", "semantic", "procedural", "emotional", "episodic")
 GLOBAL = "global"  # the tier of what holds in every project
@@ -285,32 +289,32 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Match:
     """
-    What a leg found: a row of the store and how well it fits, higher being better.
+    A candidate of a leg: the key of a memory and its score there, higher being better.
 
-    The keyword leg adds whether the row has all words of the query (`whole`), and which share of them it has, rare
-    words counting for more (`coverage`).
+    The keyword leg adds if the memory has all words of the query, and the share of them it has, rare words counting for
+    more (`coverage`).
     """
 
     key: int
     score: float
-    whole: bool = False
+    has_all_words: bool = False
     coverage: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    What ranking looks at of a stored memory; `similarity` is exact, where it has a vector of the active model. Of one
-    with parts it is that of the nearest, the more parts the more with that of the whole; `passage` tells which
-    characters that part is.
+    The data of a memory that ranking needs. `similarity` is exact if it has a vector of the active model; of a memory
+    with parts it is that of the nearest part, combined with that of the whole text the more parts there are. `passage`
+    are the characters of that part.
 
-    `session` is the same for all that was made in one session. Ranking sees many rows and a page shows few, so the
-    memory itself, and its facts, are made when they are asked for.
+    `session` is the same for all memories made in one session. Ranking reads many rows and a page shows few, so the
+    memory itself, and its facts, are made on demand.
     """
 
     key: int
     similarity: float | None
-    vector: bytes | None  # of the active model, in float16
+    vector: "NDArray[np.float16] | None" = field(compare=False)  # of the active model
     created_at: float
     updated_at: float
     accessed_at: float | None

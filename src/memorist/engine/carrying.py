@@ -136,7 +136,7 @@ class Carrying(Conversing):
         progress: Progress | None,
     ) -> ImportReport:
         """Write records in batches, then make the vectors they lack."""
-        loader, done = self._store.loader(), 0
+        loader, done = self._store.create_loader(), 0
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
         for batch in _batches(lines):
@@ -174,9 +174,9 @@ def restore_backup(
     Make a database what a backup holds; what was there is kept beside it, as `memory.db.before-restore`. If that is
     there from another restore, it is `memory.db.before-restore-2`, and so on. Gives where it is kept, if anything was.
     """
-    from memorist.store.sqlite.backup import put_back
+    from memorist.store.sqlite.backup import restore_database
 
-    return put_back(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+    return restore_database(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
 
 
 def _beyond(done: int, progress: Progress | None) -> Progress | None:

@@ -48,7 +48,7 @@ class Conversing(Core):
         )
         tally = ImportCounter()
         for batch in batches(validation.path(path), way, tally):
-            taken = self._store.take(batch)
+            taken = self._store.add_conversations(batch)
             self._give_vectors(taken.pending)
             tally.count(batch, taken)
             if progress:
@@ -84,7 +84,7 @@ class Conversing(Core):
         if isinstance(draft, Problem):
             raise InvalidInput(draft.reason)
         told = ConversationBatch(session_of(said), project, preview(draft.content, LINE), (draft,))
-        self._give_vectors(self._store.take([told]).pending)
+        self._give_vectors(self._store.add_conversations([told]).pending)
         return self._shown(self._store.require(draft.id))
 
     def _of_conversations(self, redact: object, allow: object) -> Redaction:

@@ -87,7 +87,7 @@ class Core:
             self._recorder.settle()
         if filter.session is None:
             return filter
-        session = self._store.sessions.whole_id(filter.session)
+        session = self._store.sessions.resolve_id(filter.session)
         self._recorder.settle(session)
         return replace(filter, session=session)
 
@@ -100,7 +100,7 @@ class Core:
         return Decay(self._profile.sector_decay, self._profile.fact_decay)
 
     def _lens(self, name: object) -> Lens:
-        wanted, known = validation.required_name(name, "lens"), self._store.lenses.all()
+        wanted, known = validation.required_name(name, "lens"), self._store.lenses.load_all()
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")

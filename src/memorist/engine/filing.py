@@ -55,15 +55,15 @@ class Filing(Reading):
     def documents(self, *, project: str | None = None, limit: int = 1000) -> list[Document]:
         """The files that are indexed, by path."""
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
-        return self._store.documents.page(validation.name(project, "project"), limit)
+        return self._store.documents.list_documents(validation.name(project, "project"), limit)
 
     def document(self, path: str | Path) -> Document:
         """One indexed file, with the files that its links lead to and those whose links lead to it."""
         documents = self._store.documents
-        document, known = documents.get(os.path.realpath(validation.path(path))), documents.known()
+        document, known = documents.get(os.path.realpath(validation.path(path))), documents.load_indexed_files()
         shelf = LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
-        for source, line, target, text in documents.links():
+        for source, line, target, text in documents.list_links():
             leads_to = shelf.follow(known[source], target) if source in known else None
             if source == document.path:
                 links.append(DocumentLink(line, target, text, leads_to))
@@ -75,7 +75,7 @@ class Filing(Reading):
         """Take a file, or all files of a folder, out of the index; gives how many."""
         place = validation.path(path)
         wholes = {place.absolute(), Path(os.path.realpath(place))}  # of a link, where it leads
-        known = self._store.documents.known()
+        known = self._store.documents.load_indexed_files()
         keys = [each.key for name, each in known.items() if wholes & {Path(name), *Path(name).parents}]
         return self._store.documents.remove(keys)
 
@@ -131,4 +131,4 @@ class Filing(Reading):
                 stretches[hit.document].remove(here)
                 shown.append(hit)
                 wanted.append((hit.document, *here))
-        return tuple(map(widened, shown, self._store.documents.stretches(wanted)))
+        return tuple(map(widened, shown, self._store.documents.load_chunk_ranges(wanted)))

@@ -34,7 +34,7 @@ class Likeness(Core):
         count = validation.limit(limit)
         moment = validation.as_of(as_of)
         memory = self._one(given_id(id), moment)
-        linked = self._store.links.linked(memory.id, count, moment)
+        linked = self._store.links.list_related(memory.id, count, moment)
         found = [replace(one, memory=self._shown(one.memory, as_of=moment)) for one in linked]
         known = {memory.id, *(one.memory.id for one in linked)}
         for row in self._alike(memory, count + len(known), replace(VALID, as_of=moment)):
@@ -53,7 +53,7 @@ class Likeness(Core):
         validation.number(threshold, "threshold", 0.1, 1)
         ids: list[str] = []
         words: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
-        for id, project, text in self._store.texts(self._filter(filters, include_superseded=False)):
+        for id, project, text in self._store.iter_texts(self._filter(filters, include_superseded=False)):
             words.setdefault(project, []).append((len(ids), _words(text)))
             ids.append(id)
             if progress and len(ids) % 1000 == 0:
@@ -100,13 +100,13 @@ class Likeness(Core):
         """Other memories, the most similar first: by meaning where it has a vector, else by its words."""
         try:
             model = self._vectorizer.model()
-            vector = self._store.vector(memory.id, model, filter.as_of)
+            vector = self._store.load_vector(memory.id, model, filter.as_of)
         except EmbedderError:
             vector = None
         if vector is None:
             return self._by_words(memory, limit, filter)
-        near = self._store.nearest(model, vector, self._store.scope(filter), limit=limit + 1).matches
-        rows = self._store.rows([match.key for match in near], model, vector, filter.as_of)
+        near = self._store.find_nearest(model, vector, self._store.resolve_scope(filter), limit=limit + 1).matches
+        rows = self._store.load_rows([match.key for match in near], model, vector, filter.as_of)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _others(rows, memory)[:limit]
 
@@ -114,10 +114,10 @@ class Likeness(Core):
         text = parse(memory.content[:LOOKED_AT], "auto")
         terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:LONGEST_WORDS]
         words = replace(text, terms=tuple(terms), spare=(), every=False)
-        scope = self._store.scope(filter)
-        found = self._store.match(words, scope, limit=limit + 1, page=limit, weights=self._profile.columns)
+        scope = self._store.resolve_scope(filter)
+        found = self._store.match_keywords(words, scope, limit=limit + 1, page=limit, weights=self._profile.columns)
         place = {match.key: at for at, match in enumerate(found.matches)}
-        rows = sorted(self._store.rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
+        rows = sorted(self._store.load_rows(list(place), None, None, filter.as_of), key=lambda row: place[row.key])
         return _others(rows, memory)[:limit]
 
 

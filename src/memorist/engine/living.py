@@ -38,7 +38,7 @@ class Living(Core):
 
     def summarise_session(self, id: str, summary: str | None) -> Session:
         """Say what a session was about; also after it has ended."""
-        return self._store.sessions.summarise(validation.session_id(id), self._summary(summary))
+        return self._store.sessions.set_summary(validation.session_id(id), self._summary(summary))
 
     def session(self, id: str) -> Session:
         """One session, by its id or a unique part of it."""
@@ -49,12 +49,12 @@ class Living(Core):
         """Sessions, the latest first; `active` asks for those that have, or have not, ended."""
         validation.whole_number(limit, "limit", 1, 1_000_000)
         self._recorder.settle()
-        return self._store.sessions.page(validation.name(project, "project"), active, limit)
+        return self._store.sessions.list_sessions(validation.name(project, "project"), active, limit)
 
     def session_context(self, memory_id: str) -> SessionContext | None:
         """The session that used a memory last, and how; None where no session did."""
         self._recorder.settle()
-        return self._store.sessions.context(given_id(memory_id))
+        return self._store.sessions.find_context(given_id(memory_id))
 
     # Supersession and relations
 
@@ -74,7 +74,7 @@ class Living(Core):
 
     def replaced(self, id: str) -> list[Memory]:
         """What a memory has superseded itself, the earlier first."""
-        return [self._shown(memory) for memory in self._store.links.replaced(given_id(id))]
+        return [self._shown(memory) for memory in self._store.links.list_superseded(given_id(id))]
 
     def relate(self, a: str, b: str, kind: str, *, confidence: float = 1.0, said_by: str | None = None) -> Relation:
         """Say what a memory has to do with another: `a` `kind` `b`. Said again, the new confidence counts."""
@@ -135,10 +135,10 @@ class Living(Core):
 
     def pin(self, id: str) -> Memory:
         """Make a memory one of the few that always belong in context."""
-        return self._shown(self._store.strength.pin(given_id(id), True, datetime.now(UTC)))
+        return self._shown(self._store.strength.set_pinned(given_id(id), True, datetime.now(UTC)))
 
     def unpin(self, id: str) -> Memory:
-        return self._shown(self._store.strength.pin(given_id(id), False, datetime.now(UTC)))
+        return self._shown(self._store.strength.set_pinned(given_id(id), False, datetime.now(UTC)))
 
     # Recalls
 
@@ -153,9 +153,9 @@ class Living(Core):
         """What was asked with `record` on, and what came back, the latest first."""
         self._recorder.settle()
         validation.whole_number(limit, "limit", 1, 1_000_000)
-        return self._store.recalls.page(
+        return self._store.recalls.list_recalls(
             None if memory is None else given_id(memory),
-            None if session is None else self._store.sessions.whole_id(validation.session_id(session)),
+            None if session is None else self._store.sessions.resolve_id(validation.session_id(session)),
             validation.moment_or_none(since, "since"),
             limit,
         )
@@ -182,13 +182,13 @@ class Living(Core):
     def feedbacks(self, *, memory: str | None = None, limit: int = 1000) -> list[Feedback]:
         """What was said of answers, the latest first."""
         validation.whole_number(limit, "limit", 1, 1_000_000)
-        return self._store.feedback.page(None if memory is None else given_id(memory), limit)
+        return self._store.feedback.list_feedback(None if memory is None else given_id(memory), limit)
 
     # Lenses
 
     def lenses(self) -> list[Lens]:
         """The ways of looking that were set, by name."""
-        return [Lens(name, **definition) for name, definition in self._store.lenses.all().items()]
+        return [Lens(name, **definition) for name, definition in self._store.lenses.load_all().items()]
 
     def lens(self, name: str) -> Lens:
         return self._lens(name)
@@ -227,7 +227,7 @@ class Living(Core):
 
     def _last_question(self, id: str) -> str:
         """What was asked last of all that found a memory."""
-        for recall in self._store.recalls.page(id, None, None, 1000):
+        for recall in self._store.recalls.list_recalls(id, None, None, 1000):
             if recall.query and recall.query.strip():
                 return recall.query
         raise NotFound(f"no recorded search found memory {id}; say which question it answers, with a query")
@@ -238,7 +238,7 @@ class Living(Core):
     def _strengthen(self, id: str, share: float, session: str | None) -> Memory:
         place = None if session is None else validation.session_id(session)
         now = datetime.now(UTC)
-        return self._shown(self._store.strength.change(given_id(id), share, now, self._decay, place))
+        return self._shown(self._store.strength.adjust_salience(given_id(id), share, now, self._decay, place))
 
     def _certain(self, fact: Fact) -> Fact:
         return certain([fact], self._profile.fact_decay, datetime.now(UTC))[0]

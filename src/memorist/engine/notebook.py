@@ -23,7 +23,7 @@ class Notebook(Core):
         there is of them. AlreadyExists where the path is taken.
         """
         fields = dict(kind=FILE, source=self._place(path), project=project, **_content(text, {}))
-        kept = self._store.notebook.create(self._redaction.draft(validation.draft(fields, datetime.now(UTC))))
+        kept = self._store.agent_files.create(self._redaction.draft(validation.draft(fields, datetime.now(UTC))))
         self._give_vectors([kept.pending] if kept.pending else [])
         return _file(kept.memory)
 
@@ -37,7 +37,7 @@ class Notebook(Core):
             new = validation.changes(_content(change(_text(memory)), memory.metadata))
             return self._redaction.changes(new, memory.metadata)
 
-        memory, pending = self._store.notebook.edit(
+        memory, pending = self._store.agent_files.edit(
             self._place(path), validation.name(project, "project"), changes, datetime.now(UTC)
         )
         self._give_vectors([pending] if pending else [])
@@ -45,12 +45,12 @@ class Notebook(Core):
 
     def files(self, path: str = "/", *, project: str | None = None) -> list[File]:
         """The file of this path, or every file in this folder and the folders in it, by path; empty where is none."""
-        found = self._store.notebook.files(self._place(path, folder=True), validation.name(project, "project"))
+        found = self._store.agent_files.list_files(self._place(path, folder=True), validation.name(project, "project"))
         return list({memory.source: _file(memory) for memory in reversed(found)}.values())[::-1]
 
     def move_files(self, path: str, to: str, *, project: str | None = None) -> int:
         """Give a file, or all files of a folder at once, another path; gives how many."""
-        return self._store.notebook.move(
+        return self._store.agent_files.move(
             self._place(path), self._place(to), validation.name(project, "project"), datetime.now(UTC)
         )
 
@@ -58,7 +58,7 @@ class Notebook(Core):
         """Forget a file, or all files of a folder at once, as `forget` does; gives how many."""
         self._recorder.flush()  # what is written later would come back
         place = self._place(path, folder=True)
-        return self._store.notebook.forget(place, validation.name(project, "project"), datetime.now(UTC))
+        return self._store.agent_files.forget(place, validation.name(project, "project"), datetime.now(UTC))
 
     def _place(self, path: object, *, folder: bool = False) -> str:
         place = validation.file_path(path, folder=folder)

@@ -168,7 +168,7 @@ class Reading(Core):
         filter = self._filter(filters, include_superseded=include_superseded)
         session = None
         if record_session is not None:
-            session = self._store.sessions.whole_id(validation.session_id(record_session), open=True)
+            session = self._store.sessions.resolve_id(validation.session_id(record_session), open=True)
         record = "log" if session and replaced.get("record") is None and settled.record == "off" else settled.record
         text = validation.query_text(query)
         at = validation.moment_or_none(now, "now") or filter.as_of or datetime.now(UTC)
@@ -227,7 +227,7 @@ class Reading(Core):
         if profile.reread and ranked:
             ranked, missing = reread(self._reranker, asked.question, asked.times, ranked, gathered, profile)
             found = replace(found, degraded="; ".join(filter(None, [found.degraded, missing])) or None)
-        places = self._store.documents.places(_keys(gathered)) if asked.documents and ranked else {}
+        places = self._store.documents.locate_chunks(_keys(gathered)) if asked.documents and ranked else {}
         shown = ranked
         if places and asked.grouped:
             # Among memories, which have no further places, only the best one counts.
@@ -251,7 +251,7 @@ class Reading(Core):
         ranked = rank(gathered.candidates, settled, now, boosts)
         if not settled.expansion or found.question is None:
             return ranked
-        vectors = {key: row.vector for key, row in gathered.rows.items() if row.vector}
+        vectors = {key: row.vector for key, row in gathered.rows.items() if row.vector is not None}
         again = expanded(ranked, vectors, found.question, settled.expansion)
         return rank(again, settled, now, boosts) if any(candidate.likeness for candidate in again) else ranked
 
@@ -276,7 +276,7 @@ class Reading(Core):
         words, keys = asked.words, _keys(gathered)
         if found.with_words is not None:  # what the words match is known: the index need not be asked again
             words, keys = Query(asked.query), [*{*keys, *found.with_words}]
-        return self._store.facets(words, asked.filter, keys, fields)
+        return self._store.count_facets(words, asked.filter, keys, fields)
 
     def _hidden(self, asked: _Asked, found: LegResults, gathered: Candidates, hits: int) -> dict[str, int]:
         """What was held back. Filters are asked only where the page has room for more: it has to be explainable."""
@@ -286,7 +286,7 @@ class Reading(Core):
         enough = hits == asked.profile.limit or not asked.memories
         if enough or not asked.question or asked.filter == EVERYTHING:
             return hidden
-        return hidden | self._store.held_back(asked.words, asked.filter, found.around)
+        return hidden | self._store.count_filtered_out(asked.words, asked.filter, found.around)
 
     def _suggestion(self, asked: _Asked, found: LegResults) -> str | None:
         """What the question perhaps meant; looked for only where its words find little."""
@@ -297,7 +297,7 @@ class Reading(Core):
         return self._suggest(asked.question, self._store if asked.memories else self._store.documents.chunks)
 
     def _suggest(self, question: Query, store: Store) -> str | None:
-        return suggestion(question, store.known_terms, store.similar_words)
+        return suggestion(question, store.find_known_terms, store.find_similar_words)
 
     def _reinforcement(self, asked: _Asked) -> Reinforcement:
         return Reinforcement(asked.profile.reinforcement if asked.record == "reinforce" else 0.0, self._decay)
@@ -317,7 +317,7 @@ class Reading(Core):
         """How many memories have each value of a field: of all, or of those that hold words of a query."""
         question = None if query is None else parse(validation.query_text(query), self._profile.grammar)
         filter = self._filter(filters, include_superseded=include_superseded)
-        return self._store.facets(question, filter, (), validation.facets(fields))
+        return self._store.count_facets(question, filter, (), validation.facets(fields))
 
     @overload
     def get(self, ids: str, *, as_of: Moment | None = None) -> Memory: ...
@@ -355,7 +355,7 @@ class Reading(Core):
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
         wanted, filter = validation.detail(detail), self._filter(filters, include_superseded=include_superseded)
         self._recorder.settle()
-        found = self._store.page(filter, limit=limit, cursor=cursor, deleted=deleted)
+        found = self._store.list_page(filter, limit=limit, cursor=cursor, deleted=deleted)
         return Page(tuple(self._shown(memory, wanted, filter.as_of) for memory in found), found.cursor)
 
     def timeline(
@@ -398,14 +398,14 @@ class Reading(Core):
                 return Timeline((), None, ())
             anchor = best[0].memory.id
         if anchor is None:
-            memories, middle = self._store.between(filter, limit), None
+            memories, middle = self._store.list_between(filter, limit), None
         else:
             memory = self._one(given_id(anchor), filter.as_of)
             if project is None and memory.project is not None:
                 filter = replace(filter, project=(memory.project,))
-            memories, middle = self._store.around(memory.id, filter, before=before, after=after), memory.id
+            memories, middle = self._store.list_around(memory.id, filter, before=before, after=after), memory.id
         touched = dict.fromkeys(memory.session.id for memory in memories if memory.session)
-        sessions = self._store.sessions.of(list(touched)) if touched else ()
+        sessions = self._store.sessions.list_by_ids(list(touched)) if touched else ()
         shown = tuple(self._shown(memory, wanted, filter.as_of) for memory in memories)
         return Timeline(shown, middle, tuple(sessions))
 

@@ -81,7 +81,7 @@ class Recalling(Filing):
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._filter({"project": project, "include_global": include_global}, include_superseded=False)
         block.put_lines("recent-memories", map(index_line, islice(self._lately(filter), count)))
-        sessions = self._store.sessions.page(validation.name(project, "project"), None, MOST_SESSIONS)
+        sessions = self._store.sessions.list_sessions(validation.name(project, "project"), None, MOST_SESSIONS)
         told = islice((session for session in sessions if session.summary), RECENT_SESSIONS)
         block.put_lines("recent-conversations", map(session_line, told))
         return str(block)
@@ -99,28 +99,28 @@ class Recalling(Filing):
         filter = self._filter(
             {"pinned": True, "project": project, "include_global": include_global}, include_superseded=False
         )
-        pinned = self._store.page(filter, limit=MOST_CORE, cursor=None, deleted=False)
+        pinned = self._store.list_page(filter, limit=MOST_CORE, cursor=None, deleted=False)
         return sorted(pinned, key=lambda memory: (-memory.salience, memory.created_at))
 
     def _lately(self, filter: Filter) -> Iterator[Memory]:
         """The latest that are neither turns nor pinned, as far as they are looked for."""
         cursor = None
         for _ in range(RECENT_PAGES):
-            page = self._store.page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
+            page = self._store.list_page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
             yield from (memory for memory in page if memory.kind != TURN and not memory.pinned)
             if (cursor := page.cursor) is None:
                 return
 
     def _around(self, hit: Hit) -> HitContext:
         if isinstance(hit, DocumentHit):
-            ((*chunks,),) = self._store.documents.stretches([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
+            ((*chunks,),) = self._store.documents.load_chunk_ranges([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
             return HitContext(widened(hit, chunks))
         if hit.memory.kind != TURN or not hit.session:
             return HitContext()
         # One that was moved to another project does not come along.
         home = (hit.memory.project,) if hit.memory.project else ()
         beside = Filter(session=hit.session.id, kind=(TURN,), project=home)
-        turns = self._store.around(hit.memory.id, beside, before=1, after=1)
+        turns = self._store.list_around(hit.memory.id, beside, before=1, after=1)
         place = next((at for at, turn in enumerate(turns) if turn.id == hit.memory.id), None)
         if place is None:  # it went in the meantime
             return HitContext()

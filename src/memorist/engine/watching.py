@@ -1,7 +1,6 @@
 """Files: watched, so that the index follows them."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -54,7 +53,7 @@ class Watching(Filing):
         chosen = validation.paths(paths, "watch")
         walk(chosen, include=include, exclude=exclude)  # raises where there is nothing
         ended = stop or threading.Event()
-        changes = Changes(chosen, self._own_files(), ended)
+        changes = Changes(chosen, list(self._store.own_files), ended)
         options = {"project": project, "include": include, "exclude": exclude, "redact": redact, "allow": allow}
         run = partial(self.index, **options, progress=partial(_end_if, ended))  # type: ignore[arg-type]
         return self._reports(chosen, changes, run, ended)
@@ -97,11 +96,6 @@ class Watching(Filing):
                 reason = "it is not there, nor the disk it was on; what is indexed of it stays"
                 report = replace(report, skipped=(*report.skipped, (path, reason)))
         return report
-
-    def _own_files(self) -> list[str]:
-        """Where the database is: watching must not follow what it writes itself."""
-        path = os.path.realpath(getattr(self._store, "path", ""))
-        return [path + end for end in ("", "-wal", "-shm", "-journal")]
 
 
 def _end_if(stop: threading.Event, done: int, total: int) -> None:

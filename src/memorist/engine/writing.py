@@ -144,7 +144,7 @@ class Writing(Likeness):
 
     def history(self, id: str) -> list[Version]:
         """What a memory said before its updates, latest first."""
-        return self._store.history(given_id(id))
+        return self._store.list_versions(given_id(id))
 
     # Looking after it
 

@@ -109,7 +109,7 @@ class Sync:
 
     def run(self, walk: Walk, progress: Progress | None = None) -> IndexReport:
         """Index what a walk finds; what it speaks for, was indexed before and is there no more, goes."""
-        self._known = self._documents.known()
+        self._known = self._documents.load_indexed_files()
         changed = self._look(walk)
         lost = self._lost_by_hash()
         self._progress, self._total = progress, self._done + len(changed)
@@ -217,7 +217,7 @@ class Sync:
                 self._seen.discard(str(entry.path))
             self._tell(1)
             return
-        there = self._documents.texts(moved.path if moved else file.path)
+        there = self._documents.load_chunk_texts(moved.path if moved else file.path)
         texts = ((chunk.heading, chunk.text) for chunk in file.chunks)
         new = tuple(dict.fromkeys(text for text in texts if text not in there))
         self._waiting.append(_Changed(file, new, what, moved))
@@ -260,13 +260,13 @@ class Sync:
             if path not in self._seen and not self._is_out_of_reach(path) and walk.gave_up(path)
         ]
         if gone:
-            now = self._documents.known()
+            now = self._documents.load_indexed_files()
             keys = [each.key for each in gone if now.get(each.path) == each]
             self._tally.count("removed", self._documents.remove(keys))
 
     def _give_missing_vectors(self) -> None:
         """Chunks the model failed at wait for it, though their files do not change: now, or the next time."""
-        if self._vectorizer.embedder is not None and self._documents.chunks.pending(0, 1):
+        if self._vectorizer.embedder is not None and self._documents.chunks.list_unembedded(0, 1):
             try:
                 self._tally.count("embedded", self._vectorizer.give_all())
             except EmbedderError:

@@ -63,7 +63,7 @@ class Vectorizer:
         try:
             self._give(texts)
             if self._backlog:
-                waiting = self._store.pending(self._after, BATCH)
+                waiting = self._store.list_unembedded(self._after, BATCH)
                 self._give(waiting)
                 self._backlog = len(waiting) == BATCH
                 self._after = waiting[-1].key if waiting else self._after
@@ -89,7 +89,7 @@ class Vectorizer:
         """A vector for every text that waits for one; where the model fails, the rest goes on waiting."""
         done = after = 0
         try:
-            while texts := self._store.pending(after, BATCH):
+            while texts := self._store.list_unembedded(after, BATCH):
                 self._give(texts)
                 after, done = texts[-1].key, done + len(texts)
                 if progress:
@@ -106,7 +106,7 @@ class Vectorizer:
         """
         done = after = refused = 0
         model = self.model()
-        while texts := self._store.without_vector(model, after, BATCH):
+        while texts := self._store.list_without_vector(model, after, BATCH):
             failed = self._give(texts)
             after, done, refused = texts[-1].key, done + len(texts) - failed, refused + failed
             if progress:
@@ -127,7 +127,7 @@ class Vectorizer:
             batch = todo.pop()
             try:
                 parts = [part for text in batch for part in self._parts_of(text)]
-                vectors = self._embedded([*(text.text for text in batch), *(part.embedded for part in parts)])
+                vectors = self._embedded([*(text.text for text in batch), *(part.embedding_text for part in parts)])
             except EmbedderUnavailable:
                 raise
             except EmbedderError as exc:

@@ -31,7 +31,7 @@ def gather(
     """Read the rows of what was found, once, and put the legs' numbers beside them."""
     by_word = {match.key: (place, match) for place, match in enumerate(found.keyword, 1)}
     keys = list(dict.fromkeys([*by_word, *(match.key for match in found.vector)]))
-    rows = [row for store in stores if keys for row in store.rows(keys, found.model, found.question, as_of)]
+    rows = [row for store in stores if keys for row in store.load_rows(keys, found.model, found.question, as_of)]
     weighed = profile.confidence_mode != "off" or profile.min_confidence is not None
     by_meaning = _places(found, rows)
     origin = ORIGIN.get(found.model.name, 0.0) if found.model else 0.0
@@ -44,7 +44,7 @@ def gather(
                     key=row.key,
                     bm25=match.score if match else None,
                     keyword_rank=place,
-                    whole=match.whole if match else False,
+                    has_all_words=match.has_all_words if match else False,
                     coverage=match.coverage if match else 0.0,
                     similarity=row.similarity,
                     origin=origin,

@@ -12,7 +12,7 @@ BEST = 3  # answers that are added, each as much as it scored
 
 
 def expanded(
-    ranked: Sequence[Ranked], vectors: Mapping[int, bytes], question: NDArray[np.float32], weight: float
+    ranked: Sequence[Ranked], vectors: Mapping[int, NDArray[np.float16]], question: NDArray[np.float32], weight: float
 ) -> list[Candidate]:
     """
     What was ranked, with how much nearer each is to the question once the best answers are added to it.
@@ -26,7 +26,7 @@ def expanded(
     if not weight or not best:
         return candidates
     known = {key: place for place, key in enumerate(vectors)}
-    matrix = np.frombuffer(b"".join(vectors.values()), np.float16).reshape(len(vectors), -1).astype(np.float64)
+    matrix = np.concatenate([*vectors.values()]).reshape(len(vectors), -1).astype(np.float64)
     shares = np.array([entry.score for entry in best])
     added = (shares / shares.sum()) @ matrix[[known[entry.candidate.key] for entry in best]]
     asked = question + weight * added

@@ -45,7 +45,7 @@ class Candidate:
     key: int
     bm25: float | None = None
     keyword_rank: int | None = None
-    whole: bool = False  # it has all words of the query
+    has_all_words: bool = False  # it has all words of the query
     coverage: float = 1.0  # which share of them it has, rare ones counting for more
     similarity: float | None = None
     origin: float = 0.0  # the similarity that its model gives to what has nothing to do with the query
@@ -247,7 +247,7 @@ def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]
         places = {c.key: c.keyword_rank for c in candidates if c.keyword_rank}
         return {key: 1.0 / place for key, place in places.items()}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
-    whole = {candidate.key for candidate in candidates if candidate.whole}
+    whole = {candidate.key for candidate in candidates if candidate.has_all_words}
     if not whole:
         return scaled
     return {key: WHOLE_SHARE * (key in whole) + (1 - WHOLE_SHARE) * score for key, score in scaled.items()}

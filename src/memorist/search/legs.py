@@ -52,7 +52,9 @@ def merged(one: LegResults, other: LegResults) -> LegResults:
     """What was found in two places, as if it were one."""
     by_meaning = one if one.model else other  # where one had no vectors to go by
     return LegResults(
-        keyword=sorted([*one.keyword, *other.keyword], key=lambda match: (not match.whole, -match.score, match.key)),
+        keyword=sorted(
+            [*one.keyword, *other.keyword], key=lambda match: (not match.has_all_words, -match.score, match.key)
+        ),
         strange=[word for word in one.strange if word in other.strange],
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         around=[*one.around, *other.around],
@@ -86,10 +88,12 @@ class Legs:
             threads.shutdown()
 
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> LegResults:
-        limit, scope = candidates_wanted(profile), self._store.scope(filter)
+        limit, scope = candidates_wanted(profile), self._store.resolve_scope(filter)
 
         def keyword(asked: Query = query) -> KeywordMatches:
-            match = partial(self._store.match, asked, scope, limit=limit, page=profile.limit, weights=profile.columns)
+            match = partial(
+                self._store.match_keywords, asked, scope, limit=limit, page=profile.limit, weights=profile.columns
+            )
             return _named("keyword", match)
 
         words_do = _words_say_it_all(query, profile) or (profile.intent == "cached" and not vectorizer.has(query.text))
@@ -119,15 +123,15 @@ class Legs:
     def _vector(self, text: str, scope: Scope, limit: int, profile: Profile, vectorizer: Vectorizer) -> LegResults:
         model = vectorizer.model()
         question = vectorizer.question(text)
-        nearest = self._store.nearest(model, question, scope, limit=limit)
+        nearest = self._store.find_nearest(model, question, scope, limit=limit)
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
         near = [match for match in nearest.matches if floor is None or match.score >= floor - ESTIMATE_ERROR]
         degraded = None
-        if nearest.missing > 0:
+        if nearest.unembedded > 0:
             degraded = (
-                f"{nearest.missing} of {nearest.total} memories have no vector of {model.name} yet and are found by "
+                f"{nearest.unembedded} of {nearest.total} memories have no vector of {model.name} yet and are found by "
                 "keyword only; `memorist reembed` makes them"
             )
         around = [match.key for match in nearest.unfiltered if floor is None or match.score >= floor - ESTIMATE_ERROR]
@@ -155,7 +159,7 @@ def _by_words(words: KeywordMatches, degraded: str | None = None) -> LegResults:
 
 
 def _with_words(found: LegResults, words: KeywordMatches) -> LegResults:
-    return replace(found, keyword=words.matches, strange=words.strange, with_words=words.all_keys)
+    return replace(found, keyword=words.matches, strange=words.unknown_words, with_words=words.all_keys)
 
 
 def _words_say_it_all(query: Query, profile: Profile) -> bool:
