@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memorist import __version__
+from memorist.cli.hints import describe_error
 from memorist.config import LoadedSettings, default_path, load, names_a_file, nothing_at
 from memorist.errors import ConfigError, MemoristError
 from memorist.ingest.redaction import Redaction
@@ -220,7 +221,7 @@ def main(arguments: list[str] | None = None) -> None:
         exc.show()
         sys.exit(exc.exit_code)
     except MemoristError as exc:
-        _fail(str(exc))
+        _fail(describe_error(exc))
     except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         sys.exit(130)

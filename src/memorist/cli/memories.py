@@ -11,6 +11,7 @@ import click
 
 from memorist import validation
 from memorist.cli.app import CommandContext
+from memorist.cli.hints import describe_error
 from memorist.cli.options import (
     ProgressBar,
     as_of_option,
@@ -312,7 +313,7 @@ def _why_missing(memory: Memorist, id: str, as_of: str | None) -> str:
     try:
         memory.get(id, as_of=as_of)
     except NotFound as exc:
-        return str(exc)
+        return describe_error(exc)
     return f"no memory has the id {id}"
 
 

@@ -21,6 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
+from memorist.mcp_server.hints import describe_error
 from memorist.mcp_server.tools import TOOLS, checked, listed
 from memorist.present.framing import as_data
 
@@ -228,7 +229,7 @@ def _called(serving: ServerOptions, schemas: dict[str, Any], name: str, given: d
         arguments = checked(name, schemas[name], given)
         return serving.run(_answered, name, arguments)
     except MemoristError as exc:
-        message = str(exc)
+        message = describe_error(exc)
     except Exception as exc:
         _log.exception("%s failed", name)
         message = f"{name} failed unexpectedly ({type(exc).__name__}); the server's log on stderr says more"
@@ -279,9 +280,11 @@ def _read(serving: ServerOptions, uri: str) -> tuple[str, str]:
     try:
         return serving.run(resources.read, uri)
     except (NotFound, InvalidInput) as exc:
-        raise MCPError(types.INVALID_PARAMS, as_data(str(exc))[: serving.limit], {"uri": uri[: serving.limit]}) from exc
+        raise MCPError(
+            types.INVALID_PARAMS, as_data(describe_error(exc))[: serving.limit], {"uri": uri[: serving.limit]}
+        ) from exc
     except MemoristError as exc:
-        raise MCPError(types.INTERNAL_ERROR, as_data(str(exc))[: serving.limit]) from exc
+        raise MCPError(types.INTERNAL_ERROR, as_data(describe_error(exc))[: serving.limit]) from exc
 
 
 # Prompts
@@ -321,6 +324,6 @@ def _prompt(serving: ServerOptions, name: str, given: dict[str, str]) -> types.G
             raise InvalidInput(f"there is no prompt {name[:60]!r}")
     except MemoristError as exc:
         code = types.INVALID_PARAMS if isinstance(exc, InvalidInput) else types.INTERNAL_ERROR
-        raise MCPError(code, as_data(str(exc))[: serving.limit]) from exc
+        raise MCPError(code, as_data(describe_error(exc))[: serving.limit]) from exc
     message = types.PromptMessage(role="user", content=types.TextContent(text=text))
     return types.GetPromptResult(description=prompt.description, messages=[message])
