@@ -20,6 +20,9 @@ ORIGIN: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
 # Models that know no script but Latin: what they make of another is noise that would drown the words.
 LATIN_ONLY = frozenset({MINILM, BGE_SMALL})
 
+# Models of which a text of several sentences has a vector for every few of them, too.
+SENTENCE_MODELS = frozenset({MINILM})
+
 # ccmemory's design: insights count for more than events.
 SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
     {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}

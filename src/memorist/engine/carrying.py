@@ -12,6 +12,7 @@ from memorist import validation
 from memorist.documents import ImportReport
 from memorist.engine.conversing import Conversing
 from memorist.errors import InvalidInput
+from memorist.profiles import SENTENCE_MODELS
 from memorist.store.export_schema import ExportRecord
 
 EXPORTS = ("jsonl", "markdown")
@@ -136,7 +137,7 @@ class Carrying(Conversing):
         progress: Progress | None,
     ) -> ImportReport:
         """Write records in batches, then make the vectors they lack."""
-        loader, done = self._store.create_loader(), 0
+        loader, done = self._store.create_loader(SENTENCE_MODELS), 0
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
         for batch in _batches(lines):

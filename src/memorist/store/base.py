@@ -407,7 +407,12 @@ class Store(Protocol):
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield a header and every record of this namespace, as of one moment; see `export_schema`."""
 
-    def create_loader(self) -> RecordLoader: ...
+    def create_loader(self, sentence_models: Collection[str] = ()) -> RecordLoader:
+        """
+        Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
+
+        Such texts that come without them are listed by `list_without_vector`.
+        """
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         """Copy the whole database, as of one moment, and check the copy."""

@@ -1,6 +1,6 @@
 """Importing records, of an export or converted from another format. What is stored already stays as it is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -38,9 +38,10 @@ Fields = Mapping[str, Any]
 _MARK_UNCUT = """
     insert or ignore into uncut(rid)
     select m.rid from memories m
-    where m.rid = ? and length(m.content) > 150 and m.rid not in (select rid from chunks)
+    where m.rid = :rid and length(m.content) > 150 and m.rid not in (select rid from chunks)
       and exists (
-        select 1 from vectors v join models o on o.model = v.model where v.rid = m.rid and o.name like 'local:%')
+        select 1 from vectors v join models o on o.model = v.model
+        where v.rid = m.rid and o.name in (select value from json_each(:models)))
 """
 
 
@@ -52,8 +53,9 @@ class SqliteLoader:
     to the stored ones.
     """
 
-    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str, sentence_models: Collection[str]) -> None:
         self._pool, self._namespace = pool, namespace
+        self._sentence_models = as_json(list(sentence_models))
         self._stored_ids: dict[str, str] = {}  # of skipped memories
         self._models: dict[str, tuple[int, int]] = {}
         self._vectors = [SqliteVectors(pool, name) for name in (namespace, chunk_namespace(namespace))]
@@ -253,7 +255,7 @@ class SqliteLoader:
                     f"insert into {table}({', '.join(row)}) values ({', '.join(f':{name}' for name in row)})", row
                 )
         if fields.get("vectors") and not fields.get("part_vectors"):  # perhaps from before there were any
-            connection.execute(_MARK_UNCUT, (rid,))
+            connection.execute(_MARK_UNCUT, {"rid": rid, "models": self._sentence_models})
 
     # Rows and keys
 

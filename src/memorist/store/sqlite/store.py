@@ -442,8 +442,8 @@ class SqliteStore:
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
-    def create_loader(self) -> SqliteLoader:
-        return SqliteLoader(self._pool, self.namespace)
+    def create_loader(self, sentence_models: Collection[str] = ()) -> SqliteLoader:
+        return SqliteLoader(self._pool, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         back_up_database(self._pool, path, overwrite=overwrite)
