@@ -308,8 +308,8 @@ class Row:
     with parts it is that of the nearest part, combined with that of the whole text the more parts there are. `passage`
     are the characters of that part.
 
-    `session` is the same for all memories made in one session. Ranking reads many rows and a page shows few, so the
-    memory itself, and its facts, are made on demand.
+    `session` is the id of the session it was created in, and `position` its place among the memories created there.
+    Ranking reads many rows and a page shows few, so the memory itself, and its facts, are made on demand.
     """
 
     key: int
@@ -326,6 +326,7 @@ class Row:
     tags: tuple[str, ...]
     superseded: bool
     session: str | None
+    position: int | None
     length: int
     facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]

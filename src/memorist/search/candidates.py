@@ -60,6 +60,7 @@ def gather(
                     tags=row.tags,
                     superseded=row.superseded,
                     session=row.session,
+                    position=row.position,
                     length=row.length,
                     confidence=confidence(certain(row.facts(), profile.fact_decay, now)) if weighed else 1.0,
                 )

@@ -61,7 +61,8 @@ class Candidate:
     tags: tuple[str, ...] = ()
     superseded: bool = False
     confidence: float = 1.0
-    session: str | None = None  # the same for all that was made in one session
+    session: str | None = None  # the one it was created in
+    position: int | None = None  # its place among those created there
     length: int = 0  # of its content, in characters
     likeness: float = 0.0  # how much nearer it is to the question with the best answers added: `rank.expand`
 

@@ -78,8 +78,9 @@ _FACTS = """
         {reinforced_at}))
     from {source}
 """
+# The position in the session and the session, as one text: a second query would cost each row.
 _ORIGIN = """
-    select json_array(s.id, s.started_at, s.summary, s.project)
+    select concat(u.position, json_array(s.id, s.started_at, s.summary, s.project))
     from session_memories u
     join sessions s on s.sid = u.sid
     where u.rid = m.rid and u.usage = 'created'
@@ -154,6 +155,7 @@ def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | Non
         id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
         content, facts, origin,
     ) = _pick_ranking_columns(columns)  # fmt: skip
+    session, position = _decode_origin(origin)
     return Row(
         key=key,
         similarity=similarity,
@@ -168,7 +170,8 @@ def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | Non
         source=source,
         tags=_decode_tags(tags),
         superseded=valid_until is not None,
-        session=origin,
+        session=session.id if session else None,
+        position=position,
         length=len(content),
         facts=partial(_decode_facts, id, facts),
         memory=partial(to_memory, columns),
@@ -209,7 +212,7 @@ def to_memory(columns: Sequence[Any]) -> Memory:
         pinned=bool(pinned),
         valid_until=None if valid_until is None else from_micros(valid_until),
         superseded_by=_decode_successor(successor),
-        session=_decode_session(origin),
+        session=_decode_origin(origin)[0],
         facts=_decode_facts(id, facts),
         related_count=related_count,
         access_count=access_count,
@@ -237,10 +240,17 @@ def to_fact(memory_id: str, columns: Sequence[Any]) -> Fact:
     )  # fmt: skip
 
 
-def _decode_session(origin: str | None) -> SessionRef | None:
+def _decode_origin(origin: str | None) -> tuple[SessionRef | None, int | None]:
+    """Return the session that a memory was created in, and its position there."""
     if origin is None:
-        return None
-    id, started_at, summary, project = json.loads(origin)
+        return None, None
+    position, _, session = origin.partition("[")
+    return _decode_session(session), int(position) if position else None
+
+
+@lru_cache(1000)
+def _decode_session(session: str) -> SessionRef:
+    id, started_at, summary, project = json.loads(f"[{session}")
     return SessionRef(id, from_micros(started_at), summary, project)
 
 

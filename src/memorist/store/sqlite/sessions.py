@@ -145,11 +145,15 @@ def _require_session(
 
 
 def link_memories(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
-    """Record that a session created, recalled, updated or reinforced memories."""
+    """Record that a session created, recalled, updated or reinforced memories; created ones get the next positions."""
+    position = "null"
+    if usage == "created":
+        last = "select max(position) from session_memories where sid = :sid and position is not null"
+        position = f"coalesce(({last}), 0) + 1 + key"
     connection.execute(
-        """
-        insert into session_memories(rid, sid, usage, at, latest)
-        select value, :sid, :usage, :now, :now from json_each(:keys) where true
+        f"""
+        insert into session_memories(rid, sid, usage, at, latest, position)
+        select value, :sid, :usage, :now, :now, {position} from json_each(:keys) where true
         on conflict do update set latest = max(latest, excluded.latest)
         """,
         {"sid": sid, "usage": usage, "now": now, "keys": json.dumps(keys)},
