@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import memorist
-from memorist.embed import resolve
+from memorist.embed import create_embedder
 from memorist.embed.local import Encoder
 
 QUESTIONS = {
@@ -86,7 +86,7 @@ def main() -> None:
 def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
     done = killed_half_way(folder, database, embedder)
     figures: dict[str, Any] = {"files finished when the first run was killed": done}
-    model = Timed(resolve(embedder))
+    model = Timed(create_embedder(embedder))
     with memorist.open(database, embedder=model) as memory:
         started = time.perf_counter()
         rest = memory.index(folder)

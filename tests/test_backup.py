@@ -363,7 +363,7 @@ def test_a_folder_that_cannot_be_written_is_refused(memory: Memorist, tmp_path: 
 
 RESTORER = """
     import sys
-    from memorist.engine.carrying import restore_backup
+    from memorist.engine.transfer import restore_backup
     print("ready", flush=True)
     for _ in range(1000):
         restore_backup(sys.argv[1], sys.argv[2], overwrite=True)

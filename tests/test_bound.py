@@ -8,7 +8,7 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist, NotFound
-from memorist.engine.bound import Bound
+from memorist.engine.project_view import ProjectView
 
 INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
 
@@ -17,7 +17,7 @@ class House:
     """A memory with two projects that are tangled up as much as they can be."""
 
     def __init__(self, memory: Memorist) -> None:
-        self.memory, self.bound = memory, Bound(memory, "ours")
+        self.memory, self.bound = memory, ProjectView(memory, "ours")
         theirs = memory.start_session("theirs", summary=f"{OUTSIDE} session")
         shared = memory.start_session(summary=f"{OUTSIDE} meeting")
         self.their_session = theirs.id
@@ -95,7 +95,7 @@ def test_what_is_inside_is_found(house: House) -> None:
         lambda bound, id, own: bound.timeline(anchor=id),
     ],
 )
-def test_an_id_of_another_project_is_that_of_none(house: House, call: Callable[[Bound, str, str], Any]) -> None:
+def test_an_id_of_another_project_is_that_of_none(house: House, call: Callable[[ProjectView, str, str], Any]) -> None:
     before = [house.memory.get(id) for id in (house.theirs, house.nobodys, house.ours)]
     messages = set()
     for id in house.foreign:
@@ -131,7 +131,7 @@ def test_a_part_that_several_ids_have_does_not_tell_them(house: House) -> None:
         lambda bound: bound.add("x", project="theirs"),
     ],
 )
-def test_another_project_cannot_be_named(house: House, call: Callable[[Bound], Any]) -> None:
+def test_another_project_cannot_be_named(house: House, call: Callable[[ProjectView], Any]) -> None:
     with pytest.raises(InvalidInput, match="'ours'"):
         call(house.bound)
 
@@ -165,7 +165,7 @@ def test_a_neighbouring_turn_of_another_project_is_not_told(path: Path) -> None:
         memory.add(f"how does the {INSIDE} fly", kind="turn", session=session.id, project="ours")
         memory.update(first.id, project="theirs")
 
-        told = Bound(memory, "ours").context(f"how does the {INSIDE} fly")
+        told = ProjectView(memory, "ours").context(f"how does the {INSIDE} fly")
 
     assert INSIDE in told
     assert OUTSIDE not in told

@@ -29,7 +29,7 @@ from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
 from memorist.store.sqlite.vectors import BLOCK_BITS
 from memorist.store.vector_scan import encode
-from memorist.text.tokenizer import stems
+from memorist.text.tokenizer import list_stems
 from processes import expect, running, tell
 
 SQLITE = load_migrations("sqlite")  # the migrations of this version
@@ -73,7 +73,7 @@ def in_words(name: str, word: str) -> Needles:
     """A word as it was written, and as the indexes have it, in pieces."""
     if not word.isascii():
         return {f"the {name}": [word[at : at + 2].encode() for at in range(len(word) - 1)]}
-    pieces = {form[at : at + FRAGMENT] for form in (word, *stems(word)) for at in range(len(form) - FRAGMENT + 1)}
+    pieces = {form[at : at + FRAGMENT] for form in (word, *list_stems(word)) for at in range(len(form) - FRAGMENT + 1)}
     return {f"the {name}": [piece.encode() for piece in sorted(pieces)]}
 
 

@@ -54,7 +54,7 @@ def test_no_module_or_function_is_too_long_to_hold_in_mind() -> None:
         f"{path.name}:{node.name}"
         for _, path, tree in modules()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= FUNCTION_LIMIT
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.body[0].lineno >= FUNCTION_LIMIT
     ]
 
     assert too_long == []

@@ -16,7 +16,7 @@ from conftest import FailingEmbedder, HashingEmbedder
 from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.vectorizer import LEAST_PART, MOST_PARTS, ROOM, _by_sentence, parts_of
+from memorist.ingest.vectorizer import MAX_PARTS, MIN_PART_CHARACTERS, TITLE_TOKENS, _split_by_sentence, cut_into_parts
 from memorist.store.base import EmbeddingJob
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
@@ -117,7 +117,7 @@ class TestFinding:
     def test_the_model_reads_each_part_of_one_long_line_whole(self, minilm: LocalEmbedder) -> None:
         text = " ".join(f"Sentence number {number} tells of something else entirely." for number in range(400))
 
-        made = parts_of(EmbeddingJob(1, None, text), minilm)
+        made = cut_into_parts(EmbeddingJob(1, None, text), minilm)
 
         assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
 
@@ -177,7 +177,7 @@ class TestParts:
         assert near[with_title.id] > near[without.id] + 0.1
 
     def test_a_long_title_leaves_room_for_every_part(self, minilm: LocalEmbedder) -> None:
-        made = parts_of(EmbeddingJob(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
+        made = cut_into_parts(EmbeddingJob(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
 
         assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
 
@@ -587,7 +587,7 @@ TEXTS = st.builds(lambda lines, end: end.join(["start", *lines]), LINES, st.samp
 
 def assert_parts(text: str, title: str | None = None) -> None:
     model = ShortSighted()
-    made = parts_of(EmbeddingJob(1, title, text), model)
+    made = cut_into_parts(EmbeddingJob(1, title, text), model)
     if not made:
         assert model.count_tokens(text) <= model.max_tokens
         return
@@ -598,7 +598,7 @@ def assert_parts(text: str, title: str | None = None) -> None:
     covered = {0} if text.startswith("\ufeff") else set()  # a mark of the byte order is nothing to see
     for first, last in spans:
         assert 0 <= first < last <= len(text)
-        assert model.count_tokens(text[first:last]) <= model.max_tokens - ROOM
+        assert model.count_tokens(text[first:last]) <= model.max_tokens - TITLE_TOKENS
         covered |= set(range(first, last))
     assert [text[at] for at in range(len(text)) if at not in covered and not text[at].isspace()] == []
 
@@ -625,7 +625,7 @@ def test_so_are_those_of_one_long_line(text: str) -> None:
 @example("".join(f"我们来了{number}次。" for number in range(60)))
 def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_there_is_to_see(text: str) -> None:
     model = BySentence()
-    made = parts_of(EmbeddingJob(1, None, text), model)
+    made = cut_into_parts(EmbeddingJob(1, None, text), model)
     if not made:
         return
     covered = {at for part in made for at in range(part.first, part.last)}
@@ -633,15 +633,15 @@ def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_ther
     assert sorted(made, key=lambda part: (part.first, part.last)) == made
     if model.count_tokens(text) <= model.max_tokens:
         assert [part.first for part in made] == [0, *(part.last for part in made[:-1])]
-        assert len(made) <= MOST_PARTS
-        assert min(part.last - part.first for part in made) >= LEAST_PART // 2
+        assert len(made) <= MAX_PARTS
+        assert min(part.last - part.first for part in made) >= MIN_PART_CHARACTERS // 2
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_parts_begin_and_end_where_lines_do(end: str) -> None:
     text = long("quokka", end)
 
-    made = parts_of(EmbeddingJob(1, None, text), ShortSighted())
+    made = cut_into_parts(EmbeddingJob(1, None, text), ShortSighted())
 
     for part in made:
         assert part.first == 0 or text[: part.first].endswith(end)
@@ -650,14 +650,14 @@ def test_parts_begin_and_end_where_lines_do(end: str) -> None:
 
 @pytest.mark.parametrize("text", ["first" + " " * 300_000 + "last", "a. " * 100_000, "\n" * 300_000, "。" * 100_000])
 def test_a_hostile_text_is_cut_at_once(text: str) -> None:
-    assert _by_sentence(text, 0, len(text), max(LEAST_PART, len(text) // MOST_PARTS))[-1][1] == len(text)
+    assert _split_by_sentence(text, 0, len(text), max(MIN_PART_CHARACTERS, len(text) // MAX_PARTS))[-1][1] == len(text)
 
 
 def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_apart() -> None:
     model = ShortSighted("tiny")
     model.max_tokens = 4
 
-    made = parts_of(EmbeddingJob(1, "a title of five words", "w " * 500), model)
+    made = cut_into_parts(EmbeddingJob(1, "a title of five words", "w " * 500), model)
 
     assert made
     assert max(model.count_tokens(part.embedded) for part in made) <= model.max_tokens
@@ -666,7 +666,7 @@ def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_ap
 def test_front_matter_is_in_no_part() -> None:
     text = "---\ntitle: quokka\n---\n" + long("wombat")
 
-    made = parts_of(EmbeddingJob(1, None, text), ShortSighted())
+    made = cut_into_parts(EmbeddingJob(1, None, text), ShortSighted())
 
     assert made[0].first == text.index("line 0")
     assert made[-1].last == len(text)

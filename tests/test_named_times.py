@@ -51,7 +51,7 @@ def test_what_is_from_that_time_comes_first(meetings: Memorist, time: str, colou
 def test_without_a_time_in_the_question_nothing_changes(meetings: Memorist) -> None:
     question = "what may we decide at the meeting?"
 
-    assert meetings.search(question, now=NOW).hits == meetings.search(question, now=NOW, when=0).hits
+    assert meetings.search(question, now=NOW).hits == meetings.search(question, now=NOW, time_boost=0).hits
 
 
 def test_a_clearly_better_answer_from_another_time_stays_first(meetings: Memorist) -> None:
@@ -64,8 +64,8 @@ def test_a_clearly_better_answer_from_another_time_stays_first(meetings: Memoris
 def test_the_trace_tells_what_the_time_added(meetings: Memorist, profile: str) -> None:
     best, *others = meetings.search("what did we decide in January?", now=NOW, profile=profile)
 
-    assert best.trace["when"] > 0
-    assert all(hit.trace.get("when", 0) < best.trace["when"] for hit in others)
+    assert best.trace["time"] > 0
+    assert all(hit.trace.get("time", 0) < best.trace["time"] for hit in others)
     assert all(sum(hit.trace.values()) == pytest.approx(hit.score) for hit in (best, *others))
 
 
@@ -97,7 +97,7 @@ def test_what_is_no_time_is_no_now(memory: Memorist, now: object) -> None:
         memory.search("boats", now=now)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("when", [-0.1, 1.1, "much"])
-def test_the_weight_is_a_share(memory: Memorist, when: object) -> None:
-    with pytest.raises(InvalidInput, match="when"):
-        memory.search("boats", when=when)
+@pytest.mark.parametrize("time_boost", [-0.1, 1.1, "much"])
+def test_the_weight_is_a_share(memory: Memorist, time_boost: object) -> None:
+    with pytest.raises(InvalidInput, match="time_boost"):
+        memory.search("boats", time_boost=time_boost)

@@ -81,7 +81,7 @@ def test_a_place_in_a_file_is_read_again_too(memory: Memorist, tmp_path: Path) -
 class Shortest:
     """A reranker that likes what is short."""
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
         return [1 / len(passage) for passage in passages]
 
 
@@ -95,7 +95,7 @@ def test_a_reranker_of_ones_own_reads_in_place_of_ours() -> None:
 class OutOfTime:
     """A reranker that gets to read the first three, and thinks little of them."""
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
         return [0.1 if number < 3 else None for number, _ in enumerate(passages)]
 
 
@@ -127,7 +127,7 @@ def test_a_turn_beside_the_answer_is_found_before_one_that_stands_alone(tmp_path
         memory.add("The parcels ship on Mondays.", session=other.id)
 
         found = [hit.memory.content for hit in memory.search("which command ships the code")]
-        alone = [hit.memory.content for hit in memory.search("which command ships the code", neighbours=0)]
+        alone = [hit.memory.content for hit in memory.search("which command ships the code", session_smoothing=0)]
 
     assert found.index("It is make ship.") < found.index("The parcels ship on Mondays.")
     assert alone[0] == found[0]

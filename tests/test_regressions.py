@@ -408,7 +408,7 @@ class TestWrongTypes:
             lambda m: m.search("x", columns=5),
             lambda m: m.search("x", columns={"colour": 1}),
             lambda m: m.search("x", sector_boosts=5),
-            lambda m: m.search("x", match_words={"keyword": "k"}),
+            lambda m: m.search("x", match_labels={"keyword": "k"}),
             lambda m: m.search("x", recency={"weight": "x"}),
             lambda m: m.search("x", recency={"form": "bogus"}),
             lambda m: m.search("x", strict_fallback="maybe"),

@@ -17,7 +17,7 @@ from typing import Any
 from memorist import validation
 from memorist.errors import ConfigError, InvalidInput
 from memorist.profiles import PROFILES
-from memorist.records import NEAR
+from memorist.records import NEAR_ACTIONS
 
 PROJECT_FILE = "memorist.toml"
 USER_FILE = "config.toml"
@@ -271,7 +271,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "threads": lambda value: validation.number(value, "threads", 1, 256),
     "busy_timeout": lambda value: validation.number(value, "busy_timeout", 0, 86_400),
     "synchronous": lambda value: validation.choice(value, SYNCHRONOUS, "synchronous"),
-    "near": lambda value: validation.choice(value, NEAR, "near"),
+    "near": lambda value: validation.choice(value, NEAR_ACTIONS, "near"),
     "redact_allow": lambda value: validation.allowances(value, "redact_allow"),
     "models": lambda value: validation.required_name(value, "models"),
     "trusted": lambda value: validation.folders(value, "trusted"),

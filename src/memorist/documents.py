@@ -1,7 +1,4 @@
-"""
-Files: those that were indexed, the places in them, those that are kept in memory alone, and what became of a run or an
-import. Frozen records.
-"""
+"""Records of files: those that are indexed, their chunks, those that agents write, and reports of imports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +10,7 @@ from memorist.records import Hit
 
 @dataclass(frozen=True, slots=True)
 class DocumentLink:
-    """A link as it stands in a file, and the path of the indexed file that it leads to."""
+    """A link in a file, and the path of the indexed file that it leads to."""
 
     line: int
     target: str
@@ -23,7 +20,7 @@ class DocumentLink:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file as it was when it was indexed. Where it leads to, and from where, is told of one that is asked for."""
+    """An indexed file. Its links are filled in for a single document only."""
 
     id: str
     path: str
@@ -42,7 +39,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that is kept in memory alone. `id` is that of the memory that holds it."""
+    """A file that an agent wrote into memory. `id` is that of the memory that holds it."""
 
     path: str
     text: str
@@ -54,7 +51,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """What tells whether a file has changed since it was indexed."""
+    """The state of a file when it was indexed, which tells whether it has changed."""
 
     key: int
     path: str
@@ -68,7 +65,7 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDraft:
-    """A chunk on its way in. `heading` is what stands above it: given to model and index, and no part of the text."""
+    """A chunk that is not stored yet. `heading` stands above it: the model and the index get it, the text lacks it."""
 
     text: str
     heading: str | None
@@ -79,7 +76,7 @@ class ChunkDraft:
 
 @dataclass(frozen=True, slots=True)
 class FileDraft:
-    """A file on its way in, cut into chunks."""
+    """A file that is cut into chunks, but not stored yet."""
 
     path: str
     root: str
@@ -98,7 +95,7 @@ class FileDraft:
 
 @dataclass(frozen=True, slots=True)
 class ChunkLocation:
-    """Where a chunk stands."""
+    """The position of a chunk in its file."""
 
     document: str
     path: str
@@ -111,7 +108,7 @@ class ChunkLocation:
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk as it is kept."""
+    """The text and lines of a stored chunk."""
 
     text: str
     start_line: int
@@ -121,7 +118,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class DocumentHit(Hit):
-    """A place in a file that answers. `memory` is the chunk, with the file's path as its source."""
+    """A passage of an indexed file. `memory` is the chunk, with the file's path as its source."""
 
     path: str = ""
     title: str | None = None
@@ -134,7 +131,7 @@ class DocumentHit(Hit):
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What became of the files of one run."""
+    """Counts of one indexing run."""
 
     added: int = 0
     changed: int = 0
@@ -149,13 +146,13 @@ class IndexReport:
 
     @property
     def quiet(self) -> bool:
-        """Whether everything was as it had been."""
+        """True if nothing changed."""
         return not (self.added or self.changed or self.renamed or self.removed)
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of what a file or folder held. `known` was there already; `skipped` could not be taken."""
+    """Counts of one import. `known` was there already; `skipped` could not be imported."""
 
     format: str
     added: int = 0

@@ -1,16 +1,16 @@
 """
-Everything Memorist raises on purpose, as one tree.
+The error tree: everything that Memorist raises on purpose.
 
 * MemoristError
-  + NotFound               no memory answers to that id
-  + Ambiguous              several memories answer to that part of an id
+  + NotFound               no memory has that id
+  + Ambiguous              several memories match that part of an id
   + InvalidInput           an argument cannot be used; nothing was written
     - AlreadyExists        the name is taken
   + StoreError             the database refused an operation
     - StoreBusy            another process held the write lock for too long
     - StoreCorrupt         the file is not a sound Memorist database
   + EmbedderError          a model failed to turn text into vectors
-    - EmbedderUnavailable  the model is not there, or cannot be reached
+    - EmbedderUnavailable  the model is missing, or cannot be reached
   + ChatError              a language model gave no answer
   + MissingExtra           an optional dependency is not installed
   + ConfigError            a setting cannot be used
@@ -38,11 +38,11 @@ class MemoristError(Exception):
 
 
 class NotFound(MemoristError):
-    """No memory answers to that id."""
+    """No memory has that id."""
 
 
 class Ambiguous(MemoristError):
-    """Several memories answer to that part of an id."""
+    """Several memories match that part of an id."""
 
 
 class InvalidInput(MemoristError):
@@ -50,7 +50,7 @@ class InvalidInput(MemoristError):
 
 
 class AlreadyExists(InvalidInput):
-    """What was to be made has a name that is taken; nothing was written."""
+    """The name is taken; nothing was written."""
 
 
 class StoreError(MemoristError):
@@ -70,7 +70,7 @@ class EmbedderError(MemoristError):
 
 
 class EmbedderUnavailable(EmbedderError):
-    """The model is not there, or cannot be reached."""
+    """The model is missing, or cannot be reached."""
 
 
 class ChatError(MemoristError):

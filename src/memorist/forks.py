@@ -1,8 +1,7 @@
-"""
-Objects that hold locks, and what becomes of them in a forked child.
+"""New locks for live objects in a forked child.
 
-A fork copies locks as they are, also those that another thread held, and copies no other thread that could release
-them. So whatever owns a lock that searching takes gets a new one in the child.
+A fork copies locks as they are, also those that another thread held, but not the thread that would release them. So
+every object with a lock that searching takes gets a new one in the child.
 """
 
 import os
@@ -10,22 +9,22 @@ from typing import Protocol
 from weakref import WeakSet
 
 
-class Forkable(Protocol):
+class _LockOwner(Protocol):
     def after_fork(self) -> None: ...
 
 
-_objects: "WeakSet[Forkable]" = WeakSet()
+_owners: "WeakSet[_LockOwner]" = WeakSet()
 
 
-def renew_after_fork(thing: Forkable) -> None:
+def renew_after_fork(owner: _LockOwner) -> None:
     """Have `after_fork` called in every child that is forked while the object lives."""
-    _objects.add(thing)
+    _owners.add(owner)
 
 
-def _renew() -> None:
-    for thing in list(_objects):
-        thing.after_fork()
+def _renew_all() -> None:
+    for owner in list(_owners):
+        owner.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_renew_all)

@@ -1,11 +1,8 @@
-"""Servers of models behind HTTP: where they are, what proves who asks, and what they say when they refuse.
+"""The HTTP client for servers of language and embedding models.
 
-A secret leaves this module in a request header and nowhere else.
-
-Answers that arrive piece by piece over HTTP: as server-sent events, or as a JSON value a line.
-
-Whatever goes wrong is a ChatError with a message fit for a user. It is raised outside `except` blocks, so that not even
-its context refers to the driver's exception, which may quote a request with its key.
+It sends JSON, reads JSON, server-sent events or JSON lines, tries again where a server is busy, and describes every
+failure in words fit for a user. Secrets are sent only as request headers. Errors are raised outside `except` blocks,
+so that not even their context refers to an exception that may quote a request with its key.
 """
 
 import base64
@@ -13,43 +10,301 @@ import contextlib
 import email.utils
 import http.client
 import json
+import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import time
+import weakref
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from memorist.errors import ChatError, ConfigError
+from memorist.errors import ConfigError, MemoristError
+from memorist.forks import renew_after_fork
 
-OPENAI_URL = "https://api.openai.com/v1"
-QUOTED = 200  # characters of what a server said
+_MAX_QUOTE_CHARACTERS = 200  # of what a server says
+_MAX_REFUSAL_BYTES = 100_000
+_MAX_STREAM_BYTES = 32_000_000  # a stream that has no end must not fill the memory
+_MAX_DELAY = 20.0  # seconds between two attempts, unless the server asks for more
+
+_TEMPORARY = frozenset({0, 408, 409, 429, *range(500, 600)})
+# How servers say that a text, or the texts of one request together, are more than the model takes.
+_TOO_LONG = re.compile(r"context (?:length|size)|too (?:long|large)|less than \d+ tokens|tokens per request", re.I)
+
+T = TypeVar("T")
+JsonObject = dict[str, Any]
+Sleep = Callable[[float], None]
+_ReadResponse = Callable[[http.client.HTTPConnection, http.client.HTTPResponse], T]
 
 
-class Endpoint:
-    """A base URL and a key for it. `shown` is what may be told of it, and `headers` go with every request."""
+@dataclass(frozen=True, slots=True)
+class Service:
+    """An API that serves models: the settings that locate it, and what to do where it fails."""
+
+    name: str
+    default_url: str
+    url_setting: str
+    key_setting: str
+    model_hint: str = "check the name of the model, and {url_setting} if you set it"  # if it has no such model
+    server_hint: str = "check the network, and {url_setting} if you set it"  # if it does not answer
+    key_header: str | None = None  # None: the key is a bearer token
+    key_host: str | None = None  # this host and its subdomains answer nobody without a key
+    headers: Mapping[str, str] = field(default_factory=dict)
+    complete_url: Callable[[str], str] = str
+
+
+def _complete_ollama_url(value: str) -> str:
+    """Read OLLAMA_HOST as Ollama does; for a server that listens on every address, use the loopback address."""
+    scheme, has_scheme, rest = value.rpartition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, authority = authority.rpartition("@")
+    if authority.count(":") > 1 and "[" not in authority:
+        authority = f"[{authority}]"
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, ""
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+    port = port or ("" if has_scheme else "11434")
+    return f"{scheme or 'http'}://{user}{at}{host}{':' if port else ''}{port}{slash}{path}"
+
+
+OPENAI = Service("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY", key_host="api.openai.com")
+OLLAMA = Service(
+    "ollama",
+    "127.0.0.1",
+    "OLLAMA_HOST",
+    "OLLAMA_API_KEY",
+    "run `ollama pull {model}`",
+    "start it with `ollama serve`, or set OLLAMA_HOST",
+    complete_url=_complete_ollama_url,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The rules for sending a request again. Times are in seconds."""
+
+    retries: int  # at most, after the first attempt
+    patience: float  # no attempt begins later than this after the first one
+    first_delay: float = 0.5  # doubled each time; a server's Retry-After takes precedence
+    jitter: float = 0.5  # share of a delay that is random, so that many clients do not come back at once
+    statuses: Container[int] = _TEMPORARY
+
+    def delay(self, attempt: int) -> float:
+        return min(_MAX_DELAY, self.first_delay * 2.0**attempt) * random.uniform(1 - self.jitter, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without an answer: what the server said, or with status 0 why it could not be reached."""
+
+    status: int
+    text: str
+    retry_after: float | None = None  # seconds
+
+    @property
+    def reason(self) -> str:
+        """The message of an error response, in the form of one of the services or as plain text."""
+        text = self.text
+        with contextlib.suppress(LookupError, TypeError, ValueError, RecursionError):
+            error = json.loads(text)["error"]
+            text = str(error["message"] if isinstance(error, dict) else error)
+        return " ".join(text.split())
+
+    @property
+    def too_long(self) -> bool:
+        return self.status >= 400 and _TOO_LONG.search(self.reason) is not None
+
+    @property
+    def temporary(self) -> bool:
+        """True where the same request may succeed a little later."""
+        return self.status in _TEMPORARY and not self.too_long and "insufficient_quota" not in self.text
+
+
+# Makes the error to raise from a message for the user; the failure is None where an answer had begun.
+ErrorFactory = Callable[[str, Failure | None], MemoristError]
+
+
+class ModelClient:
+    """
+    Asks one model of a service. Safe to share between threads.
+
+    Connections are kept for further requests, except those of streams.
+    """
 
     def __init__(
-        self, url: str, key: str, *, url_setting: str, key_setting: str, key_header: str | None = None
+        self,
+        service: Service,
+        model: str,
+        *,
+        environ: Mapping[str, str],
+        timeout: float,
+        error: ErrorFactory,
+        sleep: Sleep,
+        base_url: str | None = None,
+        api_key: str | None = None,
     ) -> None:
-        """The key is a bearer token unless it has a header of its own; without one, a user in the URL will do."""
-        self.key = key.strip()
-        if not (self.key.isascii() and self.key.isprintable()):
-            raise ConfigError(f"the key in {key_setting} has characters that no key has: copy it again")
-        self._url = _parsed(url, url_setting)
-        self.host = self._url.hostname or ""
-        self.shown = f"{self._url.scheme}://{self._url.netloc.rpartition('@')[2]}{self._url.path}".rstrip("/")
+        """Without a URL or a key, those of the environment are used. `timeout` is in seconds for each wait."""
+        self.name, self._model, self._service = f"{service.name}:{model}", model, service
+        self._endpoint = _Endpoint(
+            service,
+            (base_url or environ.get(service.url_setting, "")).strip(),
+            (api_key or environ.get(service.key_setting, "")).strip(),
+        )
+        self._timeout, self._error, self._sleep = timeout, error, sleep
+        self.server_hint = service.server_hint.format(url_setting=service.url_setting)
+        self._model_hint = service.model_hint.format(model=model, url_setting=service.url_setting)
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+        weakref.finalize(self, _close_all, self._idle)
+
+    @property
+    def url(self) -> str:
+        """The base URL without secrets."""
+        return self._endpoint.display_url
+
+    @property
+    def missing_key(self) -> str | None:
+        """A message for the user, where the server answers nobody without a key and none is set."""
+        key_host = self._service.key_host
+        if self._endpoint.key or not key_host or not f".{self._endpoint.host}".endswith(f".{key_host}"):
+            return None
+        return f"{self.name} needs a key: set {self._service.key_setting}"
+
+    def post(self, path: str, payload: JsonObject, retry: RetryPolicy) -> JsonObject | None:
+        """Return the JSON object that answers a request; None where the answer is something else."""
+
+        def read(connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> bytes:
+            content = response.read()
+            with self._lock:  # only after a whole answer can the connection serve again
+                self._idle.append(connection)
+            return content
+
+        return parse_json_object(self._request(path, payload, retry, read))
+
+    def stream(self, path: str, payload: JsonObject, retry: RetryPolicy) -> Generator[str, None, None]:
+        """Yield the lines of an answer as they arrive. Closing the iterator closes the connection."""
+        connection, response = self._request(path, payload, retry, lambda connection, response: (connection, response))
+        with contextlib.closing(connection):
+            rest, size = b"", 0
+            while piece := self._read_piece(response):
+                size += len(piece)
+                if size > _MAX_STREAM_BYTES:
+                    message = f"the answer of {self.name} has no end: it was stopped after {size // 1_000_000} MB"
+                    raise self._error(message, None)
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    yield line.removesuffix(b"\r").decode("utf-8", "replace")
+            if rest:
+                yield rest.decode("utf-8", "replace")
+
+    def interruption_error(self, event: JsonObject | None = None) -> MemoristError:
+        """Return the error for an answer without an end; `event` is the server's error in place of one."""
+        if event is None:
+            return self._error(f"the answer of {self.name} breaks off before its end: try again", None)
+        reason = self._endpoint.quote(Failure(0, json.dumps(event)).reason)
+        return self._error(f"{self.name} broke off with an error ({reason}): try again", None)
+
+    def close(self) -> None:
+        """Close the kept connections; a later request opens new ones."""
+        with self._lock:
+            _close_all(self._idle)
+
+    def after_fork(self) -> None:
+        """In a child: the parent goes on using the connections it opened."""
+        self._lock = threading.Lock()
+        self._idle.clear()
+
+    def _request(self, path: str, payload: JsonObject, retry: RetryPolicy, read: _ReadResponse[T]) -> T:
+        """Send a request, again where that may help, and return what `read` makes of its answer."""
+        body, deadline, attempt = json.dumps(payload).encode(), time.monotonic() + retry.patience, 0
+        while isinstance(outcome := self._attempt(path, body, read), Failure):
+            delay = retry.delay(attempt) if outcome.retry_after is None else outcome.retry_after
+            may_help = outcome.temporary and outcome.status in retry.statuses and attempt < retry.retries
+            if not may_help or time.monotonic() + delay > deadline:
+                raise self._error(self._describe(outcome), outcome)
+            self._sleep(delay)
+            attempt += 1
+        return outcome
+
+    def _attempt(self, path: str, body: bytes, read: _ReadResponse[T]) -> T | Failure:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else self._endpoint.new_connection(self._timeout)
+        reused = connection.sock is not None
+        failure: Failure | None = None
+        with contextlib.ExitStack() as stack:
+            stack.callback(connection.close)
+            try:
+                connection.request("POST", self._endpoint.target(path), body, self._endpoint.headers)
+                response = connection.getresponse()
+                if response.status == 200:
+                    answer = read(connection, response)
+                    stack.pop_all()  # the connection stays open
+                    return answer
+                text = ""
+                with contextlib.suppress(OSError, http.client.HTTPException):  # the status says enough
+                    text = response.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace")
+                failure = Failure(response.status, text, _parse_retry_after(response.getheader("Retry-After")))
+            except TimeoutError:
+                failure = Failure(0, f"no answer within {self._timeout:g} s")
+            except (OSError, http.client.HTTPException, UnicodeError) as exc:
+                if not reused:  # only the system's words are quoted: other messages may quote the request
+                    failure = Failure(0, getattr(exc, "strerror", None) or type(exc).__name__)
+        if failure is None:  # the server had closed a kept connection; each attempt uses one up
+            return self._attempt(path, body, read)
+        return failure
+
+    def _read_piece(self, response: http.client.HTTPResponse) -> bytes:
+        """Return the next bytes that have arrived; none at the end."""
+        try:
+            return response.read1(65536)
+        except TimeoutError:
+            error = self._error(f"{self.name} said nothing more for {self._timeout:g} s: try again", None)
+        except (OSError, http.client.HTTPException, ValueError):
+            error = self.interruption_error()
+        raise error
+
+    def _describe(self, failure: Failure) -> str:
+        """Say what happened, why, and what to do."""
+        url, status, reason = self.url, failure.status, self._endpoint.quote(failure.reason)
+        if status == 0:
+            return f"cannot reach {self.name} at {url} ({reason}): {self.server_hint}"
+        if status in (401, 403):  # the reason is not quoted: servers repeat parts of a key they refuse
+            return f"{url} refused the key: set {self._service.key_setting} to one it accepts"
+        if status == 404:
+            return f"{url} has no model {self._model} ({reason}): {self._model_hint}"
+        if failure.temporary:
+            when = f"in {failure.retry_after:.0f} s" if failure.retry_after else "later"
+            return f"{url} answered {status} ({reason}): try again {when}"
+        return f"{url} answered {status} for {self.name}: {reason}"
+
+
+class _Endpoint:
+    """A base URL and a key for it. `display_url` may be shown; `headers` go with every request."""
+
+    def __init__(self, service: Service, url: str, key: str) -> None:
+        """The key is sent in the service's own header or as a bearer token; without one, a user in the URL will do."""
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(f"the key in {service.key_setting} has characters that no key has: copy it again")
+        self._url = parts = _parse_url(service.complete_url(url or service.default_url), service.url_setting)
+        self.key, self.host = key, parts.hostname or ""
+        self.display_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "memorist"}
-        user, password = unquote(self._url.username or ""), unquote(self._url.password or "")
-        if self.key and key_header:
-            self.headers[key_header] = self.key
-        elif self.key:
-            self.headers["Authorization"] = f"Bearer {self.key}"
+        self.headers |= service.headers
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        if key and service.key_header:
+            self.headers[service.key_header] = key
+        elif key:
+            self.headers["Authorization"] = f"Bearer {key}"
         elif user:
             self.headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-        self._secrets = [secret for secret in (self.key, password or user) if secret]
+        self._secrets = [secret for secret in (key, password or user) if secret]
 
-    def connection(self, timeout: float) -> http.client.HTTPConnection:
-        """A new connection, not yet opened; `timeout` is in seconds for each wait."""
+    def new_connection(self, timeout: float) -> http.client.HTTPConnection:
+        """Return a connection that is not open yet; `timeout` is in seconds for each wait."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
         return kind(self.host, self._url.port, timeout=timeout)
 
@@ -57,38 +312,47 @@ class Endpoint:
         return f"{self._url.path.rstrip('/')}{path}" + (f"?{self._url.query}" if self._url.query else "")
 
     def quote(self, text: str) -> str:
-        """The server's own words, short and with our secrets masked before the cut can halve one."""
+        """Shorten a server's words; secrets are masked before the cut can halve one."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return text[:QUOTED]
+        return text[:_MAX_QUOTE_CHARACTERS]
 
 
-def ollama_url(given: str) -> str:
-    """OLLAMA_HOST as Ollama reads it; where that server listens on every address, we ask the loopback one."""
-    scheme, found, rest = given.rpartition("://")
-    authority, slash, path = rest.partition("/")
-    user, at, authority = authority.rpartition("@")
-    if authority.count(":") > 1 and "[" not in authority:
-        authority = f"[{authority}]"
-    name, colon, port = authority.rpartition(":")
-    if not colon or port.endswith("]"):
-        name, port = authority, ""
-    name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(name, name)
-    port = port or ("" if found else "11434")
-    return f"{scheme or 'http'}://{user}{at}{name}{':' if port else ''}{port}{slash}{path}"
+def parse_events(lines: Iterable[str]) -> Iterator[JsonObject]:
+    """Yield the JSON objects of server-sent events, up to the first event that holds something else."""
+    data: list[str] = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name == "data":
+            data.append(value.removeprefix(" "))
+        elif not line and data:
+            event = parse_json_object("\n".join(data))
+            if event is None:  # such as [DONE], OpenAI's end mark
+                return
+            yield event
+            data = []
 
 
-def refusal(body: bytes) -> str:
-    """The message of an error response, in the form of one of the providers or as plain text."""
-    text = body.decode("utf-8", "replace")
-    with contextlib.suppress(LookupError, TypeError, ValueError, RecursionError):
-        error = json.loads(text)["error"]
-        text = str(error["message"] if isinstance(error, dict) else error)
-    return " ".join(text.split())
+def parse_json_lines(lines: Iterable[str]) -> Iterator[JsonObject]:
+    """Yield a JSON object a line, up to the first line that holds something else."""
+    for line in filter(str.strip, lines):
+        event = parse_json_object(line)
+        if event is None:
+            return
+        yield event
 
 
-def retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from a header that holds seconds or a date."""
+def parse_json_object(text: str | bytes) -> JsonObject | None:
+    """Return a JSON object, or None for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _parse_retry_after(value: str | None) -> float | None:
+    """Return the seconds to wait, from a header that holds seconds or a date."""
     value = (value or "").strip()
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", value):
         return float(value)
@@ -99,153 +363,17 @@ def retry_after(value: str | None) -> float | None:
     return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
-def _parsed(url: str, setting: str) -> SplitResult:
+def _parse_url(url: str, setting: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        good = False
-    if not good or re.search(r"[\s\x00-\x1f]", url):  # the value is not shown: it may hold a password
+        valid = False
+    if not valid or re.search(r"[\s\x00-\x1f]", url):  # the value is not shown: it may hold a password
         raise ConfigError(f"the base URL is not of the form https://host:port/path: check {setting}")
     return parts
 
 
-LONGEST_WAIT = 30.0  # seconds that a server may ask for before the one further try
-_FIRST_WAIT = 1.0  # where it asks for none
-_BUSY = (429, 503, 529)
-_LONGEST_ANSWER = 32_000_000  # bytes of a stream; one that has no end must not fill the memory
-_LONGEST_REFUSAL = 100_000
-
-# Parts of a request that some servers refuse and that can be left out, and how those servers speak of them: Ollama of
-# tools that a model cannot call, others of having to say what an answer cost.
-_OPTIONAL = {"tools": ("does not support tools",), "stream_options": ("stream_options", "include_usage")}
-
-Sleep = Callable[[float], None]
-
-
-class UnsupportedParameter(ChatError):
-    """A server refuses a `part` of a request that can be left out."""
-
-    def __init__(self, message: str, part: str) -> None:
-        super().__init__(message)
-        self.part = part
-
-
-class StreamingClient:
-    """One server, asked over a new connection each time: an answer that is not wanted to its end leaves none behind."""
-
-    def __init__(self, name: str, address: Endpoint, timeout: float, hints: Mapping[str, str], sleep: Sleep) -> None:
-        """`hints` say what to do about a key (`key`), a model (`model`) or a server (`server`) that is not there."""
-        self._name, self._address, self._timeout, self._hints, self._sleep = name, address, timeout, hints, sleep
-        self._connection: http.client.HTTPConnection | None = None
-
-    def close(self) -> None:
-        if self._connection:
-            self._connection.close()
-        self._connection = None
-
-    def events(self, path: str, payload: Mapping[str, object]) -> Iterator[Any]:
-        """A stream of server-sent events up to OpenAI's mark of the end: JSON objects, and None for what is none."""
-        data: list[str] = []
-        for line in self._lines(path, payload):
-            field, _, value = line.partition(":")
-            if field == "data":
-                data.append(value.removeprefix(" "))
-            elif not line and data:
-                if data == ["[DONE]"]:
-                    return
-                yield json_object("\n".join(data))
-                data = []
-
-    def values(self, path: str, payload: Mapping[str, object]) -> Iterator[Any]:
-        """A stream with a JSON object a line, and None for a line that is none."""
-        return (json_object(line) for line in self._lines(path, payload) if line.strip())
-
-    def broke_off(self, error: object = None) -> ChatError:
-        """What is said of an answer that has no end; `error` is what the server said instead of one."""
-        if error is None:
-            return ChatError(f"the answer of {self._name} breaks off before its end: try again")
-        said = self._address.quote(refusal(json.dumps({"error": error}).encode()))
-        return ChatError(f"{self._name} broke off with an error ({said}): try again")
-
-    def strange(self) -> ChatError:
-        where = self._address.shown
-        return ChatError(f"{where} answered with something that is no answer of a model: {self._hints['server']}")
-
-    def _lines(self, path: str, payload: Mapping[str, object]) -> Iterator[str]:
-        """The lines of an answer as they arrive."""
-        response, rest, size = self._response(path, json.dumps(payload).encode()), b"", 0
-        while piece := self._piece(response):
-            size += len(piece)
-            if size > _LONGEST_ANSWER:
-                raise ChatError(f"the answer of {self._name} has no end: it was stopped after {size // 1_000_000} MB")
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                yield line.removesuffix(b"\r").decode("utf-8", "replace")
-        if rest:
-            yield rest.decode("utf-8", "replace")
-
-    def _piece(self, response: http.client.HTTPResponse) -> bytes:
-        """What has arrived; nothing at the end."""
-        try:
-            return response.read1(65536)
-        except TimeoutError:
-            failure = f"{self._name} said nothing more for {self._timeout:g} s: try again"
-        except (OSError, http.client.HTTPException, ValueError):
-            failure = ""
-        raise ChatError(failure) if failure else self.broke_off()
-
-    def _response(self, path: str, body: bytes) -> http.client.HTTPResponse:
-        """The answer to a request, asked once more where the server is busy and says when to come back, or soon."""
-        for last in (False, True):
-            response = self._asked(path, body)
-            if response.status == 200:
-                return response
-            wait = retry_after(response.getheader("Retry-After"))
-            text = self._refusal(response)
-            if response.status not in _BUSY or last or (wait or 0) > LONGEST_WAIT or "insufficient_quota" in text:
-                break
-            self.close()
-            self._sleep(_FIRST_WAIT if wait is None else wait)
-        raise self._refused(response.status, text, wait)
-
-    def _asked(self, path: str, body: bytes) -> http.client.HTTPResponse:
-        self._connection = connection = self._address.connection(self._timeout)
-        try:
-            connection.request("POST", self._address.target(path), body, self._address.headers)
-            return connection.getresponse()
-        except TimeoutError:
-            failure = f"no answer within {self._timeout:g} s"
-        except (OSError, http.client.HTTPException, UnicodeError) as exc:
-            # Only the system's words are taken over: other messages may quote the request.
-            failure = getattr(exc, "strerror", None) or type(exc).__name__
-        where = self._address.shown
-        raise ChatError(f"cannot reach {self._name} at {where} ({failure}): {self._hints['server']}")
-
-    def _refusal(self, response: http.client.HTTPResponse) -> str:
-        try:
-            return response.read(_LONGEST_REFUSAL).decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException):
-            return ""
-
-    def _refused(self, status: int, text: str, wait: float | None) -> ChatError:
-        where, said = self._address.shown, self._address.quote(refusal(text.encode()))
-        if status in (401, 403):  # the answer is not quoted: servers repeat parts of a key they refuse
-            return ChatError(f"{where} refused the key: {self._hints['key']}")
-        if status == 404:
-            return ChatError(f"{where} has no {self._name} ({said}): {self._hints['model']}")
-        for part, words in _OPTIONAL.items():
-            if status in (400, 422) and any(word in text for word in words):
-                return UnsupportedParameter(f"{where} answered {status} for {self._name}: {said}", part)
-        if status in _BUSY or status >= 500:
-            when = f"in {wait:.0f} s" if wait else "later"
-            return ChatError(f"{where} answered {status} ({said}): try again {when}")
-        return ChatError(f"{where} answered {status} for {self._name}: {said}")
-
-
-def json_object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+def _close_all(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()

@@ -1,4 +1,4 @@
-"""Ranking profiles: named sets of options. Data, no code; every option can be replaced per call."""
+"""Ranking profiles: named sets of options, as data. Every option can be replaced per call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,17 +7,16 @@ from typing import Any
 
 MINILM, BGE_SMALL = "local:all-MiniLM-L6-v2-int8", "local:bge-small-en-v1.5-int8"
 
-# How near a question must be to count as found by meaning at all, by model: below it, its neighbours are noise.
-# A model that is not listed has no such floor.
+# The similarity below which a match of the vector leg is noise, by model. A model that is not listed has no floor.
 NOISE_FLOOR: Mapping[str, float] = MappingProxyType({MINILM: 0.15, BGE_SMALL: 0.45})
 
-# The similarity of texts that have nothing to do with each other, where a model does not put it near 0. Beside words,
-# nearness is measured from there: else all that is far away would seem half near. Not above the floor, so that what
-# counts as found keeps its order. Looked at on every second conversation of LoCoMo, where .4 to .5 make no difference,
-# and on 293 questions of SciFact's train part over a third of its documents, where more is a little better.
-ORIGIN: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
+# The similarity of unrelated texts, where a model does not put it near 0. Fused with words, similarity is measured from
+# there: otherwise everything unrelated would seem half similar. It is not above the floor, so that matches keep their
+# order. Tried on every second conversation of LoCoMo, where .4 to .5 make no difference, and on 293 questions of
+# SciFact's train part over a third of its documents, where more is a little better.
+UNRELATED_SIMILARITY: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
 
-# Models that know no script but Latin: what they make of another is noise that would drown the words.
+# Models that read Latin script only: their similarity of other scripts is noise that would drown the words.
 LATIN_ONLY = frozenset({MINILM, BGE_SMALL})
 
 # Models of which a text of several sentences has a vector for every few of them, too.
@@ -27,7 +26,7 @@ SENTENCE_MODELS = frozenset({MINILM})
 SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
     {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}
 )
-# What salience loses a day, by sector: ccmemory keeps feelings longest, OpenMemory loses them first.
+# The decay of salience a day, by sector: ccmemory keeps emotional memories longest, OpenMemory loses them first.
 SECTOR_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "ccmemory": MappingProxyType(
@@ -38,8 +37,8 @@ SECTOR_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
         ),
     }
 )
-# What the confidence of a fact loses a day, by its kind: Cortex's first table (half-lives from 693 days to 7) and its
-# later one. A kind that is not listed decays like `kv`.
+# The decay of a fact's confidence a day, by kind: Cortex's first table (half-lives from 693 days to 7) and its later
+# one. A kind that is not listed decays like `kv`.
 FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "slow": MappingProxyType(
@@ -56,7 +55,7 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-RERANK_DEPTH = 40  # of the best; what is further down is hardly ever the answer
+RERANK_DEPTH = 40  # candidates; what ranks lower is hardly ever the answer
 CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
     {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "facts": 0.0}
 )
@@ -68,10 +67,10 @@ ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class Recency:
     """
-    How age counts. `add`: exp(-rate * days) is a part of a `linear` score, with the weight it has there. `multiply`:
-    the score is multiplied by 1 + weight / (1 + days). `tiers`: by 1.10, 1.05 or 1.02 within a day, a week or a month.
-    `none`: not at all. `on` says whose age: of what happened (`created`), of the text (`updated`), or of the last
-    recorded recall (`accessed`; of what happened where there was none).
+    The influence of age. `add`: exp(-rate * days) is a part of a `linear` score, with the weight it has there.
+    `multiply`: the score is multiplied by 1 + weight / (1 + days). `tiers`: by 1.10, 1.05 or 1.02 within a day, a week
+    or a month. `none`: age does not count. `on` chooses the age: since the memory was `created`, since its text was
+    `updated`, or since the last recorded recall (`accessed`; `created` where there was none).
     """
 
     form: str = "none"
@@ -91,8 +90,8 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchWords:
-    """What a profile calls a hit of one leg, of the other, and of both. None: the list of the legs' own names."""
+class MatchLabels:
+    """The labels of hits of one leg, of the other, and of both."""
 
     keyword: str
     vector: str
@@ -102,23 +101,24 @@ class MatchWords:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """
-    Every option of a search. `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); in `rrf`,
-    None means that both legs count as one each. Where what was found is long, `alpha_long` takes its place, if given,
-    and the best answers are added to the question with the weight `expansion` (`convex` alone). A threshold of None
-    asks for nothing; 0 is a value. `noise_floor` takes the active model's own floor where no `min_similarity` is given.
-    With `intent="auto"` a query of nothing but identifiers and phrases is looked for by its words alone; with
-    `"cached"`, every query whose vector is not at hand. `snippet` is a `passage` around the matches, a `cut` of the
-    first 100 characters, or `full`.
+    Every option of a search.
 
-    `sector_decay` and `fact_decay` are what salience and confidence lose a day; a preset's name will do. Confidence is
-    the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`, or be `off`.
-    `record` is what a search leaves behind: nothing (`off`; a log where a `record_session` is given), a `log`, or a log
-    and a little more salience (`reinforce`, by `reinforcement`).
+    `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); None in `rrf` gives both legs the weight
+    1. For long texts `alpha_long` takes its place, if given, and the best hits are added to the query with the weight
+    `expansion` (`convex` alone). A threshold of None is off; 0 is a value. `noise_floor` applies the active model's own
+    floor where no `min_similarity` is given. With `intent="auto"` a query of identifiers and phrases alone is searched
+    by words only; with `"cached"`, every query whose vector is not cached. `snippet` is a `passage` around the matches,
+    a `cut` of the first 100 characters, or `full`.
 
-    `neighbours` is the share of its score that a memory lends to those made just before and after it in its session.
-    `when` is how much more counts what is from the time that a question names ("last week", "in May 2023"), 0 to 1.
-    `rerank` says how many of the best a cross-encoder reads a second time: none (`off`), so many, or as many as the
-    time of `rerank_ms` suffices for (`auto`). `rerank_weight` is the share of what it says in the score.
+    `sector_decay` and `fact_decay` are the daily decay of salience and confidence, as a table or a preset's name.
+    Confidence is the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`,
+    or be `off`. `record` says what a search records: nothing (`off`; a log where a `record_session` is given), a `log`,
+    or a log and a little more salience (`reinforce`, by `reinforcement`).
+
+    `session_smoothing` is the share of its neighbours' scores that is added to a turn's score. `time_boost`, 0 to 1,
+    says how much memories from a time that the query names ("last week", "in May 2023") are preferred. `rerank` says
+    how many candidates a cross-encoder reads: none (`off`), a number, or as many as it can in `rerank_ms` (`auto`).
+    `rerank_weight` is the share of its score.
     """
 
     name: str
@@ -150,30 +150,31 @@ class Profile:
     min_relevance: float | None = None
     limit: int = 10
     overfetch: int = 3
-    least_candidates: int = 50
+    min_candidates: int = 50
     snippet: str = "passage"
     snippet_words: int = 32
-    match_words: MatchWords | None = None
+    match_labels: MatchLabels | None = None
     unknown_mode: str | None = None
     on_no_vector: str | None = None
     record: str = "off"
     reinforcement: float = 0.02
-    neighbours: float = 0.0
-    when: float = 0.0
+    session_smoothing: float = 0.0
+    time_boost: float = 0.0
     rerank: str | int = "off"
     rerank_ms: int = 500
     rerank_weight: float = 0.85
 
     @property
-    def reread(self) -> int:
-        """How many of the best are read a second time at most."""
+    def rerank_depth(self) -> int:
+        """The number of candidates that the reranker reads at most."""
         return {"off": 0, "auto": RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
 
 
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
 # docs/quality.md.
 _MEASURED: Any = {
-    "alpha": 0.5, "alpha_long": 0.65, "expansion": 0.5, "neighbours": 0.15, "when": 0.7, "noise_floor": True,
+    "alpha": 0.5, "alpha_long": 0.65, "expansion": 0.5, "session_smoothing": 0.15, "time_boost": 0.7,
+    "noise_floor": True,
 }  # fmt: skip
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(
@@ -181,9 +182,9 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         profile.name: profile
         for profile in (
             Profile("balanced", **_MEASURED),
-            # The same, and the best of it read a second time, by a model that has to be added.
+            # The same, and the best candidates reranked, by an optional model.
             Profile("precise", **_MEASURED, rerank="auto"),
-            # By words, and by meaning only where that costs nothing.
+            # By words, and by meaning only where the query's vector is cached.
             Profile("fast", **_MEASURED, intent="cached"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile(
@@ -191,7 +192,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 fusion="rrf",
                 alpha=None,
                 columns=CONTENT_ONLY,
-                least_candidates=20,
+                min_candidates=20,
                 snippet="cut",
             ),
             # ccmemory: a weighted sum with salience, recency and sectors.
@@ -204,8 +205,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 sector_boosts=SECTOR_BOOSTS,
                 recency=Recency("add", rate=0.05),
                 overfetch=2,
-                least_candidates=20,
-                match_words=MatchWords("keyword", "semantic", "both"),
+                min_candidates=20,
+                match_labels=MatchLabels("keyword", "semantic", "both"),
                 record="reinforce",
             ),
             # AgentStack: vectors first, words where they end.
@@ -216,9 +217,9 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 columns=CONTENT_ONLY,
                 min_similarity=0.7,
                 overfetch=1,
-                least_candidates=20,
+                min_candidates=20,
                 snippet_words=64,
-                match_words=MatchWords("fts", "vector", "vector"),
+                match_labels=MatchLabels("fts", "vector", "vector"),
             ),
             # Cortex: weighted rank fusion, recency and confidence; an unknown mode is hybrid.
             Profile(
@@ -233,8 +234,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 min_confidence=0.1,
                 limit=20,
                 overfetch=2,
-                least_candidates=20,
-                match_words=MatchWords("bm25", "semantic", "hybrid"),
+                min_candidates=20,
+                match_labels=MatchLabels("bm25", "semantic", "hybrid"),
                 unknown_mode="hybrid",
             ),
             # tars: every word quoted, rank fusion on a scale of 0 to 1.
@@ -245,7 +246,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 alpha=None,
                 columns=CONTENT_ONLY,
                 overfetch=2,
-                least_candidates=20,
+                min_candidates=20,
                 snippet="full",
             ),
         )

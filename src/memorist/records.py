@@ -1,7 +1,4 @@
-"""What the stages hand to each other: frozen records, never dicts.
-
-What a memory lives through: sessions, relations, recalls, and the lenses it is seen with. Frozen records, too.
-"""
+"""Records that the stages exchange: memories, filters, queries, hits, sessions, relations, recalls, lenses."""
 
 import math
 import os
@@ -17,36 +14,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SECTORS = ("reflective", "semantic", "procedural", "emotional", "episodic")
-GLOBAL = "global"  # the tier of what holds in every project
+GLOBAL = "global"  # the tier of memories that hold in every project
 TIERS = ("session", "project", GLOBAL)
 MODES = ("hybrid", "keyword", "semantic")
 GRAMMARS = ("auto", "or_prefix", "and", "or", "fts5")
 FUSIONS = ("convex", "rrf", "linear", "vector_first")
 DETAILS = ("index", "snippet", "full")
-RECORDING = ("off", "log", "reinforce")
-NEAR = ("off", "report", "merge")
+RECORD_MODES = ("off", "log", "reinforce")
+NEAR_ACTIONS = ("off", "report", "merge")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
-TURN = "turn"  # the kind of what was said in a conversation
-FILE = "file"  # the kind of a file that an agent keeps in memory
+TURN = "turn"  # the kind of a turn of a conversation
+FILE = "file"  # the kind of a file that an agent writes for itself
 SUPERSEDES = "supersedes"
-OTHER_FACTS = "kv"  # facts of a kind that no table of decay rates lists decay like this one
+DEFAULT_FACT_KIND = "kv"  # whose decay rate applies to kinds that a table does not list
 
-# Relevance is a likelihood: from here on a memory is rather about the question than not.
+# Relevance is a probability: from here on a memory is more likely about the question than not.
 RELEVANT = 0.5
 
 T = TypeVar("T")
 
 
 def new_id() -> str:
-    """A UUIDv7 (RFC 9562): sortable by time to a quarter of a microsecond, the rest random."""
+    """Return a UUIDv7 (RFC 9562): sortable by time to a quarter of a microsecond, the rest random."""
     milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
     fraction = (nanoseconds << 12) // 1_000_000
     value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     return str(UUID(int=value))
 
 
-class _Mapped:
-    """A record that can be read like a mapping, too: `hit.session.id` and `hit.session["id"]` are the same."""
+class _MappingRecord:
+    """A record that can also be read like a mapping: `hit.session.id` and `hit.session["id"]` are the same."""
 
     __slots__ = ()
 
@@ -61,7 +58,7 @@ class _Mapped:
 
 @dataclass(frozen=True, slots=True)
 class FactDraft:
-    """A fact on its way in."""
+    """A fact that is checked, but not stored yet."""
 
     id: str
     text: str
@@ -74,11 +71,11 @@ class FactDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact(_Mapped):
+class Fact(_MappingRecord):
     """
-    One thing a memory says, and how sure it is.
+    A statement of a memory, with its confidence.
 
-    `confidence` was so at `reinforced_at`; `effective` is what is left of it at the time it is read, after
+    `confidence` held at `reinforced_at`; `effective` is the confidence when the fact is read, after a decay of
     `decay_rate` a day (its own, or that of its kind). Nothing is written back.
     """
 
@@ -96,19 +93,20 @@ class Fact(_Mapped):
     effective: float = 1.0
 
     def confidence_at(self, moment: datetime, rates: Mapping[str, float]) -> float:
-        """What is left of its confidence at a time; `rates` are those of kinds, for a fact without one of its own."""
+        """Return its confidence after decay; `rates` are those of kinds, for a fact without a rate of its own."""
         rate = self.rate(rates)
         days = max(0.0, (moment - self.reinforced_at).total_seconds()) / 86_400
         return self.confidence * math.exp(-rate * days)
 
     def rate(self, rates: Mapping[str, float]) -> float:
+        """Return its own decay rate, or that of its kind."""
         if self.decay_rate is not None:
             return self.decay_rate
-        return rates.get(self.kind or OTHER_FACTS, rates.get(OTHER_FACTS, 0.0))
+        return rates.get(self.kind or DEFAULT_FACT_KIND, rates.get(DEFAULT_FACT_KIND, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRef(_Mapped):
+class SessionRef(_MappingRecord):
     """The session a memory comes from."""
 
     id: str
@@ -118,8 +116,8 @@ class SessionRef(_Mapped):
 
 
 @dataclass(frozen=True, slots=True)
-class Successor(_Mapped):
-    """What replaced a memory: the newest of the chain, with the beginning of its text."""
+class Successor(_MappingRecord):
+    """The memory that replaced another: the newest of the chain, with the beginning of its text."""
 
     id: str
     content: str
@@ -127,8 +125,8 @@ class Successor(_Mapped):
 
 
 @dataclass(frozen=True, slots=True)
-class NearDuplicate(_Mapped):
-    """An older memory that says almost the same, and how much of the words they share (0..1)."""
+class NearDuplicate(_MappingRecord):
+    """An older memory that says almost the same, and the share of words in common (Jaccard, 0..1)."""
 
     id: str
     content: str
@@ -138,7 +136,7 @@ class NearDuplicate(_Mapped):
 
 @dataclass(frozen=True, slots=True)
 class MemoryDraft:
-    """A memory on its way in: checked, but not stored yet."""
+    """A memory that is checked, but not stored yet."""
 
     id: str
     content: str
@@ -161,10 +159,10 @@ class MemoryDraft:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """
-    One thing that was said, decided or learnt.
+    One stored text with its metadata.
 
-    `created_at` is when it happened, `recorded_at` when it was written down. From `valid_until` on it is superseded.
-    `access_count` and `accessed_at` count recorded recalls. `near` is set by `add` alone.
+    `created_at` is when it happened, `recorded_at` when it was stored. It is superseded since `valid_until`.
+    `access_count` and `accessed_at` tell of recorded recalls. `near` is set by `add` alone.
     """
 
     id: str
@@ -201,13 +199,13 @@ class Memory:
 
     @property
     def short_id(self) -> str:
-        """The last 8 characters: enough to name it in almost any store."""
+        """The last 8 characters of its id, which are unique in almost any store."""
         return self.id[-8:]
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a memory said before an update."""
+    """A memory's text before an update."""
 
     content: str
     title: str | None
@@ -218,12 +216,12 @@ class Version:
 @dataclass(frozen=True, slots=True)
 class Filter:
     """
-    Which memories may be found at all.
+    The conditions that memories must meet to be found.
 
-    Within one field any of the values will do, except for `tags`, where all must be there. `since` is
-    inclusive, `until` exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded ones through.
-    With `include_global`, memories of no project and of the tier `global` pass, whatever the `project`.
-    `as_of` asks what was so at that time; all other fields then hold for that time.
+    Any value of a field matches, except for `tags`, of which all must be there. `since` is inclusive, `until`
+    exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded memories pass. With `include_global`,
+    memories of no project and of the tier `global` pass, whatever the `project`. With `as_of`, every condition holds
+    for that time.
     """
 
     project: tuple[str, ...] = ()
@@ -245,16 +243,16 @@ class Filter:
     as_of: datetime | None = None
 
 
-EVERYTHING = Filter()
+NO_FILTER = Filter()
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """
-    A word or phrase to look for, free of any operator.
+    A word or phrase of a query, without operators.
 
-    An `exact` one is a phrase or an identifier, never a stop word; a `literal` one ends in symbols that no index
-    holds, such as C++.
+    An `exact` one is a phrase or an identifier, never a stop word; a `literal` one ends in symbols that the index does
+    not hold, such as C++.
     """
 
     text: str
@@ -266,12 +264,11 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class Query:
     """
-    A question, understood.
+    A parsed query.
 
-    `terms` are looked for; `spare` are words so common that they come back only when the page is not full.
-    `every` asks for all terms first; `any_of` allows some of them (after those with all, if both are set).
-    Without `stemmed`, words are looked for as they are. `raw` is an expression in the index's own syntax, which falls
-    back to the terms where it has an error.
+    `terms` are searched for; `spare` are stop words, used only when the page is not full. `every` puts matches of all
+    terms first; `any_of` allows matches of some. Without `stemmed`, words match as they are written. `raw` is an
+    expression in the index's own syntax; where it has an error, the terms are used.
     """
 
     text: str
@@ -289,10 +286,10 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Match:
     """
-    A candidate of a leg: the key of a memory and its score there, higher being better.
+    A match of a leg: the key of a row and its score, higher being better.
 
-    The keyword leg adds if the memory has all words of the query, and the share of them it has, rare words counting for
-    more (`coverage`).
+    The keyword leg adds whether the row has all words of the query, and the share of them it has, rare words counting
+    for more (`coverage`).
     """
 
     key: int
@@ -304,12 +301,12 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class Row:
     """
-    The data of a memory that ranking needs. `similarity` is exact if it has a vector of the active model; of a memory
-    with parts it is that of the nearest part, combined with that of the whole text the more parts there are. `passage`
-    are the characters of that part.
+    The part of a stored memory that ranking looks at.
 
-    `session` is the id of the session it was created in, and `position` its place among the memories created there.
-    Ranking reads many rows and a page shows few, so the memory itself, and its facts, are made on demand.
+    `similarity` is exact, where it has a vector of the active model. For a memory with parts it is that of the nearest
+    part, mixed with that of the whole the more parts there are; `passage` is the span of that part. `session` is the id
+    of the session it was created in, and `position` its place among the memories created there. Ranking sees many rows
+    and a page shows few, so the memory and its facts are built when they are asked for.
     """
 
     key: int
@@ -333,8 +330,8 @@ class Row:
     passage: tuple[int, int] | None = None
 
 
-class SequenceOf(Sequence[T]):
-    """A record that is, first of all, a sequence of what it holds."""
+class RecordSequence(Sequence[T]):
+    """A record that behaves as a sequence of the items it holds."""
 
     __slots__ = ()
 
@@ -356,8 +353,8 @@ class SequenceOf(Sequence[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(SequenceOf[Memory]):
-    """One page of a listing, newest first, and where the next begins (None at the end)."""
+class Page(RecordSequence[Memory]):
+    """One page of a listing, newest first, and the cursor of the next (None at the end)."""
 
     memories: tuple[Memory, ...]
     cursor: str | None
@@ -367,8 +364,8 @@ class Page(SequenceOf[Memory]):
 
 
 @dataclass(frozen=True, slots=True)
-class Memories(SequenceOf[Memory]):
-    """The memories asked for by id, in that order, and the ids nobody has."""
+class Memories(RecordSequence[Memory]):
+    """Memories in the order their ids were asked for, and the ids that were not found."""
 
     memories: tuple[Memory, ...]
     missing: tuple[str, ...] = ()
@@ -380,11 +377,11 @@ class Memories(SequenceOf[Memory]):
 @dataclass(frozen=True, slots=True)
 class Hit:
     """
-    A memory that answers, and why.
+    A memory found by a search, with its scores.
 
-    `score` orders (0..1 within one answer), `relevance` tells how likely the memory is about the question at all
-    (0..1, comparable between questions). `trace` names what each ranking step added; its values sum up to `score`.
-    `raw` holds the numbers before they were brought to one scale.
+    `score` orders one answer (0..1); `relevance` is the probability that the memory is about the question (0..1,
+    comparable across questions). `trace` holds what each ranking step added; its values sum up to `score`. `raw` holds
+    the scores before scaling.
     """
 
     memory: Memory
@@ -407,24 +404,24 @@ class Hit:
 
     @property
     def superseded_by(self) -> Successor | None:
-        """What replaced it, if anything did."""
+        """The memory that replaced it, if one did."""
         return self.memory.superseded_by
 
     @property
     def related_count(self) -> int:
-        """How many live memories it is linked with."""
+        """The number of live memories it is linked with."""
         return self.memory.related_count
 
 
 @dataclass(frozen=True, slots=True)
-class Results(SequenceOf[Hit]):
+class Results(RecordSequence[Hit]):
     """
     The answer to a search: a sequence of hits, best first.
 
-    `degraded` says in words what was missing (no model, vectors yet to be made); None means all was there.
-    `suggestion` is the question as it was perhaps meant, where its words find little. `hidden` counts what each filter
-    and threshold held back, by its name. `facets` count the whole matching set. `plan` tells how the question was
-    understood, if `explain` was asked for. `relevant` is False where nothing that was found is likely to answer.
+    `degraded` says in words what was missing (no model, vectors not made yet); None means nothing was. `suggestion` is
+    the query with misspelt words corrected, where its words find little. `hidden` counts what each filter and threshold
+    held back, by name. `facets` count all that matches. `plan` tells how the query was parsed, if `explain` was asked
+    for. `relevant` is False where no hit is likely to answer.
     """
 
     hits: tuple[Hit, ...]
@@ -442,6 +439,7 @@ class Results(SequenceOf[Hit]):
 
     @property
     def relevant(self) -> bool:
+        """True if any hit is more likely about the question than not."""
         return any(hit.relevance >= RELEVANT for hit in self.hits)
 
     def _items(self) -> tuple[Hit, ...]:
@@ -450,7 +448,7 @@ class Results(SequenceOf[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The state of a store in numbers."""
+    """Counts of everything in a store."""
 
     path: str
     namespace: str
@@ -477,7 +475,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `check` found, and what it mended."""
+    """The problems that `check` found, and those it repaired."""
 
     ok: bool
     problems: tuple[str, ...]
@@ -502,7 +500,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ConversationBatch:
-    """A stretch of a conversation on its way in: the session it is, and turns of it, at least one, in their order."""
+    """Turns of one conversation that are to be stored, at least one, in their order, and the session they belong to."""
 
     id: str
     project: str | None
@@ -524,8 +522,8 @@ class SessionContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline(SequenceOf[Memory]):
-    """Memories in the order they happened, the anchor among them, and every session they come from, once."""
+class Timeline(RecordSequence[Memory]):
+    """Memories in the order they happened, the anchor among them, and the sessions they come from."""
 
     memories: tuple[Memory, ...]
     anchor: str | None
@@ -548,7 +546,7 @@ class Timeline(SequenceOf[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What was said of two memories: `source` `kind` `target`."""
+    """A link between two memories: `source` `kind` `target`."""
 
     source: str
     target: str
@@ -561,7 +559,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A memory that belongs to another: by a relation, or by being similar (then `relation` is None)."""
+    """A memory related to another: by a link, or by similarity (then `relation` is None)."""
 
     memory: Memory
     relation: Relation | None = None
@@ -570,7 +568,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """What is lost a day: of salience, by sector, and of the confidence of facts, by kind."""
+    """Decay rates a day: of salience by sector, and of the confidence of facts by kind."""
 
     sectors: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
@@ -578,7 +576,7 @@ class Decay:
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """One memory in the answer to a question, with the facts it had."""
+    """A memory in the answer to a recorded search, with the ids of its facts."""
 
     id: str
     place: int
@@ -589,7 +587,7 @@ class RecalledMemory:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What was asked, when and where, and what came back. `query` is None once a memory it found was erased."""
+    """A recorded search and what it found. `query` is None once a memory it found was erased."""
 
     id: str
     query: str | None
@@ -603,7 +601,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What was said of an answer: whether a memory, by its id, was a good one to a question."""
+    """A judgement whether a memory, by its id, was a good answer to a query."""
 
     memory: str
     query: str
@@ -613,7 +611,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Reinforcement:
-    """How much a recall adds to the salience of what it found, and what salience loses meanwhile."""
+    """The share by which salience rises, and its decay in the meantime."""
 
     share: float = 0.0
     decay: Decay = Decay()
@@ -622,7 +620,7 @@ class Reinforcement:
 @dataclass(frozen=True, slots=True)
 class Lens:
     """
-    A way of looking, by name: filters, a profile, and what counts for more.
+    A saved view: filters, a profile, and boosts.
 
     `boosts` are factors by field and value, as {"tag": {"decision": 1.5}}; `recency` is that of a profile.
     """

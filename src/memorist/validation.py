@@ -1,4 +1,4 @@
-"""What callers hand in, checked and brought into one form. Whatever cannot be used is an InvalidInput."""
+"""Validation of arguments: each function returns a value in its one form, or raises InvalidInput."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from typing import Any
 from memorist.errors import InvalidInput
 from memorist.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, FactDraft, Filter, MemoryDraft, new_id
 from memorist.redact import redact
-from memorist.text.dates import Period, period
+from memorist.text.dates import Period, parse_period
 
-MAX_CONTENT = 1_000_000
-MAX_NAME = 500
+MAX_CONTENT_CHARACTERS = 1_000_000
+MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
 MAX_LIMIT = 1000
 LOCAL_EMBEDDERS = ("local", "local:bge-small", "none")  # nothing leaves the machine
@@ -26,32 +26,43 @@ EMBEDDER_FORMS = (
 PROVIDERS = {"openai": "openai:text-embedding-3-small", "ollama": "ollama:nomic-embed-text"}  # with an example
 CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
 
+TimeLike = datetime | str | float  # a time as callers may give it
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
 MAX_SESSION_ID = 128
 _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
-# What another program may take for a step up or down: also encoded, and encoded again.
-_NO_NAME = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
+# Sequences that another program may take for a step up or down, also encoded, and encoded twice.
+_PATH_STEP = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 MAX_FACTS = 1000
-LEAST_TOKEN = 16
+MIN_TOKEN_CHARACTERS = 16
 _TOKEN = re.compile("[!-~]+")
 
 
 def clean(text: str) -> str:
-    """The text with what no database can store (NUL, half a surrogate pair) replaced by U+FFFD."""
+    """Replace what no database can store (NUL, half of a surrogate pair) by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def content(value: object, what: str = "content") -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{what} must be text, not {_type(value)}")
+        raise InvalidInput(f"{what} must be text, not {_type_name(value)}")
     text = clean(value)
     if not text.strip():
         raise InvalidInput(f"{what} is empty: there is nothing to remember")
-    if len(text) > MAX_CONTENT:
-        raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_CONTENT:,} fit: split it into parts")
+    if len(text) > MAX_CONTENT_CHARACTERS:
+        raise InvalidInput(
+            f"{what} has {len(text):,} characters; at most {MAX_CONTENT_CHARACTERS:,} fit: split it into parts"
+        )
     return text
+
+
+def id_or_part(value: object) -> str:
+    """An id, or the beginning or end of one."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"an id must be text, not {value!r}")
+    return clean(value)
 
 
 def name(value: object, what: str) -> str | None:
@@ -59,12 +70,12 @@ def name(value: object, what: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidInput(f"{what} must be text, not {_type(value)}")
+        raise InvalidInput(f"{what} must be text, not {_type_name(value)}")
     text = clean(value).strip()
     if not text:
         raise InvalidInput(f"{what} is empty: leave it out instead")
-    if len(text) > MAX_NAME:
-        raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_NAME} fit")
+    if len(text) > MAX_NAME_CHARACTERS:
+        raise InvalidInput(f"{what} has {len(text):,} characters; at most {MAX_NAME_CHARACTERS} fit")
     return text
 
 
@@ -77,8 +88,8 @@ def required_name(value: object, what: str) -> str:
 
 def token(value: object, what: str) -> str:
     """A secret that stands in an HTTP header."""
-    if not isinstance(value, str) or len(value) < LEAST_TOKEN or not _TOKEN.fullmatch(value):
-        raise InvalidInput(f"{what} must be {LEAST_TOKEN} or more ASCII characters without spaces")
+    if not isinstance(value, str) or len(value) < MIN_TOKEN_CHARACTERS or not _TOKEN.fullmatch(value):
+        raise InvalidInput(f"{what} must be {MIN_TOKEN_CHARACTERS} or more ASCII characters without spaces")
     return value
 
 
@@ -100,7 +111,7 @@ def paths(value: object, what: str) -> list[str]:
     """One path, or several."""
     given = [value] if isinstance(value, str | Path) else value
     if not isinstance(given, list | tuple) or not all(isinstance(one, str | Path) for one in given):
-        raise InvalidInput(f"{what} takes a path or a list of paths, not {_type(value)}")
+        raise InvalidInput(f"{what} takes a path or a list of paths, not {_type_name(value)}")
     if not given or not all(str(one).strip() for one in given):
         raise InvalidInput(f"{what} needs a file or a folder")
     return [str(one) for one in given]
@@ -108,24 +119,24 @@ def paths(value: object, what: str) -> list[str]:
 
 def file_path(value: object, *, folder: bool = False) -> str:
     """
-    The path of a file that is kept in memory: from the root, each name in it a plain one. It is a name and leads
-    nowhere, but others may take it for more. A `folder` may be the root itself.
+    The path of an agent's file: absolute, and made of plain names. It is only a label here, but other programs may use
+    it as a path. A `folder` may be the root itself.
     """
     if not isinstance(value, str):
-        raise InvalidInput(f"a path must be text, not {_type(value)}")
+        raise InvalidInput(f"a path must be text, not {_type_name(value)}")
     if folder and value == "/":
         return value
     if not value.startswith("/") or any(part.strip() in ("", ".", "..") for part in value[1:].split("/")):
         raise InvalidInput(f"{value!r} is no path; write it like /notes/today.md, without . or ..")
-    if _NO_NAME.search(value) or value != value.strip() or any(map(_unseen, value)):
+    if _PATH_STEP.search(value) or value != value.strip() or any(map(_is_invisible, value)):
         raise InvalidInput(f"{value!r} is no path: it has a backslash, an encoded slash or dot, or what cannot be seen")
-    if len(value) > MAX_NAME:
-        raise InvalidInput(f"the path has {len(value):,} characters; at most {MAX_NAME} fit")
+    if len(value) > MAX_NAME_CHARACTERS:
+        raise InvalidInput(f"the path has {len(value):,} characters; at most {MAX_NAME_CHARACTERS} fit")
     return value
 
 
-def _unseen(character: str) -> bool:
-    """Control characters, marks of direction, half surrogates, and selectors in which text can be hidden."""
+def _is_invisible(character: str) -> bool:
+    """Return whether it is invisible: control, direction mark, half a surrogate, or a selector that can hide text."""
     return (
         unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") or "\U000e0000" <= character <= "\U000e0fff"
     )
@@ -147,7 +158,7 @@ def tag_names(value: object) -> tuple[str, ...]:
     """Tags in the order given, each once."""
     if value is None:
         return ()
-    given = _several(value, "tags")
+    given = _as_tuple(value, "tags")
     if len(given) > MAX_TAGS:
         raise InvalidInput(f"{len(given)} tags; at most {MAX_TAGS} fit")
     return tuple(dict.fromkeys(required_name(tag, "a tag") for tag in given))
@@ -155,7 +166,7 @@ def tag_names(value: object) -> tuple[str, ...]:
 
 def number(value: object, what: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"{what} must be a number, not {_type(value)}")
+        raise InvalidInput(f"{what} must be a number, not {_type_name(value)}")
     if not low <= value <= high:  # NaN is in no range
         raise InvalidInput(f"{what} must be from {low:g} to {high:g}, not {value:g}")
     return float(value)
@@ -163,7 +174,7 @@ def number(value: object, what: str, low: float, high: float) -> float:
 
 def whole_number(value: object, what: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"{what} must be a whole number, not {_type(value)}")
+        raise InvalidInput(f"{what} must be a whole number, not {_type_name(value)}")
     if not low <= value <= high:
         raise InvalidInput(f"{what} must be from {low} to {high}, not {value}")
     return value
@@ -177,9 +188,9 @@ def metadata(value: object) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"metadata must be a mapping, not {_type(value)}")
+        raise InvalidInput(f"metadata must be a mapping, not {_type_name(value)}")
     try:
-        # A copy by way of JSON: what is stored is what comes back, and nothing changes it from outside.
+        # A copy by way of JSON: the caller gets back what was stored, and cannot change it afterwards.
         copied: dict[str, Any] = json.loads(clean(json.dumps(dict(value), ensure_ascii=False, allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
@@ -189,12 +200,12 @@ def metadata(value: object) -> Mapping[str, Any]:
 def mapping(value: object) -> Mapping[str, Any]:
     """The fields of a memory."""
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"it must be a text or a mapping with the fields of a memory, not {_type(value)}")
+        raise InvalidInput(f"it must be a text or a mapping with the fields of a memory, not {_type_name(value)}")
     return value
 
 
 def moment(value: object, what: str) -> datetime:
-    """A point in time, in UTC; of a day, a month or a "last week", its beginning. No zone means the local one."""
+    """A point in time, in UTC; the beginning of a day, a month or a "last week". No zone means the local one."""
     return _period(value, what).start
 
 
@@ -203,24 +214,24 @@ def moment_or_none(value: object, what: str) -> datetime | None:
 
 
 def as_of(value: object) -> datetime | None:
-    """The time that is asked about; None is now."""
+    """A point in time to look back at; None is now."""
     return None if value is None else last_moment(value, "as_of")
 
 
 def last_moment(value: object, what: str) -> datetime:
-    """The same, but of a stretch of time its end: "as of yesterday" has seen all of that day."""
+    """The last moment of a period: "as of yesterday" includes all of that day."""
     stretch = _period(value, what)
     return stretch.end - timedelta(microseconds=1) if stretch.end > stretch.start else stretch.start
 
 
 def end(value: object, what: str) -> datetime:
-    """The first moment after a time, or after a stretch of it."""
+    """The first moment after a point in time or a period."""
     last = last_moment(value, what)
     return last if last == datetime.max.replace(tzinfo=UTC) else last + timedelta(microseconds=1)
 
 
 def _period(value: object, what: str) -> Period:
-    found = period(value)
+    found = parse_period(value)
     if found is None:
         raise InvalidInput(
             f"{what} {value!r} is no time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
@@ -230,7 +241,7 @@ def _period(value: object, what: str) -> Period:
 
 
 def memory_id(value: object) -> str:
-    """An id a caller chose for a new memory."""
+    """An id that a caller chose for a new memory."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise InvalidInput(
             f"id {value!r} cannot be used; take 6 to 128 of A-Z a-z 0-9 . _ : @ - and begin with a letter or digit"
@@ -239,7 +250,7 @@ def memory_id(value: object) -> str:
 
 
 def session_id(value: object) -> str:
-    """An id a caller chose for a session, or asks for one by: often that of another program."""
+    """The id of a session, often chosen by another program."""
     if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
         raise InvalidInput(f"session id {value!r} cannot be used; take 1 to 128 characters on one line")
     return clean(value)
@@ -256,18 +267,20 @@ def fact(value: object) -> FactDraft:
     """A fact from a text or from a mapping with its fields."""
     fields = {"text": value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping):
-        raise InvalidInput(f"a fact must be text or a mapping, not {_type(value)}")
+        raise InvalidInput(f"a fact must be text or a mapping, not {_type_name(value)}")
     for field in fields:
-        if field not in _FACT:
-            raise InvalidInput(f"a fact has no field {field!r}; it has: {', '.join(_FACT)}")
-    checked: dict[str, Any] = {key: check(fields[key]) for key, check in _FACT.items() if fields.get(key) is not None}
+        if field not in _FACT_FIELDS:
+            raise InvalidInput(f"a fact has no field {field!r}; it has: {', '.join(_FACT_FIELDS)}")
+    checked: dict[str, Any] = {
+        key: check(fields[key]) for key, check in _FACT_FIELDS.items() if fields.get(key) is not None
+    }
     if "text" not in checked:
         raise InvalidInput("a fact needs a text")
-    unsaid: dict[str, Any] = dict.fromkeys(_FACT)
-    return FactDraft(id=new_id(), **unsaid | checked)
+    defaults: dict[str, Any] = dict.fromkeys(_FACT_FIELDS)
+    return FactDraft(id=new_id(), **defaults | checked)
 
 
-_FACT: dict[str, Callable[[object], Any]] = {
+_FACT_FIELDS: dict[str, Callable[[object], Any]] = {
     "text": lambda value: content(value, "a fact"),
     "kind": lambda value: name(value, "kind"),
     "subject": lambda value: name(value, "subject"),
@@ -281,7 +294,7 @@ _FACT: dict[str, Callable[[object], Any]] = {
 def facts(value: object) -> tuple[FactDraft, ...]:
     if value is None:
         return ()
-    given = (value,) if isinstance(value, str | Mapping) else _several(value, "facts")
+    given = (value,) if isinstance(value, str | Mapping) else _as_tuple(value, "facts")
     if len(given) > MAX_FACTS:
         raise InvalidInput(f"{len(given)} facts; at most {MAX_FACTS} fit")
     return tuple(fact(one) for one in given)
@@ -308,22 +321,24 @@ UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"
 
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
     """A new memory from the arguments of `add`; None means the default."""
-    _refuse_unknown(fields, (*_FIELDS, *_LINKED))
+    _refuse_unknown(fields, (*_FIELDS, *_LINKED_FIELDS))
     given = {key: value for key, value in fields.items() if value is not None}
-    values = {key: check(given.get(key, DEFAULTS.get(key))) for key, check in _FIELDS.items() if key in _ALWAYS}
+    values = {
+        key: check(given.get(key, DEFAULTS.get(key))) for key, check in _FIELDS.items() if key in _DEFAULTED_FIELDS
+    }
     for key in ("id", "created_at"):
         if key in given:
             values[key] = _FIELDS[key](given[key])
-    linked = {key: check(given[key]) for key, check in _LINKED.items() if key in given}
+    linked = {key: check(given[key]) for key, check in _LINKED_FIELDS.items() if key in given}
     return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values, **linked})
 
 
-_ALWAYS = frozenset(UPDATABLE)
-_LINKED: dict[str, Callable[[object], Any]] = {"session": session_id, "facts": facts}
+_DEFAULTED_FIELDS = frozenset(UPDATABLE)
+_LINKED_FIELDS: dict[str, Callable[[object], Any]] = {"session": session_id, "facts": facts}
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an update; here None means "empty it"."""
+    """The fields of an update, of which None empties one."""
     _refuse_unknown(fields, UPDATABLE)
     if not fields:
         raise InvalidInput(f"nothing to change; give one of: {', '.join(UPDATABLE)}")
@@ -331,13 +346,13 @@ def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def search_filter(given: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
-    """The filters of a search or a listing, by name; None is "not given"."""
+    """The filters of a search or a listing, by name; None means not given."""
     for field in given:
         if field not in FILTERS:
             raise InvalidInput(f"there is no filter {field!r}; there are: {', '.join(FILTERS)}")
     checked = {field: FILTERS[field](value) for field, value in given.items() if value is not None}
     if not checked.get("project"):
-        checked.pop("include_global", None)  # nothing is left out that it could let in
+        checked.pop("include_global", None)  # without a project, nothing is left out
     return Filter(**checked, superseded=flag(include_superseded, "include_superseded"))
 
 
@@ -349,7 +364,7 @@ def flag(value: object, what: str) -> bool:
 
 def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
     def values(value: object) -> tuple[str, ...]:
-        several = tuple(check(one) for one in _several(value, what))
+        several = tuple(check(one) for one in _as_tuple(value, what))
         if not several:
             raise InvalidInput(f"{what} is an empty list, which nothing can match: leave it out to search in all")
         return several
@@ -384,8 +399,8 @@ FILTERS: Mapping[str, Callable[[object], Any]] = {
 
 
 def facets(value: object) -> tuple[str, ...]:
-    """Fields to count by, each once; `tags` is as good as `tag`."""
-    named = ("tag" if one == "tags" else one for one in _several(value, "facets"))
+    """Fields to count by, each once; `tags` is accepted for `tag`."""
+    named = ("tag" if one == "tags" else one for one in _as_tuple(value, "facets"))
     return tuple(dict.fromkeys(choice(one, FACETS, "facet") for one in named))
 
 
@@ -394,20 +409,20 @@ def detail(value: object) -> str:
 
 
 def allowances(value: object, what: str) -> tuple[str, ...]:
-    """Texts, and patterns written as /regex/, that are no secrets."""
-    given = tuple(required_name(one, what) for one in _several(value, what))
+    """Exceptions from redaction: texts, or patterns written as /regex/."""
+    given = tuple(required_name(one, what) for one in _as_tuple(value, what))
     if given:
-        redact("", given)  # tries the patterns
+        redact("", given)  # compiles the patterns
     return given
 
 
 def patterns(value: object, what: str) -> tuple[str, ...]:
     """Globs that choose files."""
-    return tuple(required_name(one, what) for one in _several(value, what))
+    return tuple(required_name(one, what) for one in _as_tuple(value, what))
 
 
 def folders(value: object, what: str) -> tuple[str, ...]:
-    """Folders, or globs of them, that mean the same wherever one is."""
+    """Absolute paths of folders, or globs of them."""
     given = patterns(value, what)
     if relative := next((one for one in given if not os.path.isabs(os.path.expanduser(one))), None):
         raise InvalidInput(f"{what} names whole paths, as in '/home/ada/work' or '~/work/*'; {relative!r} is none")
@@ -415,7 +430,7 @@ def folders(value: object, what: str) -> tuple[str, ...]:
 
 
 def embedder_name(value: str) -> tuple[str, str]:
-    """What a setting names as the embedder: its kind and, where there are several of it, the model."""
+    """The provider that a setting names and, where it has several models, the model."""
     name = value.strip()
     provider, _, model = name.partition(":")
     if name in LOCAL_EMBEDDERS:
@@ -428,7 +443,7 @@ def embedder_name(value: str) -> tuple[str, str]:
 
 
 def chat_model(value: str) -> tuple[str, str]:
-    """What a setting names as the model to talk to: its provider, and its name there."""
+    """The provider of a chat model, and the name of the model there."""
     provider, _, model = (part.strip() for part in value.partition(":"))
     if provider not in CHAT_PROVIDERS or not model:
         forms = ", ".join(f"{one}:MODEL" for one in CHAT_PROVIDERS)
@@ -438,19 +453,19 @@ def chat_model(value: str) -> tuple[str, str]:
 
 def query_text(value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"a query must be text, not {_type(value)}")
-    # One form for what looks the same: an "é" of one or of two code points.
-    return unicodedata.normalize("NFC", clean(value[:MAX_CONTENT]))
+        raise InvalidInput(f"a query must be text, not {_type_name(value)}")
+    # One form for equal text: an "é" of one or of two code points.
+    return unicodedata.normalize("NFC", clean(value[:MAX_CONTENT_CHARACTERS]))
 
 
-def _several(value: object, what: str) -> tuple[object, ...]:
+def _as_tuple(value: object, what: str) -> tuple[object, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
         return (value,)
     if isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
         return tuple(value)
-    raise InvalidInput(f"{what} must be text or a list of texts, not {_type(value)}")
+    raise InvalidInput(f"{what} must be text or a list of texts, not {_type_name(value)}")
 
 
 def _refuse_unknown(fields: Mapping[str, Any], known: Iterable[str]) -> None:
@@ -460,5 +475,5 @@ def _refuse_unknown(fields: Mapping[str, Any], known: Iterable[str]) -> None:
             raise InvalidInput(f"a memory has no field {field!r}; it has: {', '.join(known)}")
 
 
-def _type(value: object) -> str:
+def _type_name(value: object) -> str:
     return "nothing" if value is None else f"{type(value).__name__}"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import memorist
 from memorist import Memorist
 from memorist.adapters.anthropic_memory import AsyncMemoristMemoryTool, MemoristMemoryTool
-from memorist.validation import MAX_CONTENT
+from memorist.validation import MAX_CONTENT_CHARACTERS
 from messages_api import ScriptedModel
 from processes import ENVIRONMENT, ending, expect, running, tell
 
@@ -467,9 +467,9 @@ def test_a_secret_in_a_file_is_not_kept_where_redaction_is_on(path: Path) -> Non
 
 def test_a_file_that_is_too_long_is_refused_in_words(made: Call) -> None:
     with pytest.raises(ToolError, match="1,000,000 fit"):
-        made("create", "/memories/long.txt", file_text="x" * (MAX_CONTENT + 1))
+        made("create", "/memories/long.txt", file_text="x" * (MAX_CONTENT_CHARACTERS + 1))
     with pytest.raises(ToolError, match="1,000,000 fit"):
-        made("insert", "/memories/notes.txt", insert_line=0, insert_text="x" * MAX_CONTENT)
+        made("insert", "/memories/notes.txt", insert_line=0, insert_text="x" * MAX_CONTENT_CHARACTERS)
     made("create", "/memories/lines.txt", file_text="\n" * 999_999)
     with pytest.raises(ToolError, match="exceeds maximum line limit of 999,999 lines"):
         made("view", "/memories/lines.txt")

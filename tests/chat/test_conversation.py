@@ -1,4 +1,4 @@
-"""A conversation: what the model is told and when, what it may look up, and what is written down of it."""
+"""A conversation: the context and tools that the model gets, and the turns that are saved."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +12,15 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows
 from memorist import ChatError, InvalidInput, Memorist, NotFound
-from memorist.chat import resolve
+from memorist.chat import create_provider
 from memorist.chat.conversation import (
-    MOST_CALLS,
-    MOST_ROUNDS,
+    MAX_CALLS,
+    MAX_ROUNDS,
     Conversation,
     ConversationRecorder,
-    conversation_of,
-    latest,
-    said_in,
+    conversation_name,
+    find_latest_session,
+    load_messages,
 )
 from memorist.chat.tools import Tools
 from memorist.embed.base import Vectors
@@ -47,13 +47,13 @@ def begin(memory: Memorist, server: ModelServer, warnings: list[str]) -> Begin:
     """Begins a conversation with one of the models, or goes on with one."""
 
     def one(model: str = MODELS[0], name: str | None = None, **options: Any) -> Conversation:
-        notebook = ConversationRecorder(
+        recorder = ConversationRecorder(
             memory, name, project=None, redact=options.get("redact", True), warn=warnings.append
         )
-        tools = Tools(memory, session=notebook.session, warn=warnings.append, add=options.get("add", False))
-        context = partial(memory.context, session=notebook.session)
-        provider = resolve(model, timeout=10, environ=server.environment)
-        return Conversation(provider, tools, notebook, context, warnings.append)
+        tools = Tools(memory, session=recorder.session, warn=warnings.append, add=options.get("add", False))
+        context = partial(memory.context, session=recorder.session)
+        provider = create_provider(model, timeout=10, environ=server.environment)
+        return Conversation(provider, tools, recorder, context, warnings.append)
 
     return one
 
@@ -62,9 +62,9 @@ def hush(piece: str) -> None:
     """Nobody listens."""
 
 
-def written(memory: Memorist, conversation: Conversation) -> list[tuple[str, str]]:
-    """What was written down of a conversation, in order."""
-    found = memory.list(session=conversation.notebook.session)
+def saved_turns(memory: Memorist, conversation: Conversation) -> list[tuple[str, str]]:
+    """Return the saved turns of a conversation, in order."""
+    found = memory.list(session=conversation.recorder.session)
     return [(turn.metadata["role"], turn.content) for turn in reversed(found)]
 
 
@@ -159,14 +159,14 @@ class TestCalls:
         memory.add("Retries are capped at 5")
         asked = ("memory_search", {"query": "retries"})
         server.script = [
-            Says(calls=(asked, ("memory_search", {}), ("nonsense", {}), *[asked] * MOST_CALLS)),
+            Says(calls=(asked, ("memory_search", {}), ("nonsense", {}), *[asked] * MAX_CALLS)),
             says("ok"),
         ]
 
         begin().ask("hm?", hush)
 
         results = server.results()
-        assert len(results) == MOST_CALLS + 3
+        assert len(results) == MAX_CALLS + 3
         assert [set(result) for result in results[:4]] == [{"results"}, {"error"}, {"error"}, {"results"}]
         assert "no more than" in results[-1]["error"]
 
@@ -174,19 +174,19 @@ class TestCalls:
     def test_a_model_that_never_stops_calling_has_to_answer_in_the_end(
         self, server: ModelServer, begin: Begin, model: str
     ) -> None:
-        server.script = [calls("memory_search", {"query": "x"})] * MOST_ROUNDS + [says("Nothing.")]
+        server.script = [calls("memory_search", {"query": "x"})] * MAX_ROUNDS + [says("Nothing.")]
 
         assert begin(model).ask("hm?", hush).text == "Nothing."
-        assert len(server.requests) == MOST_ROUNDS + 1
+        assert len(server.requests) == MAX_ROUNDS + 1
         last = server.bodies[-1]
         assert last.get("tool_choice", "none") in ("none", {"type": "none"})
 
     def test_and_where_it_does_not_that_is_an_error(self, server: ModelServer, begin: Begin) -> None:
-        server.script = [calls("memory_search", {"query": "x"})] * (MOST_ROUNDS + 5)
+        server.script = [calls("memory_search", {"query": "x"})] * (MAX_ROUNDS + 5)
 
         with pytest.raises(ChatError, match="empty answer"):
             begin().ask("hm?", hush)
-        assert len(server.requests) == MOST_ROUNDS + 1
+        assert len(server.requests) == MAX_ROUNDS + 1
 
     def test_it_can_add_memories_only_where_that_is_allowed(
         self, memory: Memorist, server: ModelServer, begin: Begin
@@ -228,7 +228,7 @@ class TestCalls:
         assert server.results() == []
 
 
-class TestWhatIsWrittenDown:
+class TestSaving:
     def test_turns_have_the_form_of_imported_ones(
         self, memory: Memorist, server: ModelServer, begin: Begin, tmp_path: Path
     ) -> None:
@@ -238,12 +238,12 @@ class TestWhatIsWrittenDown:
         told.write_text(json.dumps({"session": "s", "role": "user", "content": "Why two tries?"}))
         memory.import_conversations(told)
 
-        imported, ours = memory.list(session="jsonl:s")[0], memory.list(session=conversation.notebook.session)[-1]
+        imported, ours = memory.list(session="jsonl:s")[0], memory.list(session=conversation.recorder.session)[-1]
 
         assert (ours.kind, ours.sector, ours.tier) == (imported.kind, imported.sector, imported.tier)
         assert set(ours.metadata) == set(imported.metadata) == {"role", "format"}
         assert (ours.metadata["role"], ours.metadata["format"], ours.source) == ("user", "chat", "chat")
-        session = memory.session(conversation.notebook.session)
+        session = memory.session(conversation.recorder.session)
         assert (session.summary, session.memories) == ("Why two tries?", 2)
         assert session.ended_at == memory.list(session=session.id)[0].created_at
 
@@ -253,18 +253,16 @@ class TestWhatIsWrittenDown:
             server.script = [says("ok")]
             conversation.ask("yes", hush)
 
-        assert written(memory, conversation) == [("user", "yes"), ("assistant", "ok")] * 2
+        assert saved_turns(memory, conversation) == [("user", "yes"), ("assistant", "ok")] * 2
 
-    def test_a_message_is_written_down_with_its_answer(
-        self, memory: Memorist, server: ModelServer, begin: Begin
-    ) -> None:
+    def test_a_message_is_saved_with_its_answer(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
         conversation = begin()
         seen: list[int] = []
 
         conversation.ask("hello", lambda piece: seen.append(len(memory.list())))
 
         assert set(seen) == {0}
-        assert written(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
+        assert saved_turns(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
 
     def test_a_message_without_an_answer_leaves_nothing(
         self, memory: Memorist, server: ModelServer, begin: Begin
@@ -275,7 +273,7 @@ class TestWhatIsWrittenDown:
         with pytest.raises(ChatError):
             conversation.ask("hello", hush)
 
-        assert not conversation.notebook.saved
+        assert not conversation.recorder.saved
         assert len(memory.list()) == len(memory.sessions()) == 0
 
     def test_secrets_are_not_unless_told(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
@@ -283,9 +281,9 @@ class TestWhatIsWrittenDown:
         for conversation in (guarded, open_):
             conversation.ask(f"my token is {TOKEN}", hush)
 
-        assert "ghp_" not in json.dumps(written(memory, guarded))
-        assert "[redacted:" in json.dumps(written(memory, guarded))
-        assert json.dumps(written(memory, open_)).count(TOKEN) == 2
+        assert "ghp_" not in json.dumps(saved_turns(memory, guarded))
+        assert "[redacted:" in json.dumps(saved_turns(memory, guarded))
+        assert json.dumps(saved_turns(memory, open_)).count(TOKEN) == 2
         assert server.told(0) == [("user", f"my token is {TOKEN}")]
 
     @every_provider
@@ -301,7 +299,7 @@ class TestWhatIsWrittenDown:
         assert conversation.unanswered
         conversation.retry(hush)
 
-        assert written(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
+        assert saved_turns(memory, conversation) == [("user", "hello"), ("assistant", "You said: hello")]
         with pytest.raises(ChatError, match="no message without an answer"):
             conversation.retry(hush)
 
@@ -314,25 +312,30 @@ class TestWhatIsWrittenDown:
         conversation.ask("anybody?", hush)
 
         assert server.told() == [("user", "hello\n\nanybody?")]
-        assert written(memory, conversation) == [("user", "hello"), ("user", "anybody?"), ("assistant", "both")]
+        assert saved_turns(memory, conversation) == [("user", "hello"), ("user", "anybody?"), ("assistant", "both")]
 
-    def test_what_could_not_be_written_is_written_later(
+    def test_what_could_not_be_saved_is_saved_later(
         self, memory: Memorist, server: ModelServer, begin: Begin, path: Path, warnings: list[str]
     ) -> None:
         rows(path, "create trigger refuse before insert on sessions begin select raise(abort, 'not now'); end")
         conversation = begin()
 
         conversation.ask("one", hush)
-        assert not conversation.notebook.saved
+        assert not conversation.recorder.saved
         rows(path, "drop trigger refuse")
         conversation.ask("two", hush)
 
-        assert conversation.notebook.saved
-        assert [text for _, text in written(memory, conversation)] == ["one", "You said: one", "two", "You said: two"]
+        assert conversation.recorder.saved
+        assert [text for _, text in saved_turns(memory, conversation)] == [
+            "one",
+            "You said: one",
+            "two",
+            "You said: two",
+        ]
         assert len(warnings) == 1
         assert "is not being saved" in warnings[0]
 
-    def test_ctrl_c_while_it_is_written_down_writes_nothing_twice(self, server: ModelServer, path: Path) -> None:
+    def test_ctrl_c_while_it_is_saved_saves_nothing_twice(self, server: ModelServer, path: Path) -> None:
         class Stopped(HashingEmbedder):
             answered = False
 
@@ -347,15 +350,15 @@ class TestWhatIsWrittenDown:
 
         model = Stopped()
         with memorist.open(path, embedder=model) as memory:
-            notebook = ConversationRecorder(memory, project=None, redact=True, warn=print)
-            provider = resolve(MODELS[0], timeout=10, environ=server.environment)
-            conversation = Conversation(provider, None, notebook, memory.context, print)
+            recorder = ConversationRecorder(memory, project=None, redact=True, warn=print)
+            provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+            conversation = Conversation(provider, None, recorder, memory.context, print)
 
             with pytest.raises(KeyboardInterrupt):
                 conversation.ask("one", answered)
             conversation.ask("two", hush)
 
-            said = [text for _, text in written(memory, conversation)]
+            said = [text for _, text in saved_turns(memory, conversation)]
         assert said == ["one", "You said: one", "two", "You said: two"]
 
     def test_an_empty_message_is_none(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
@@ -368,16 +371,16 @@ class TestGoingOn:
     def test_the_model_is_told_what_was_said(self, memory: Memorist, server: ModelServer, begin: Begin) -> None:
         first = begin()
         first.ask("My name is Ada", hush)
-        session = latest(memory, None)
+        session = find_latest_session(memory, None)
 
-        second = begin(MODELS[1], conversation_of(session))
-        second.hear(said_in(memory, session))
+        second = begin(MODELS[1], conversation_name(session))
+        second.add_messages(load_messages(memory, session))
         second.ask("What is my name?", hush)
 
         assert server.told() == [
             ("user", "My name is Ada"), ("assistant", "You said: My name is Ada"), ("user", "What is my name?"),
         ]  # fmt: skip
-        assert len(written(memory, first)) == 4
+        assert len(saved_turns(memory, first)) == 4
         assert len(memory.sessions()) == 1
 
     def test_a_message_that_got_no_answer_then_can_be_asked_again_now(
@@ -386,22 +389,22 @@ class TestGoingOn:
         memory.add("We deploy with `make ship`")
         memory.add_turn("user", "how do we deploy?", conversation="broken-off")
 
-        again = begin(name=conversation_of(latest(memory, None)))
-        again.hear(said_in(memory, latest(memory, None)))
+        again = begin(name=conversation_name(find_latest_session(memory, None)))
+        again.add_messages(load_messages(memory, find_latest_session(memory, None)))
         again.retry(hush)
 
         assert "make ship" in server.system()
         assert server.told() == [("user", "how do we deploy?")]
-        assert [role for role, _ in written(memory, again)] == ["user", "assistant"]
+        assert [role for role, _ in saved_turns(memory, again)] == ["user", "assistant"]
 
     def test_of_a_very_long_one_the_end_is_told_beginning_with_the_user(
         self, memory: Memorist, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("memorist.chat.conversation.MOST_TURNS", 3)
+        monkeypatch.setattr("memorist.chat.conversation._MAX_EARLIER_TURNS", 3)
         for number in range(4):
             memory.add_turn("user" if number % 2 == 0 else "assistant", str(number), conversation="c")
 
-        assert [message.text for message in said_in(memory, memory.session("chat:c"))] == ["2", "3"]
+        assert [message.text for message in load_messages(memory, memory.session("chat:c"))] == ["2", "3"]
 
     def test_the_latest_is_the_one_that_was_begun_last(
         self, memory: Memorist, server: ModelServer, begin: Begin
@@ -410,25 +413,25 @@ class TestGoingOn:
             begin().ask(message, hush)
         memory.start_session(id="something else")
 
-        assert latest(memory, None).summary == "two"
+        assert find_latest_session(memory, None).summary == "two"
 
     def test_where_there_is_none(self, memory: Memorist) -> None:
         memory.start_session(id="something else")
 
         with pytest.raises(NotFound, match="no conversation to go on with"):
-            latest(memory, None)
+            find_latest_session(memory, None)
         with pytest.raises(InvalidInput, match="no conversation of `memorist chat`"):
-            conversation_of(memory.session("something else"))
+            conversation_name(memory.session("something else"))
 
 
 class TestWithoutMemory:
     def test_one_can_talk_all_the_same(self, server: ModelServer) -> None:
-        notebook = ConversationRecorder(None, project=None, redact=True, warn=print)
-        provider = resolve(MODELS[0], timeout=10, environ=server.environment)
-        conversation = Conversation(provider, None, notebook, lambda message: "", print)
+        recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
+        provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+        conversation = Conversation(provider, None, recorder, lambda message: "", print)
 
         assert conversation.ask("hello", hush).text == "You said: hello"
-        assert not notebook.saved
+        assert not recorder.saved
         assert "tools" not in server.bodies[0]
 
     def test_a_database_that_is_only_read_is_searched_and_not_written(
@@ -437,10 +440,10 @@ class TestWithoutMemory:
         memory.add("We deploy with `make ship`")
         said: list[str] = []
         with memorist.open(path, embedder="none", read_only=True) as reading:
-            notebook = ConversationRecorder(reading, project=None, redact=True, warn=said.append)
-            provider = resolve(MODELS[0], timeout=10, environ=server.environment)
+            recorder = ConversationRecorder(reading, project=None, redact=True, warn=said.append)
+            provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
 
-            Conversation(provider, None, notebook, reading.context, said.append).ask("how do we deploy?", hush)
+            Conversation(provider, None, recorder, reading.context, said.append).ask("how do we deploy?", hush)
 
         assert "make ship" in server.system()
         assert len(memory.list()) == 1
@@ -456,6 +459,6 @@ def test_an_answer_too_long_to_be_saved_is_told_and_does_not_stand_in_the_way(
     conversation.ask("one", hush)
     conversation.ask("two", hush)
 
-    assert [text for _, text in written(memory, conversation)] == ["one", "two", "short"]
+    assert [text for _, text in saved_turns(memory, conversation)] == ["one", "two", "short"]
     assert len(warnings) == 1
     assert "cannot be saved" in warnings[0]

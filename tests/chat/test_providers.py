@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from memorist import ChatError, ConfigError, InvalidInput
-from memorist.chat import resolve
-from memorist.chat.base import Call, Message, Provider, Reply, Result, Tool, Usage
+from memorist.chat import create_provider
+from memorist.chat.base import Message, Provider, Reply, Tool, ToolCall, ToolResult, Usage
 from model_server import (
     KEY,
     MODELS,
@@ -42,7 +42,7 @@ def server() -> Iterator[ModelServer]:
 def provider(server: ModelServer, model: str, slept: list[float] | None = None, **environment: str) -> Provider:
     """A provider that asks the server; what it waits is written down instead."""
     waits = [] if slept is None else slept
-    return resolve(model, timeout=10, environ=server.environment | environment, sleep=waits.append)
+    return create_provider(model, timeout=10, environ=server.environment | environment, sleep=waits.append)
 
 
 def ask(server: ModelServer, model: str, messages: list[Message] = HELLO, **options: Any) -> tuple[Reply, list[str]]:
@@ -115,8 +115,8 @@ class TestAnswers:
 
         reply, _ = ask(server, model)
 
-        assert reply.cut is not None
-        assert "tokens" in reply.cut
+        assert reply.cut_reason is not None
+        assert "tokens" in reply.cut_reason
 
     def test_a_server_that_does_not_number_its_calls(self, server: ModelServer) -> None:
         def line(**delta: Any) -> str:
@@ -133,7 +133,7 @@ class TestAnswers:
 
         reply, _ = ask(server, "openai:some")
 
-        assert reply.calls == (Call("a", "one", {"x": 1}), Call("b", "two", {}))
+        assert reply.calls == (ToolCall("a", "one", {"x": 1}), ToolCall("b", "two", {}))
 
 
 class TestRequests:
@@ -159,8 +159,8 @@ class TestRequests:
 
     @every_provider
     def test_calls_and_results_are_given_back(self, server: ModelServer, model: str) -> None:
-        one, two = Call("id-1", "memory_search", {"query": "a"}), Call("id-2", "memory_search", None)
-        results = Message("user", results=(Result(one, '{"results": []}'), Result(two, '{"error": "no"}')))
+        one, two = ToolCall("id-1", "memory_search", {"query": "a"}), ToolCall("id-2", "memory_search", None)
+        results = Message("user", results=(ToolResult(one, '{"results": []}'), ToolResult(two, '{"error": "no"}')))
 
         ask(server, model, [*HELLO, Message("assistant", "Looking.", (one, two)), results])
 
@@ -172,7 +172,7 @@ class TestRequests:
 
     def test_a_model_that_may_call_no_more_is_told_so(self, server: ModelServer) -> None:
         for model in MODELS:
-            ask(server, model, call=False)
+            ask(server, model, allow_calls=False)
 
         anthropic, openai, ollama = server.bodies
         assert anthropic["tool_choice"] == {"type": "none"}
@@ -191,7 +191,7 @@ class TestRequests:
         asked.answer("", HELLO, [SEARCH], lambda piece: None)
 
         assert first.text == "You said: Hello"
-        assert not asked.can_call
+        assert not asked.supports_tools
         assert ["tools" in body for body in server.bodies] == [True, False, False]
 
     @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ class TestRequests:
         for _ in range(2):
             assert asked.answer("", HELLO, [SEARCH], lambda piece: None).text == "You said: Hello"
 
-        assert asked.can_call
+        assert asked.supports_tools
         assert ["stream_options" in body for body in server.bodies] == [True, False, False]
 
     def test_a_server_that_refuses_whatever_is_left_out_is_not_asked_for_ever(self, server: ModelServer) -> None:
@@ -268,9 +268,9 @@ class TestTheSdksAgree:
     def test_anthropic_takes_our_request(self, server: ModelServer) -> None:
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-        call = Call("toolu_1", "memory_search", {"query": "a"})
-        said = [*HELLO, Message("assistant", "", (call,)), Message("user", results=(Result(call, "{}"),))]
-        ask(server, MODELS[0], said, call=False)
+        call = ToolCall("toolu_1", "memory_search", {"query": "a"})
+        said = [*HELLO, Message("assistant", "", (call,)), Message("user", results=(ToolResult(call, "{}"),))]
+        ask(server, MODELS[0], said, allow_calls=False)
 
         assert understood(MessageCreateParamsStreaming, server.bodies[0]) == server.bodies[0]
         for spoil in (
@@ -301,8 +301,8 @@ class TestTheSdksAgree:
     def test_openai_takes_our_request(self, server: ModelServer) -> None:
         params = pytest.importorskip("openai.types.chat.completion_create_params")
 
-        call = Call("call_1", "memory_search", {"query": "a"})
-        said = [*HELLO, Message("assistant", "", (call,)), Message("user", results=(Result(call, "{}"),))]
+        call = ToolCall("call_1", "memory_search", {"query": "a"})
+        said = [*HELLO, Message("assistant", "", (call,)), Message("user", results=(ToolResult(call, "{}"),))]
         ask(server, MODELS[1], said)
 
         assert understood(params.CompletionCreateParamsStreaming, server.bodies[0]) == server.bodies[0]
@@ -317,14 +317,14 @@ class TestTheSdksAgree:
     def test_ollama_reads_the_stream_and_takes_our_request(self, server: ModelServer) -> None:
         ollama = pytest.importorskip("ollama")
         server.script = [self.TOLD]
-        call = Call("call_0", "memory_search", {"query": "a"})
+        call = ToolCall("call_0", "memory_search", {"query": "a"})
 
         with ollama.Client(server.url) as client:
             parts = list(client.chat("m", [{"role": "user", "content": "Hello"}], stream=True))
         ask(
             server,
             MODELS[2],
-            [*HELLO, Message("assistant", "", (call,)), Message("user", results=(Result(call, "{}"),))],
+            [*HELLO, Message("assistant", "", (call,)), Message("user", results=(ToolResult(call, "{}"),))],
         )
 
         assert "".join(part.message.content for part in parts) == "Let me look."
@@ -353,7 +353,7 @@ class TestRefusals:
         name = model.partition(":")[0].upper()
 
         with pytest.raises(ConfigError, match=f"^{model} needs a key: set {name}_API_KEY$"):
-            resolve(model, timeout=10, environ={})
+            create_provider(model, timeout=10, environ={})
 
     @every_provider
     def test_a_model_that_is_not_there(self, server: ModelServer, model: str) -> None:
@@ -423,7 +423,7 @@ class TestBrokenAnswers:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             settings = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": url, "OLLAMA_HOST": url}
-            asked = resolve(model, timeout=0.1, environ=settings)
+            asked = create_provider(model, timeout=0.1, environ=settings)
             with pytest.raises(ChatError, match=r"cannot reach .* \(no answer within 0.1 s\)"):
                 asked.answer("", HELLO, [], lambda piece: None)
 
@@ -433,7 +433,7 @@ class TestBrokenAnswers:
         for timeout in (0.2, 2.0, 20.0):  # the longer ones only where a busy machine lets even the beginning wait
             server.script = [Pauses(says("one", "two"), after=SECOND[model])]
             with pytest.raises(ChatError) as failed:
-                resolve(model, timeout=timeout, environ=server.environment).answer("", HELLO, [], pieces.append)
+                create_provider(model, timeout=timeout, environ=server.environment).answer("", HELLO, [], pieces.append)
             if pieces:
                 break
 
@@ -508,7 +508,7 @@ class TestBrokenAnswers:
 
     @every_provider
     def test_a_stream_that_never_ends(self, server: ModelServer, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("memorist.http._LONGEST_ANSWER", 10_000)
+        monkeypatch.setattr("memorist.http._MAX_STREAM_BYTES", 10_000)
         server.script = [says(*["and so on " * 10] * 1000)]
 
         assert failure(server, model).startswith(f"the answer of {model} has no end")
@@ -543,7 +543,7 @@ class TestChoosing:
     @pytest.mark.parametrize("model", ["", "claude", "anthropic:", "gemini:pro", "ollama: "])
     def test_a_model_is_named_with_its_provider(self, model: str) -> None:
         with pytest.raises(InvalidInput, match="anthropic:MODEL, openai:MODEL, ollama:MODEL"):
-            resolve(model, timeout=1, environ={})
+            create_provider(model, timeout=1, environ={})
 
     def test_a_name_may_have_colons_and_slashes_of_its_own(self, server: ModelServer) -> None:
         ask(server, "ollama:hf.co/some/model:8b")
@@ -555,5 +555,5 @@ class TestChoosing:
     )
     def test_a_key_or_an_address_that_cannot_be_one(self, name: str, value: str) -> None:
         with pytest.raises(ConfigError, match=name) as refused:
-            resolve("anthropic:m", timeout=1, environ={name: value})
+            create_provider("anthropic:m", timeout=1, environ={name: value})
         assert value not in str(refused.value)

@@ -1,4 +1,4 @@
-"""What a model may do with the memory, and what it is answered: JSON of a limited size that nothing breaks out of."""
+"""The tools of a model: their arguments and errors, and results as JSON of a limited size."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows
 from memorist import Memorist
-from memorist.chat.base import Call
-from memorist.chat.tools import ADD, MOST, SEARCH, SIZE, Tools
+from memorist.chat.base import ToolCall
+from memorist.chat.tools import ADD_TOOL, MAX_ANSWER_CHARACTERS, MAX_LIMIT, SEARCH_TOOL, Tools
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def tools(memory: Memorist, warnings: list[str]) -> Tools:
 
 
 def run(tools: Tools, name: str, arguments: Any) -> dict[str, Any]:
-    text = tools.run(Call("call-1", name, arguments))
-    assert len(text) <= SIZE
+    text = tools.run(ToolCall("call-1", name, arguments))
+    assert len(text) <= MAX_ANSWER_CHARACTERS
     answer: dict[str, Any] = json.loads(text)
     return answer
 
@@ -38,8 +38,8 @@ def search(tools: Tools, query: str, **more: Any) -> list[dict[str, Any]]:
 
 class TestSearch:
     def test_it_takes_a_query_and_perhaps_a_limit(self) -> None:
-        assert SEARCH.parameters["required"] == ["query"]
-        assert set(SEARCH.parameters["properties"]) == {"query", "limit"}
+        assert SEARCH_TOOL.parameters["required"] == ["query"]
+        assert set(SEARCH_TOOL.parameters["properties"]) == {"query", "limit"}
 
     def test_results_have_what_a_model_needs_and_scores_of_three_digits(self, memory: Memorist, tools: Tools) -> None:
         added = memory.add(
@@ -66,7 +66,7 @@ class TestSearch:
 
         assert len(search(tools, "retries")) == 5
         assert len(search(tools, "retries", limit=2)) == 2
-        assert len(search(tools, "retries", limit=MOST)) == MOST
+        assert len(search(tools, "retries", limit=MAX_LIMIT)) == MAX_LIMIT
 
     def test_nothing_found_is_said(self, tools: Tools) -> None:
         assert run(tools, "memory_search", {"query": "unicorns"}) == {"results": [], "message": "Nothing found."}
@@ -160,8 +160,8 @@ class TestErrors:
 
 class TestAdd:
     def test_it_is_not_offered_unless_allowed(self, memory: Memorist) -> None:
-        assert Tools(memory, session="chat:now", warn=print).offered == (SEARCH,)
-        assert Tools(memory, session="chat:now", warn=print, add=True).offered == (SEARCH, ADD)
+        assert Tools(memory, session="chat:now", warn=print).offered == (SEARCH_TOOL,)
+        assert Tools(memory, session="chat:now", warn=print, add=True).offered == (SEARCH_TOOL, ADD_TOOL)
 
     def test_what_is_added_is_a_memory_from_a_chat(self, memory: Memorist) -> None:
         tools = Tools(memory, session="chat:now", warn=print, add=True, add_to="api")
@@ -190,7 +190,7 @@ class TestHostileMemories:
     def test_they_stay_in_their_frame(self, memory: Memorist, tools: Tools) -> None:
         memory.add(self.HOSTILE, title=self.HOSTILE, source=self.HOSTILE, project="a\nb", kind="</memory>")
 
-        text = tools.run(Call("1", "memory_search", {"query": "zeppelin"}))
+        text = tools.run(ToolCall("1", "memory_search", {"query": "zeppelin"}))
 
         answer = json.loads(text)
         assert set(answer) == {"results"}
@@ -204,9 +204,9 @@ class TestHostileMemories:
             long = f"zeppelin {number} " + '"\\' * 5000
             memory.add(long, title=long[:500], source=long[:500], kind=long[:500], tags=[f"{number}{'x' * 400}"] * 3)
 
-        answer = run(tools, "memory_search", {"query": "zeppelin", "limit": MOST})
+        answer = run(tools, "memory_search", {"query": "zeppelin", "limit": MAX_LIMIT})
 
         shown = len(answer["results"])
         assert shown >= 1
         assert tools.found == [row["id"] for row in answer["results"]]
-        assert answer["message"].startswith(f"{MOST - shown} more did not fit")
+        assert answer["message"].startswith(f"{MAX_LIMIT - shown} more did not fit")

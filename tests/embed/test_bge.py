@@ -1,4 +1,4 @@
-"""bge-small: what it does otherwise than the bundled model, and what is said where it is missing."""
+"""bge-small: how it differs from the bundled model, and the message where it is missing."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from conftest import MODELS
 from memorist.embed.local import BgeSmall
 from memorist.embed.optional_models import OPTIONAL_MODELS
 from memorist.errors import EmbedderUnavailable
-from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, ORIGIN
-from memorist.search.signals import CALIBRATED
+from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, UNRELATED_SIMILARITY
+from memorist.search.signals import RELEVANCE_MODELS
 
 FOLDER = MODELS / "bge-small" / "src" / "memorist_bge_small"
 NOTES = [
@@ -24,7 +24,7 @@ NOTES = [
 
 
 def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
-    assert OPTIONAL_MODELS["bge-small"].is_in(FOLDER)
+    assert OPTIONAL_MODELS["bge-small"].matches(FOLDER)
 
 
 def test_a_question_is_asked_with_the_words_it_was_trained_with(bge: BgeSmall) -> None:
@@ -44,7 +44,7 @@ def test_what_answers_is_nearer_than_what_is_about_something_else(bge: BgeSmall)
     assert asked @ other < 0.6
 
 
-def test_where_it_is_missing_words_find_and_degraded_tells_the_cure(elsewhere: Path, path: Path) -> None:
+def test_where_it_is_missing_words_find_and_degraded_tells_how_to_install_it(elsewhere: Path, path: Path) -> None:
     with memorist.open(path, embedder="local:bge-small", models=elsewhere) as memory:
         memory.add_many(NOTES)
         found = memory.search("backups")
@@ -88,8 +88,8 @@ def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
 
 def test_what_ranking_knows_of_a_model_is_kept_under_its_name(bge: BgeSmall) -> None:
     assert bge.model_id == BGE_SMALL
-    assert all(BGE_SMALL in known for known in (NOISE_FLOOR, ORIGIN, LATIN_ONLY, CALIBRATED))
-    assert ORIGIN[BGE_SMALL] <= NOISE_FLOOR[BGE_SMALL]  # what counts as found by meaning keeps its order
+    assert all(BGE_SMALL in known for known in (NOISE_FLOOR, UNRELATED_SIMILARITY, LATIN_ONLY, RELEVANCE_MODELS))
+    assert UNRELATED_SIMILARITY[BGE_SMALL] <= NOISE_FLOOR[BGE_SMALL]  # what counts as found by meaning keeps its order
 
 
 def test_what_has_nothing_to_do_with_the_question_is_not_relevant(bge: BgeSmall, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The models that run here: what their vectors promise, and what happens when the bundled one cannot be loaded."""
+"""The local models: properties of their vectors, and the errors where the bundled one cannot be loaded."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def embedder(kind: type[Encoder]) -> Iterator[Encoder]:
 
 @pytest.fixture
 def model_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the model's folder that the module takes for its own."""
+    """A copy of the model's folder that the module uses."""
     with as_file(local._FOLDER) as original:
         shutil.copytree(original, tmp_path / "minilm")
     monkeypatch.setattr(local, "_FOLDER", tmp_path / "minilm")
@@ -139,12 +139,12 @@ def test_a_question_of_unknown_words_alone_has_no_vector(embedder: Encoder) -> N
         embedder.embed_query("🦊🦊")
 
 
-def test_a_kept_question_cannot_be_changed_by_a_caller(embedder: Encoder) -> None:
+def test_a_cached_question_cannot_be_changed_by_a_caller(embedder: Encoder) -> None:
     with pytest.raises(ValueError, match="read-only"):
         embedder.embed_query("Where do we deploy?")[0] = 9
 
 
-def test_only_recent_questions_are_kept(embedder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_recent_questions_are_cached(embedder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_CACHED_QUERIES", 2)
     embedder._queries.clear()
 
@@ -220,7 +220,9 @@ def test_a_failed_load_is_tried_again(model_copy: Path) -> None:
     assert embedder.embed(["a"]).shape == (1, 384)
 
 
-def test_a_missing_runtime_names_the_cure(kind: type[Encoder], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_runtime_is_reported_with_how_to_install_it(
+    kind: type[Encoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     with pytest.raises(EmbedderUnavailable, match="pip install onnxruntime"):

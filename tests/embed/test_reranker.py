@@ -1,4 +1,4 @@
-"""The reranker: what it makes of a question and passages, in how much time, and what is said where it is missing."""
+"""The reranker: its scores, its time limit, and the message where it is missing."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ PASSAGES = [
 
 
 def test_what_answers_scores_highest_and_what_is_about_something_else_lowest() -> None:
-    other, answer, related = CrossEncoder().scores(QUESTION, PASSAGES, 60)
+    other, answer, related = CrossEncoder().score_passages(QUESTION, PASSAGES, 60)
 
     assert answer is not None
     assert related is not None
@@ -33,37 +33,37 @@ def test_what_answers_scores_highest_and_what_is_about_something_else_lowest() -
 
 
 def test_a_passage_has_the_same_score_alone_and_among_others_on_any_number_of_threads() -> None:
-    alone = [CrossEncoder(threads=1).scores(QUESTION, [passage], 60)[0] for passage in PASSAGES]
+    alone = [CrossEncoder(threads=1).score_passages(QUESTION, [passage], 60)[0] for passage in PASSAGES]
 
-    assert CrossEncoder(threads=2).scores(QUESTION, PASSAGES, 60) == alone
-    assert CrossEncoder(threads=1).scores(QUESTION, PASSAGES, 60) == alone
+    assert CrossEncoder(threads=2).score_passages(QUESTION, PASSAGES, 60) == alone
+    assert CrossEncoder(threads=1).score_passages(QUESTION, PASSAGES, 60) == alone
 
 
 def test_with_no_time_nothing_is_read() -> None:
-    assert CrossEncoder().scores(QUESTION, PASSAGES, 0) == [None, None, None]
+    assert CrossEncoder().score_passages(QUESTION, PASSAGES, 0) == [None, None, None]
 
 
 @pytest.mark.parametrize("passages", [[], ["", "日本語", "🦊" * 2000, "word " * 5000]])
 def test_any_passage_can_be_read(passages: list[str]) -> None:
-    scores = CrossEncoder().scores("what? " * 500, passages, 60)
+    scores = CrossEncoder().score_passages("what? " * 500, passages, 60)
 
     assert len(scores) == len(passages)
     assert all(score is not None and 0 <= score <= 1 for score in scores)
 
 
 def test_the_weights_in_the_repository_are_the_ones_that_are_expected() -> None:
-    assert OPTIONAL_MODELS["reranker"].is_in(FOLDER)
+    assert OPTIONAL_MODELS["reranker"].matches(FOLDER)
 
 
 def test_where_it_is_missing_it_is_said_how_to_get_it(elsewhere: Path) -> None:
     with pytest.raises(EmbedderUnavailable, match="not installed; `pip install memorist-reranker` adds it"):
-        CrossEncoder(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
+        CrossEncoder(folder=elsewhere).score_passages(QUESTION, PASSAGES, 60)
 
 
 def test_it_is_found_in_a_folder_of_models(elsewhere: Path) -> None:
     os.symlink(FOLDER, elsewhere / "reranker")
 
-    assert CrossEncoder(folder=elsewhere).scores(QUESTION, PASSAGES[:1], 60)[0] is not None
+    assert CrossEncoder(folder=elsewhere).score_passages(QUESTION, PASSAGES[:1], 60)[0] is not None
 
 
 def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
@@ -73,15 +73,15 @@ def test_a_damaged_file_is_refused(elsewhere: Path) -> None:
         file.write(b"damage")
 
     with pytest.raises(EmbedderUnavailable, match=r"model\.onnx is damaged"):
-        CrossEncoder(folder=elsewhere).scores(QUESTION, PASSAGES, 60)
+        CrossEncoder(folder=elsewhere).score_passages(QUESTION, PASSAGES, 60)
 
 
 def test_after_it_was_closed_it_loads_again() -> None:
     reranker = CrossEncoder()
-    before = reranker.scores(QUESTION, PASSAGES, 60)
+    before = reranker.score_passages(QUESTION, PASSAGES, 60)
     reranker.close()
 
-    assert reranker.scores(QUESTION, PASSAGES, 60) == before
+    assert reranker.score_passages(QUESTION, PASSAGES, 60) == before
 
 
 def test_a_memory_that_never_reranks_never_loads_it() -> None:

@@ -48,33 +48,35 @@ class TestPairs:
     def test_what_was_read_is_kept_for_the_next_run_which_reads_only_what_is_new(
         self, reranker: CrossEncoder, file: Path
     ) -> None:
-        CachedReranker(reranker, file).scores(QUESTION, PASSAGES[:2], math.inf)
+        CachedReranker(reranker, file).score_passages(QUESTION, PASSAGES[:2], math.inf)
         next_run = CachedReranker(reranker, file)
 
-        assert next_run.scores(QUESTION, PASSAGES, math.inf) == reranker.scores(QUESTION, PASSAGES, math.inf)
+        assert next_run.score_passages(QUESTION, PASSAGES, math.inf) == reranker.score_passages(
+            QUESTION, PASSAGES, math.inf
+        )
         assert next_run.used == 2
 
     def test_where_all_is_kept_no_model_is_needed(self, reranker: CrossEncoder, file: Path, elsewhere: Path) -> None:
-        read = CachedReranker(reranker, file).scores(QUESTION, PASSAGES, math.inf)
+        read = CachedReranker(reranker, file).score_passages(QUESTION, PASSAGES, math.inf)
         without = CachedReranker(CrossEncoder(folder=elsewhere), file)
 
-        assert without.scores(QUESTION, PASSAGES[::-1], math.inf) == read[::-1]
+        assert without.score_passages(QUESTION, PASSAGES[::-1], math.inf) == read[::-1]
         with pytest.raises(EmbedderUnavailable):
-            without.scores(ANOTHER, PASSAGES, math.inf)
+            without.score_passages(ANOTHER, PASSAGES, math.inf)
 
     def test_another_model_has_scores_of_its_own(self, reranker: CrossEncoder, file: Path, elsewhere: Path) -> None:
-        CachedReranker(reranker, file).scores(QUESTION, PASSAGES, math.inf)
+        CachedReranker(reranker, file).score_passages(QUESTION, PASSAGES, math.inf)
 
         with pytest.raises(EmbedderUnavailable):
-            CachedReranker(OfAnotherName(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf)
+            CachedReranker(OfAnotherName(folder=elsewhere), file).score_passages(QUESTION, PASSAGES, math.inf)
 
     def test_where_time_is_watched_nothing_is_kept_or_used(self, reranker: CrossEncoder, file: Path) -> None:
         pairs = CachedReranker(reranker, file)
-        pairs.scores(QUESTION, PASSAGES, 60)
+        pairs.score_passages(QUESTION, PASSAGES, 60)
         assert not file.exists()
-        pairs.scores(QUESTION, PASSAGES, math.inf)
+        pairs.score_passages(QUESTION, PASSAGES, math.inf)
 
-        assert CachedReranker(reranker, file).scores(QUESTION, PASSAGES, 0) == [None, None, None]
+        assert CachedReranker(reranker, file).score_passages(QUESTION, PASSAGES, 0) == [None, None, None]
 
     def test_a_question_that_asks_again_at_once_is_read_again_and_only_later_not(
         self, reranker: CrossEncoder, file: Path
@@ -82,7 +84,7 @@ class TestPairs:
         pairs = CachedReranker(reranker, file)
         used = []
         for question in (QUESTION, QUESTION, ANOTHER, QUESTION):
-            pairs.scores(question, PASSAGES, math.inf)
+            pairs.score_passages(question, PASSAGES, math.inf)
             used.append(pairs.used)
 
         assert used == [0, 0, 0, 3]
@@ -100,14 +102,17 @@ class TestPairs:
         self, damage: Any, left: int, reranker: CrossEncoder, file: Path, elsewhere: Path
     ) -> None:
         first = CachedReranker(reranker, file)
-        read = [*first.scores(QUESTION, PASSAGES[:1], math.inf), *first.scores(QUESTION, PASSAGES[1:], math.inf)]
+        read = [
+            *first.score_passages(QUESTION, PASSAGES[:1], math.inf),
+            *first.score_passages(QUESTION, PASSAGES[1:], math.inf),
+        ]
         whole = file.read_bytes()
         file.write_bytes(damage(whole))
         pairs = CachedReranker(reranker, file)
 
-        assert pairs.scores(QUESTION, PASSAGES, math.inf) == read
+        assert pairs.score_passages(QUESTION, PASSAGES, math.inf) == read
         assert pairs.used == left
-        assert CachedReranker(CrossEncoder(folder=elsewhere), file).scores(QUESTION, PASSAGES, math.inf) == read
+        assert CachedReranker(CrossEncoder(folder=elsewhere), file).score_passages(QUESTION, PASSAGES, math.inf) == read
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memorist import InvalidInput
 from memorist.search import duplicates
-from memorist.search.duplicates import groups, resemblance
+from memorist.search.duplicates import find_near_duplicates, jaccard
 
 Texts = list[tuple[int, frozenset[str]]]
 
@@ -27,7 +27,7 @@ def all_pairs(texts: Texts, threshold: float) -> list[tuple[int, ...]]:
     """The specification: every text compared with every other."""
     group = {key: {key} for key, _ in texts}
     for (a, some), (b, others) in combinations(texts, 2):
-        if resemblance(some, others) >= threshold and group[a] is not group[b]:
+        if jaccard(some, others) >= threshold and group[a] is not group[b]:
             group[a] |= group[b]
             for key in group[a]:
                 group[key] = group[a]
@@ -47,52 +47,52 @@ THRESHOLD = st.sampled_from([0.05, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 1.0
 @given(TEXTS, THRESHOLD)
 @example(list(enumerate(map(frozenset, [ascii_lowercase[:14], ascii_lowercase[:25]]))), 0.56)  # 0.56 * 25 > 14, it says
 def test_the_groups_are_those_of_comparing_all_pairs(texts: Texts, threshold: float) -> None:
-    assert groups(texts, threshold) == all_pairs(texts, threshold)
+    assert find_near_duplicates(texts, threshold) == all_pairs(texts, threshold)
 
 
 @settings(max_examples=200, deadline=None)
 @given(TEXTS, THRESHOLD)
 def test_skipping_large_groups_loses_none(texts: Texts, threshold: float) -> None:
-    kept, duplicates.LARGE = duplicates.LARGE, 2
+    kept, duplicates.LARGE_GROUP = duplicates.LARGE_GROUP, 2
     try:
-        assert groups(texts, threshold) == all_pairs(texts, threshold)
+        assert find_near_duplicates(texts, threshold) == all_pairs(texts, threshold)
     finally:
-        duplicates.LARGE = kept
+        duplicates.LARGE_GROUP = kept
 
 
 def test_resemblance_is_the_share_of_words_in_common() -> None:
-    assert resemblance(words("a b c d"), words("b c d e")) == 3 / 5
-    assert resemblance(words("a b"), words("b a")) == 1.0
-    assert resemblance(words("a"), words("b")) == 0.0
+    assert jaccard(words("a b c d"), words("b c d e")) == 3 / 5
+    assert jaccard(words("a b"), words("b a")) == 1.0
+    assert jaccard(words("a"), words("b")) == 0.0
 
 
 def test_texts_without_words_resemble_nothing() -> None:
-    assert resemblance(frozenset(), frozenset()) == 0.0
-    assert groups(numbered("", "", "a", "")) == []
+    assert jaccard(frozenset(), frozenset()) == 0.0
+    assert find_near_duplicates(numbered("", "", "a", "")) == []
 
 
 def test_a_text_can_bring_two_together_that_are_not_alike() -> None:
     texts = numbered("a b c d e f g h i", "a b c d e f g h i j", "b c d e f g h i j k", "c d e f g h i j k")
 
-    assert resemblance(texts[0][1], texts[3][1]) < 0.8
-    assert groups(texts) == [(0, 1, 2, 3)]
+    assert jaccard(texts[0][1], texts[3][1]) < 0.8
+    assert find_near_duplicates(texts) == [(0, 1, 2, 3)]
 
 
 def test_groups_come_by_their_first_key_and_the_keys_in_order() -> None:
     texts = list(zip([9, 3, 7, 1, 5], map(words, ["x y", "p q", "p q", "x y", "lonely"]), strict=True))
 
-    assert groups(texts) == [(1, 9), (3, 7)]
-    assert groups(reversed(texts)) == [(1, 9), (3, 7)]
+    assert find_near_duplicates(texts) == [(1, 9), (3, 7)]
+    assert find_near_duplicates(reversed(texts)) == [(1, 9), (3, 7)]
 
 
 def test_nothing_has_no_groups() -> None:
-    assert groups([]) == []
+    assert find_near_duplicates([]) == []
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan")])
 def test_a_threshold_that_means_nothing_is_refused(threshold: float) -> None:
     with pytest.raises(InvalidInput, match="above 0 and is at most 1"):
-        groups(numbered("a", "b"), threshold)
+        find_near_duplicates(numbered("a", "b"), threshold)
 
 
 def test_ten_thousand_texts_that_are_all_alike_are_not_compared_with_each_other() -> None:
@@ -101,7 +101,7 @@ def test_ten_thousand_texts_that_are_all_alike_are_not_compared_with_each_other(
 
     def seconds(texts: Texts) -> float:
         started = time.process_time()
-        assert groups(texts) == [tuple(range(len(texts)))]
+        assert find_near_duplicates(texts) == [tuple(range(len(texts)))]
         return time.process_time() - started
 
     # Ten times as many: all pairs would take a hundred times as long.

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from memorist.profiles import PROFILES
-from memorist.search.expansion import expanded
-from memorist.search.fusion import Candidate, Ranked, rank
+from memorist.search.expansion import expand_by_feedback
+from memorist.search.fusion import Candidate, Ranked, rank_candidates
 
 NOW = 1_800_000_000.0
 QUESTION = np.array([1, 0, 0, 0], np.float32)
@@ -30,14 +30,14 @@ def found(length: int) -> list[Candidate]:
 
 
 def asked_again(length: int, weight: float = 0.5) -> list[Candidate]:
-    ranked = rank(found(length), PROFILES["balanced"], NOW)
-    return expanded(ranked, VECTORS, QUESTION, weight)
+    ranked = rank_candidates(found(length), PROFILES["balanced"], NOW)
+    return expand_by_feedback(ranked, VECTORS, QUESTION, weight)
 
 
 def test_what_is_like_the_best_answer_comes_before_what_is_only_as_near_to_the_question() -> None:
-    assert [entry.candidate.key for entry in rank(found(LONG), PROFILES["balanced"], NOW)] == [1, 3, 2]
+    assert [entry.candidate.key for entry in rank_candidates(found(LONG), PROFILES["balanced"], NOW)] == [1, 3, 2]
 
-    again = rank(asked_again(LONG), PROFILES["balanced"], NOW)
+    again = rank_candidates(asked_again(LONG), PROFILES["balanced"], NOW)
 
     assert [entry.candidate.key for entry in again] == [1, 2, 3]
     assert all(sum(entry.trace.values()) == pytest.approx(entry.score) for entry in again)
@@ -45,25 +45,29 @@ def test_what_is_like_the_best_answer_comes_before_what_is_only_as_near_to_the_q
 
 
 def test_among_turns_and_notes_nothing_is_added() -> None:
-    assert [candidate.likeness for candidate in asked_again(SHORT)] == [0.0, 0.0, 0.0]
+    assert [candidate.feedback_gain for candidate in asked_again(SHORT)] == [0.0, 0.0, 0.0]
 
 
 def test_half_way_between_a_note_and_a_page_half_as_much_is_added() -> None:
     whole, half_of_it = asked_again(LONG, 0.25), asked_again(500, 0.5)
 
-    assert [each.likeness for each in half_of_it] == pytest.approx([each.likeness for each in whole])
+    assert [each.feedback_gain for each in half_of_it] == pytest.approx([each.feedback_gain for each in whole])
 
 
 def test_without_a_weight_or_a_vector_nothing_changes() -> None:
-    ranked = rank(found(LONG), PROFILES["balanced"], NOW)
+    ranked = rank_candidates(found(LONG), PROFILES["balanced"], NOW)
     before = [entry.candidate for entry in ranked]
 
-    assert expanded(ranked, VECTORS, QUESTION, 0.0) == before
-    assert expanded(ranked, {}, QUESTION, 0.5) == before
-    assert expanded([], VECTORS, QUESTION, 0.5) == []
+    assert expand_by_feedback(ranked, VECTORS, QUESTION, 0.0) == before
+    assert expand_by_feedback(ranked, {}, QUESTION, 0.5) == before
+    assert expand_by_feedback([], VECTORS, QUESTION, 0.5) == []
 
 
 def test_answers_that_are_worth_nothing_are_not_added() -> None:
     worthless = [Ranked(candidate, 0.0, {}, {}) for candidate in found(LONG)]
 
-    assert [candidate.likeness for candidate in expanded(worthless, VECTORS, QUESTION, 0.5)] == [0.0, 0.0, 0.0]
+    assert [candidate.feedback_gain for candidate in expand_by_feedback(worthless, VECTORS, QUESTION, 0.5)] == [
+        0.0,
+        0.0,
+        0.0,
+    ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memorist.profiles import PROFILES, Profile, Recency
-from memorist.search.fusion import Candidate, Ranked, longness, rank
+from memorist.search.fusion import Candidate, Ranked, long_text_share, rank_candidates
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
@@ -16,7 +16,7 @@ DAY = 86_400.0
 
 def fused(candidates: list[Candidate], profile: str | Profile, **replaced: object) -> list[Ranked]:
     base = PROFILES[profile] if isinstance(profile, str) else profile
-    return rank(candidates, dataclasses.replace(base, **replaced), NOW)
+    return rank_candidates(candidates, dataclasses.replace(base, **replaced), NOW)
 
 
 def legs(keyword: list[int], vector: list[int]) -> list[Candidate]:
@@ -166,8 +166,8 @@ class TestConvex:
     def test_nearness_is_measured_from_where_the_noise_of_the_model_ends(self) -> None:
         near, noise = fused(
             [
-                Candidate(1, similarity=0.7, origin=0.4, vector_rank=1),
-                Candidate(2, similarity=0.3, origin=0.4, vector_rank=2),
+                Candidate(1, similarity=0.7, unrelated_similarity=0.4, vector_rank=1),
+                Candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=2),
             ],
             "balanced",
             alpha=0.4,
@@ -180,8 +180,8 @@ class TestConvex:
     def test_without_words_beside_it_a_cosine_stays_as_it_is(self) -> None:
         ranked = fused(
             [
-                Candidate(1, similarity=0.2, origin=0.4, vector_rank=2),
-                Candidate(2, similarity=0.3, origin=0.4, vector_rank=1),
+                Candidate(1, similarity=0.2, unrelated_similarity=0.4, vector_rank=2),
+                Candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=1),
             ],
             "balanced",
             alpha=1.0,
@@ -305,5 +305,5 @@ def test_how_long_texts_are_does_not_depend_on_how_many_are_wanted() -> None:
     few = [Candidate(key, vector_rank=key, length=1_000) for key in range(1, 21)]
     more = [Candidate(key, vector_rank=key, length=50) for key in range(21, 300)]
 
-    assert longness(few) == longness([*few, *more]) == 1.0
-    assert longness([]) == longness(more) == 0.0
+    assert long_text_share(few) == long_text_share([*few, *more]) == 1.0
+    assert long_text_share([]) == long_text_share(more) == 0.0

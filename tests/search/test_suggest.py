@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import memorist
 from memorist import Memorist
 from memorist.records import GRAMMARS, Term
-from memorist.search.suggest import LONGEST_QUESTION, MOST_UNKNOWN, suggestion
+from memorist.search.suggest import MAX_QUERY_CHARACTERS, MAX_UNKNOWN_WORDS, suggest_query
 from memorist.store.sqlite.vocabulary import Vocabulary
-from memorist.text.query import parse
+from memorist.text.query import parse_query
 
 Ask = Callable[..., str | None]
 
@@ -38,8 +38,8 @@ def ask(path: Path, memory: Memorist) -> Iterator[Ask]:
     vocabulary = Vocabulary("default")
 
     def asked(text: str, grammar: str = "auto") -> str | None:
-        return suggestion(
-            parse(text, grammar),
+        return suggest_query(
+            parse_query(text, grammar),
             partial(vocabulary.find_known, connection),
             partial(vocabulary.find_similar, connection),
         )
@@ -183,11 +183,11 @@ class TestLimits:
     def test_a_question_about_something_else_is_not_turned_into_one_about_what_is_there(self, ask: Ask) -> None:
         slips = ["relaese", "brnach", "exponentail", "retrise", "invocies", "databsae"]
 
-        assert ask(" ".join(slips[:MOST_UNKNOWN])) == "release branch exponential retries invoices"
+        assert ask(" ".join(slips[:MAX_UNKNOWN_WORDS])) == "release branch exponential retries invoices"
         assert ask(" ".join(slips)) is None
 
     def test_a_long_text_is_no_question(self, ask: Ask) -> None:
-        assert ask("relaese" + " " * LONGEST_QUESTION) is None
+        assert ask("relaese" + " " * MAX_QUERY_CHARACTERS) is None
 
     def test_a_word_of_another_namespace_is_neither_offered_nor_known(self, ask: Ask, path: Path) -> None:
         with memorist.open(path, embedder="none", namespace="neighbour") as neighbour:
@@ -206,7 +206,7 @@ class TestLimits:
         def similar(word: str) -> list[str]:
             raise AssertionError(f"{word} is known")
 
-        assert suggestion(parse("the release branch", "auto"), known, similar) is None
+        assert suggest_query(parse_query("the release branch", "auto"), known, similar) is None
         assert len(looks) == 1
         assert Term("release") in looks[0]
         assert Term("branch") in looks[0]

@@ -8,7 +8,7 @@ import pytest
 import memorist
 from conftest import FailingEmbedder
 from memorist import Memorist, NotFound
-from memorist.embed import resolve
+from memorist.embed import create_embedder
 from memorist.records import Results
 from placed import PlacedEmbedder, contents
 
@@ -237,7 +237,7 @@ class TestProviders:
         self, provider: str, dimensions: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OPENAI_API_KEY", "not used")
-        embedder = resolve(provider)
+        embedder = create_embedder(provider)
 
         assert embedder is not None
         assert embedder.dimensions == dimensions

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from memorist.text.dates import Period, mentioned, period
+from memorist.text.dates import Period, find_periods, parse_period
 
 BERLIN = "Europe/Berlin"
 EASTWARD = timezone(timedelta(hours=2))  # for all that no change of the clock concerns
@@ -53,7 +53,7 @@ def shown(found: Period | None, zone: tzinfo) -> str | None:
 
 def means(said: object, now: str = "2026-04-08 15:30", zone: tzinfo = EASTWARD) -> str | None:
     """What is meant at a local time; unless told otherwise, in the afternoon of Wednesday, 8 April 2026."""
-    return shown(period(said, datetime.fromisoformat(now).replace(tzinfo=zone), zone), zone)
+    return shown(parse_period(said, datetime.fromisoformat(now).replace(tzinfo=zone), zone), zone)
 
 
 class TestWhatIsSaid:
@@ -260,7 +260,7 @@ class TestWhatIsSaid:
                     f"next {name}": min(day for day in same if day > today),
                 }
                 for said, day in expected.items():
-                    assert period(said, noon, UTC) == period(day, noon, UTC), (today, said)
+                    assert parse_period(said, noon, UTC) == parse_period(day, noon, UTC), (today, said)
 
 
 class TestWhatIsWritten:
@@ -383,17 +383,19 @@ class TestWhatIsWritten:
 
     @pytest.mark.parametrize("written", ["9999-12-31", date.max])
     def test_the_last_day_of_the_calendar_has_an_end_though_no_day_follows(self, written: object) -> None:
-        assert period(written, zone=UTC) == Period(datetime(9999, 12, 31, tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+        assert parse_period(written, zone=UTC) == Period(
+            datetime(9999, 12, 31, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+        )
 
     def test_a_naive_now_is_in_the_zone(self) -> None:
         night = datetime(2026, 4, 8, 1)
 
-        assert period("now", night, EASTWARD) == period("2026-04-07T23:00Z")
-        assert period("today", night, EASTWARD) == period("2026-04-08", zone=EASTWARD)
+        assert parse_period("now", night, EASTWARD) == parse_period("2026-04-07T23:00Z")
+        assert parse_period("today", night, EASTWARD) == parse_period("2026-04-08", zone=EASTWARD)
 
     def test_without_now_it_is_the_present(self) -> None:
         before = datetime.now(UTC)
-        found = period("now")
+        found = parse_period("now")
 
         assert found is not None
         assert before <= found.start == found.end <= datetime.now(UTC)
@@ -418,7 +420,7 @@ class TestWhereTheClockChanges:
         ],
     )
     def test_a_day_is_as_long_as_it_was(self, name: str, day: str, hours: float) -> None:
-        found = period(day, zone=zone_of(name))
+        found = parse_period(day, zone=zone_of(name))
 
         assert found is not None
         assert found.end - found.start == timedelta(hours=hours)
@@ -453,15 +455,19 @@ class TestWhereTheClockChanges:
         zone = zone_of(BERLIN)
         twice = datetime(2026, 10, 25, 2, 30)
 
-        assert period("2026-10-25 02:30", zone=zone) == period(twice, zone=zone) == period("2026-10-25T00:30Z")
-        assert period("25.10.2026 at 2:30 am", zone=zone) == period("2026-10-25T00:30Z")
-        assert period(twice.replace(fold=1), zone=zone) == period("2026-10-25T01:30Z")
+        assert (
+            parse_period("2026-10-25 02:30", zone=zone)
+            == parse_period(twice, zone=zone)
+            == parse_period("2026-10-25T00:30Z")
+        )
+        assert parse_period("25.10.2026 at 2:30 am", zone=zone) == parse_period("2026-10-25T00:30Z")
+        assert parse_period(twice.replace(fold=1), zone=zone) == parse_period("2026-10-25T01:30Z")
 
     def test_a_time_skipped_counts_on_from_before_the_change(self) -> None:
-        assert period("2026-03-29 02:30", zone=zone_of(BERLIN)) == period("2026-03-29T01:30Z")
+        assert parse_period("2026-03-29 02:30", zone=zone_of(BERLIN)) == parse_period("2026-03-29T01:30Z")
 
     def test_the_evening_of_a_day_that_never_was_does_not_run_backwards(self) -> None:
-        found = period("2011-12-30 evening", zone=zone_of("Pacific/Apia"))
+        found = parse_period("2011-12-30 evening", zone=zone_of("Pacific/Apia"))
 
         assert found is not None
         assert found.start == found.end
@@ -508,7 +514,7 @@ class TestTheZoneOfTheSystem:
     ) -> None:
         move_to(rules)
 
-        assert period(said, datetime(2026, 10, 25, 11, tzinfo=UTC)) == period(written)
+        assert parse_period(said, datetime(2026, 10, 25, 11, tzinfo=UTC)) == parse_period(written)
 
     @pytest.mark.parametrize(
         ("rules", "day", "start", "hours"),
@@ -525,15 +531,15 @@ class TestTheZoneOfTheSystem:
         move_to(rules)
         began = datetime.fromisoformat(start)
 
-        assert period(day) == Period(began, began + timedelta(hours=hours))
+        assert parse_period(day) == Period(began, began + timedelta(hours=hours))
 
     def test_today_is_the_day_there(self, move_to: Callable[[str], None]) -> None:
         late = datetime(2026, 4, 7, 22, 30, tzinfo=UTC)
         move_to(self.BERLIN)
 
-        assert period("today", late) == period("2026-04-08")
+        assert parse_period("today", late) == parse_period("2026-04-08")
         move_to(self.HAVANA)
-        assert period("today", late) == period("2026-04-07")
+        assert parse_period("today", late) == parse_period("2026-04-07")
 
 
 WORDS = (
@@ -553,7 +559,7 @@ texts = st.one_of(
 def asked(question: str, now: str = "2026-04-08 15:30") -> list[str | None]:
     """The times a question speaks of, asked in the afternoon of Wednesday, 8 April 2026."""
     moment = datetime.fromisoformat(now).replace(tzinfo=EASTWARD)
-    return [shown(time, EASTWARD) for time in mentioned(question, moment, EASTWARD)]
+    return [shown(time, EASTWARD) for time in find_periods(question, moment, EASTWARD)]
 
 
 class TestWhatAQuestionMentions:
@@ -700,7 +706,7 @@ pieces = st.sampled_from(
 @example(text="999 years ago", now=datetime(1000, 1, 1, tzinfo=UTC))
 @settings(deadline=None)
 def test_of_any_question_at_any_time_come_periods_that_have_begun(text: str, now: datetime) -> None:
-    for found in mentioned(text, now, UTC):
+    for found in find_periods(text, now, UTC):
         assert found.start.tzinfo is found.end.tzinfo is UTC
         assert found.start <= now
         assert found.start <= found.end
@@ -727,7 +733,7 @@ zones = st.sampled_from([UTC, *known(ZONES)])
 @example(value="yesterday", now=datetime.min, zone=None)
 @settings(deadline=None)
 def test_anything_is_a_period_in_utc_or_none(value: object, now: datetime, zone: tzinfo | None) -> None:
-    found = period(value, now, zone)
+    found = parse_period(value, now, zone)
 
     if found is not None:
         assert found.start.tzinfo is found.end.tzinfo is UTC
@@ -736,7 +742,7 @@ def test_anything_is_a_period_in_utc_or_none(value: object, now: datetime, zone:
 
 @given(day=st.dates(date(1990, 1, 1), date(2200, 1, 1)), zone=zones)
 def test_every_date_is_the_stretch_in_which_a_calendar_there_shows_it(day: date, zone: tzinfo) -> None:
-    found = period(day.isoformat(), zone=zone)
+    found = parse_period(day.isoformat(), zone=zone)
 
     assert found is not None
     assume(found.start != found.end)  # in Samoa, one day never was
@@ -758,11 +764,11 @@ def test_every_way_to_write_a_date_is_the_same_day(day: date, zone: tzinfo) -> N
         f"{day.day} {day:%b} {day.year:04}",
     )
 
-    assert {period(way, zone=zone) for way in (*ways, day)} == {period(day, zone=zone)} != {None}
+    assert {parse_period(way, zone=zone) for way in (*ways, day)} == {parse_period(day, zone=zone)} != {None}
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.integers(0, 100_000))
 def test_hours_ago_are_elapsed_time(now: datetime, hours: int) -> None:
     assume(now.year > 20)
 
-    assert period(f"{hours} hours ago", now, UTC) == period(now - timedelta(hours=hours))
+    assert parse_period(f"{hours} hours ago", now, UTC) == parse_period(now - timedelta(hours=hours))

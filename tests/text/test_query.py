@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memorist import Memorist
 from memorist.records import GRAMMARS
-from memorist.text.query import MAX_TERMS, parse
+from memorist.text.query import MAX_TERMS, parse_query
 
 HOSTILE = [
     "co-founder", "what's", "a.b.c", "C++", "foo: bar", "(test", "NOT", "AND", "user AND", "src/auth", '"unbalanced',
@@ -196,8 +196,8 @@ class TestOtherGrammars:
 
 
 def test_a_very_long_query_is_cut_to_a_bounded_number_of_terms() -> None:
-    assert len(parse(" ".join(f"word{number}" for number in range(100_000)), "auto").terms) == MAX_TERMS
+    assert len(parse_query(" ".join(f"word{number}" for number in range(100_000)), "auto").terms) == MAX_TERMS
 
 
 def test_a_word_said_twice_is_one_term() -> None:
-    assert [term.text for term in parse("fox fox fox", "auto").terms] == ["fox"]
+    assert [term.text for term in parse_query("fox fox fox", "auto").terms] == ["fox"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorist.text.spelling import Lexicon, distances, reach
+from memorist.text.spelling import Lexicon, edit_distances, max_typos
 
 LETTERS = st.text("abcé1", min_size=1, max_size=9)
 
@@ -29,24 +29,26 @@ def digits(word: str) -> list[str]:
 
 @given(LETTERS, st.lists(LETTERS))
 def test_distances_are_those_of_the_definition(word: str, others: list[str]) -> None:
-    assert distances(word, others) == [slips(word, other) for other in others]
+    assert edit_distances(word, others) == [slips(word, other) for other in others]
 
 
 @given(LETTERS, st.lists(LETTERS, unique=True), st.integers(1, 2))
 def test_no_word_within_reach_is_missed(word: str, others: list[str], most: int) -> None:
     near = {other: slips(word, other) for other in others if digits(other) == digits(word)}
 
-    assert Lexicon(others).near(word, most) == {other: number for other, number in near.items() if 0 < number <= most}
+    assert Lexicon(others).find_near(word, most) == {
+        other: number for other, number in near.items() if 0 < number <= most
+    }
 
 
 def test_a_swap_of_neighbours_is_one_slip() -> None:
-    assert distances("recieve", ["receive"]) == [1]
-    assert distances("acb", ["abc", "cba"]) == [1, 2]
+    assert edit_distances("recieve", ["receive"]) == [1]
+    assert edit_distances("acb", ["abc", "cba"]) == [1, 2]
 
 
 def test_a_word_is_not_near_itself() -> None:
-    assert Lexicon(["checkout"]).near("checkout", 2) == {}
+    assert Lexicon(["checkout"]).find_near("checkout", 2) == {}
 
 
 def test_long_words_may_have_two_slips() -> None:
-    assert [reach(word) for word in ("id", "deploys", "deployed")] == [1, 1, 2]
+    assert [max_typos(word) for word in ("id", "deploys", "deployed")] == [1, 1, 2]

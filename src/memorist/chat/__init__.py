@@ -1,8 +1,9 @@
-"""A conversation with a language model that has this memory: through Anthropic, OpenAI-compatible servers or Ollama."""
+"""Conversations with a language model that can search the memory."""
 
 import os
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from memorist.validation import chat_model
@@ -11,16 +12,18 @@ if TYPE_CHECKING:
     from memorist.chat.base import Provider
 
 
-def resolve(
+def create_provider(
     model: str,
     *,
     timeout: float,
     environ: Mapping[str, str] = os.environ,
     sleep: Callable[[float], None] = time.sleep,
 ) -> "Provider":
-    """The provider that a setting names, with its address and key from the environment."""
-    from memorist.chat.providers import Anthropic, Ollama, OpenAI
+    """
+    Return the provider that a setting such as "ollama:qwen3" names, with its server and key from the environment.
 
-    kinds: Mapping[str, Callable[..., Provider]] = {"anthropic": Anthropic, "openai": OpenAI, "ollama": Ollama}
+    Each of the CHAT_PROVIDERS of `validation` has a module of its name here, whose class is its PROVIDER.
+    """
     provider, name = chat_model(model)
-    return kinds[provider](name, timeout=timeout, environ=environ, sleep=sleep)
+    kind: Callable[..., Provider] = import_module(f"memorist.chat.{provider}").PROVIDER
+    return kind(name, timeout=timeout, environ=environ, sleep=sleep)

@@ -1,15 +1,15 @@
-"""What a provider of language models is, and the records it exchanges with a conversation."""
+"""The provider protocol, and the records that a provider and a conversation exchange."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-Write = Callable[[str], None]  # is handed an answer piece by piece, as it arrives
+Write = Callable[[str], None]  # receives an answer piece by piece, as it arrives
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a model may call: its name, what it is for, and its arguments as a JSON schema."""
+    """A function that a model may call. `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -17,8 +17,8 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call that a model asked for. `arguments` is None where they could not be read."""
+class ToolCall:
+    """A call that a model asked for. `arguments` is None where they could not be parsed."""
 
     id: str
     name: str
@@ -26,21 +26,21 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a call gave back."""
+class ToolResult:
+    """The result of a call."""
 
-    call: Call
+    call: ToolCall
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one side said: text, with the calls an assistant asked for, or the results they gave."""
+    """A message of one side: text, with the calls an assistant asked for, or the results of calls."""
 
     role: str  # user or assistant
     text: str = ""
-    calls: tuple[Call, ...] = ()
-    results: tuple[Result, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +56,34 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer. `cut` says why it ends early, where it does."""
+    """A whole answer. `cut_reason` says why it ends early, where it does."""
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    cut: str | None = None
+    cut_reason: str | None = None
 
 
 class Provider(Protocol):
-    """A language model behind a server. `name` is as it is set: "anthropic:MODEL"."""
+    """A language model behind a server. `name` is as in the settings: "anthropic:MODEL"."""
 
     name: str
 
     @property
-    def can_call(self) -> bool:
-        """Whether it takes tools, as far as is known: a model that does not says so when it is first asked."""
+    def supports_tools(self) -> bool:
+        """True until the model refuses a request because of its tools."""
         ...
 
     def answer(
-        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], write: Write, *, call: bool = True
+        self, system: str, messages: Sequence[Message], tools: Sequence[Tool], write: Write, *, allow_calls: bool = True
     ) -> Reply:
         """
-        The model's answer, whose text is also handed to `write` as it arrives; without `call` it may call no tool.
+        Return the model's answer, whose text is also passed to `write` as it arrives.
 
-        Raises ChatError where there is none, or not all of one.
+        Without `allow_calls` the model may call no tool. Raises ChatError where the answer is missing or incomplete.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connections."""
         ...

@@ -1,7 +1,6 @@
-"""
-What a model may do with the memory: search it and, where that is allowed, add to it.
+"""Tools that let a model search the memory and, where that is allowed, add to it.
 
-A call is answered in JSON, with `{"error": ...}` where it failed: a model can read that, and try otherwise.
+A call is answered in JSON, with `{"error": ...}` where it failed: a model can read that and try something else.
 """
 
 import json
@@ -9,24 +8,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memorist import validation
-from memorist.chat.base import Call, Tool
+from memorist.chat.base import Tool, ToolCall
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
-from memorist.present.framing import as_data, on_one_line
+from memorist.present.framing import as_data, as_one_line
 from memorist.present.render import timestamp
 from memorist.records import Hit
-from memorist.text.snippet import ELLIPSIS, preview, without_marks
+from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 
-LIMIT, MOST = 5, 20  # memories that a search gives, if the model does not say, and at most
-OWN = 100  # more that are looked at, as turns of this conversation may be among them
-SIZE = 6000  # characters of an answer: about 1,500 tokens
-ROOM = 200  # of them for what stands around the memories
-CONTENT = 1200  # characters of one memory in it
-LABEL = 100  # characters of a project, kind, title or source
-SOURCE = "chat"
+MAX_LIMIT = 20  # memories that a search returns
+MAX_ANSWER_CHARACTERS = 6000  # about 1,500 tokens
+_DEFAULT_LIMIT = 5
+_SESSION_ALLOWANCE = 100  # further hits to look at, because turns of this conversation may be among them
+_FRAME_CHARACTERS = 200  # of an answer, for the JSON around the memories
+_MAX_CONTENT_CHARACTERS = 1200  # of one memory
+_MAX_LABEL_CHARACTERS = 100  # of a project, kind, title or source
+_SOURCE = "chat"
 
-SEARCH = Tool(
+SEARCH_TOOL = Tool(
     "memory_search",
     "Search the user's memory: notes, decisions, earlier conversations and indexed files, by word and by meaning. Use "
     "it whenever the answer may depend on something that was said or decided before. Results come best first; a "
@@ -35,12 +35,15 @@ SEARCH = Tool(
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "What to search for, as a question or in keywords."},
-            "limit": {"type": "integer", "description": f"How many at most (1..{MOST}, default {LIMIT})."},
+            "limit": {
+                "type": "integer",
+                "description": f"How many at most (1..{MAX_LIMIT}, default {_DEFAULT_LIMIT}).",
+            },
         },
         "required": ["query"],
     },
 )
-ADD = Tool(
+ADD_TOOL = Tool(
     "memory_add",
     "Remember something for later conversations: a decision, a fact, a preference. Only what the user said or agreed "
     "to, in one or two sentences that can be understood without this conversation.",
@@ -57,7 +60,7 @@ ADD = Tool(
 
 
 class Tools:
-    """The tools of one conversation. `found` are the memories that its searches gave, in order."""
+    """The tools of one conversation. `found` are the ids of the memories that its searches returned, in order."""
 
     def __init__(
         self,
@@ -70,71 +73,69 @@ class Tools:
         add_to: str | None = None,
     ) -> None:
         """
-        Only memories of the `project`, where one is given, are found, with those that belong to none. What was said in
-        the `session` itself is not: the model knows it. What is added belongs to the project `add_to`.
+        With a `project`, searches find only its memories and those of no project. They leave out turns of `session`,
+        which the model knows already. Memories that the model adds belong to the project `add_to`.
         """
         self._memory, self._session, self._warn = memory, session, warn
         self._project, self._add_to = project, add_to
-        self._run: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {SEARCH.name: self._search}
-        if add:
-            self._run = {**self._run, ADD.name: self._add}
-        self.offered = (SEARCH, ADD) if add else (SEARCH,)
+        self.offered = (SEARCH_TOOL, ADD_TOOL) if add else (SEARCH_TOOL,)
         self.found: list[str] = []
 
-    def run(self, call: Call) -> str:
-        """Do what a model asked for, as JSON."""
-        return json.dumps(self._answer(call), ensure_ascii=False)
+    def run(self, call: ToolCall) -> str:
+        """Run a call and return its result as JSON."""
+        return json.dumps(self._run(call), ensure_ascii=False)
 
-    def _answer(self, call: Call) -> dict[str, Any]:
-        if call.name not in self._run:
-            return {"error": f"there is no tool {preview(call.name, LABEL)!r}; there are: {', '.join(self._run)}"}
+    def _run(self, call: ToolCall) -> dict[str, Any]:
+        names = [tool.name for tool in self.offered]
+        if call.name not in names:
+            name = preview(call.name, _MAX_LABEL_CHARACTERS)
+            return {"error": f"there is no tool {name!r}; there are: {', '.join(names)}"}
         if call.arguments is None:
             return {"error": "the arguments are no JSON object: write them as the tool's schema says"}
         try:
-            return self._run[call.name](call.arguments)
-        except InvalidInput as exc:
-            return {"error": as_data(str(exc))}
-        except MemoristError as exc:  # not the model's fault: whoever looks after the memory has to know
-            self._warn(f"{call.name} failed: {exc}")
+            return self._search(call.arguments) if call.name == SEARCH_TOOL.name else self._add(call.arguments)
+        except MemoristError as exc:
+            if not isinstance(exc, InvalidInput):  # not the model's fault: the user has to know
+                self._warn(f"{call.name} failed: {exc}")
             return {"error": as_data(str(exc))}
 
     def _search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         query, limit = arguments.get("query"), arguments.get("limit")
         if not isinstance(query, str) or not query.strip():
             raise InvalidInput("query is needed: say what to search for")
-        wanted = LIMIT if limit is None else validation.whole_number(limit, "limit", 1, MOST)
+        limit = _DEFAULT_LIMIT if limit is None else validation.whole_number(limit, "limit", 1, MAX_LIMIT)
         results = self._memory.search(
             query,
-            limit=wanted + OWN,
+            limit=limit + _SESSION_ALLOWANCE,
             project=self._project,
             include_global=self._project is not None,
             include_documents=True,
             record="off",
         )
-        hits = [hit for hit in results if not hit.session or hit.session.id != self._session][:wanted]
-        shown = _fitting(hits)
+        hits = [hit for hit in results if not hit.session or hit.session.id != self._session][:limit]
+        shown = _select_fitting(hits)
         self.found += [hit.memory.short_id for hit in shown if not isinstance(hit, DocumentHit)]
-        return {"results": [_row(hit) for hit in shown]} | _message(len(hits), len(shown))
+        return {"results": [_format_hit(hit) for hit in shown]} | _describe_rest(len(hits), len(shown))
 
     def _add(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        given: dict[str, Any] = {name: arguments.get(name) or None for name in ("content", "kind", "tags")}
-        added = self._memory.add(**given, project=self._add_to, source=SOURCE)
+        fields: dict[str, Any] = {name: arguments.get(name) or None for name in ("content", "kind", "tags")}
+        added = self._memory.add(**fields, project=self._add_to, source=_SOURCE)
         return {"added": added.short_id}
 
 
-def _fitting(hits: list[Hit]) -> list[Hit]:
-    """Those that fit into an answer, the better first."""
-    left, shown = SIZE - ROOM, []
+def _select_fitting(hits: list[Hit]) -> list[Hit]:
+    """Return the hits that fit into an answer, the better first."""
+    left, shown = MAX_ANSWER_CHARACTERS - _FRAME_CHARACTERS, []
     for hit in hits:
-        size = len(json.dumps(_row(hit), ensure_ascii=False)) + len(", ")
+        size = len(json.dumps(_format_hit(hit), ensure_ascii=False)) + len(", ")
         if size <= left:
             left -= size
             shown.append(hit)
     return shown
 
 
-def _message(found: int, shown: int) -> dict[str, str]:
-    """What a model should know besides the results."""
+def _describe_rest(found: int, shown: int) -> dict[str, str]:
+    """Return a message to the model about hits that are not shown, if it needs one."""
     if not found:
         return {"message": "Nothing found."}
     if shown < found:
@@ -142,27 +143,27 @@ def _message(found: int, shown: int) -> dict[str, str]:
     return {}
 
 
-def _row(hit: Hit) -> dict[str, Any]:
+def _format_hit(hit: Hit) -> dict[str, Any]:
     memory = hit.memory
     labels = {"kind": memory.kind, "project": memory.project, "title": memory.title, "source": memory.source}
     if isinstance(hit, DocumentHit):
         labels |= {"kind": "document", "title": hit.title, "source": f"{hit.path}:{hit.start_line}-{hit.end_line}"}
     return {
         "id": memory.short_id,
-        "content": as_data(_passage(hit)),
+        "content": as_data(_excerpt(hit)),
         "score": round(hit.score, 3),
         "relevance": round(hit.relevance, 3),
         "created_at": timestamp(memory.created_at.replace(microsecond=0)),
-    } | {name: preview(on_one_line(label), LABEL) for name, label in labels.items() if label}
+    } | {name: preview(as_one_line(label), _MAX_LABEL_CHARACTERS) for name, label in labels.items() if label}
 
 
-def _passage(hit: Hit) -> str:
-    """All of a short memory; of a long one, what stands around the passage that was found."""
-    content = hit.memory.content
-    if len(content) <= CONTENT:
+def _excerpt(hit: Hit) -> str:
+    """Return all of a short memory; of a long one, the text around the passage that was found."""
+    content, size = hit.memory.content, _MAX_CONTENT_CHARACTERS
+    if len(content) <= size:
         return content
-    found = without_marks(hit.snippet).strip(ELLIPSIS + " ")
-    start = max(0, min(content.find(found[:40]) - CONTENT // 4, len(content) - CONTENT))
-    end = start + CONTENT
+    found = strip_marks(hit.snippet).strip(ELLIPSIS + " ")
+    start = max(0, min(content.find(found[:40]) - size // 4, len(content) - size))
+    end = start + size
     before, after = ELLIPSIS if start else "", ELLIPSIS if end < len(content) else ""
     return f"{before}{content[start:end]}{after}"

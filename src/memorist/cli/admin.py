@@ -15,7 +15,7 @@ from memorist.cli.app import CommandContext
 from memorist.cli.options import ProgressBar, embedder_option, json_option, print_json
 from memorist.embed.optional_models import OPTIONAL_MODELS, OptionalModel
 from memorist.errors import InvalidInput, NotFound
-from memorist.present.render import counted, printable, record_json
+from memorist.present.render import count_of, printable, record_json
 from memorist.validation import choice
 
 
@@ -65,7 +65,7 @@ def check_command(session: CommandContext, /, repair: bool, as_json: bool) -> in
             click.echo(f"skipped: {part}")
         if report.ok:
             click.echo(
-                f"All is well: {counted(report.memories, 'memory', 'memories')}, {counted(report.vectors, 'vector')}."
+                f"All is well: {count_of(report.memories, 'memory', 'memories')}, {count_of(report.vectors, 'vector')}."
             )
         elif not repair:
             click.echo("`memorist check --repair` makes indexes and vectors anew.", err=True)
@@ -93,7 +93,7 @@ def reembed_command(session: CommandContext, /, embedder: str | None, prune: boo
     if as_json:
         print_json({"embedded": done})
     else:
-        click.echo(f"Made {counted(done, 'vector')}.")
+        click.echo(f"Made {count_of(done, 'vector')}.")
 
 
 @click.group("config", invoke_without_command=True)
@@ -192,14 +192,14 @@ def add_model(folder: Path) -> None:
     Example:
         memorist models add models/reranker/src/memorist_reranker
     """
-    model = next((each for each in OPTIONAL_MODELS.values() if each.is_in(folder)), None)
+    model = next((each for each in OPTIONAL_MODELS.values() if each.matches(folder)), None)
     if model is None:
         raise InvalidInput(
             f"{folder} holds none of the optional models ({', '.join(OPTIONAL_MODELS)}), or one that is damaged"
         )
-    target = model.own_place()
+    target = model.user_folder()
     target.mkdir(parents=True, exist_ok=True)
-    for name in model.sums:
+    for name in model.checksums:
         part = target / f"{name}.part"
         shutil.copyfile(folder / name, part)
         part.replace(target / name)
@@ -217,11 +217,11 @@ def remove_model(name: str) -> None:
         memorist models remove reranker
     """
     model = OPTIONAL_MODELS[choice(name, OPTIONAL_MODELS, "model")]
-    if not model.own_place().is_dir():
+    if not model.user_folder().is_dir():
         place = model.find()
         hint = f"it is installed as a package: `pip uninstall {model.distribution}`" if place else "it is not there"
         raise NotFound(f"{model.name} was not added with `memorist models add`; {hint}")
-    shutil.rmtree(model.own_place())
+    shutil.rmtree(model.user_folder())
     click.echo(f"Removed {model.name}.")
 
 
@@ -229,9 +229,9 @@ def _told(model: OptionalModel, session: CommandContext) -> dict[str, Any]:
     place = model.find(session.models)
     return {
         "name": model.name,
-        "what": model.what,
+        "what": model.description,
         "licence": model.licence,
         "installed": place is not None,
         "path": str(place) if place else None,
-        "cure": None if place else model.cure,
+        "cure": None if place else model.install_hint,
     }

@@ -9,15 +9,22 @@ from functools import partial
 
 import click
 
-from memorist.chat import resolve
+from memorist.chat import create_provider
 from memorist.chat.base import Provider
-from memorist.chat.conversation import ChatAnswer, Conversation, ConversationRecorder, conversation_of, latest, said_in
+from memorist.chat.conversation import (
+    ChatAnswer,
+    Conversation,
+    ConversationRecorder,
+    conversation_name,
+    find_latest_session,
+    load_messages,
+)
 from memorist.chat.tools import Tools
 from memorist.cli.app import CommandContext
 from memorist.cli.options import json_option, print_json, switch, text_from
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
-from memorist.present.render import counted, printable
+from memorist.present.render import count_of, printable
 from memorist.records import Session as LivedSession
 
 PROMPT = "> "
@@ -121,26 +128,26 @@ class ChatOptions:
         """A conversation, new or gone on with."""
         memory, warn = self.memory, self.screen.warn
         project = earlier.project if earlier else self.belongs_to
-        notebook = ConversationRecorder(
+        recorder = ConversationRecorder(
             memory if self.save else None,
-            conversation_of(earlier) if earlier else None,
+            conversation_name(earlier) if earlier else None,
             project=project,
             redact=self.redact,
             warn=warn,
         )
         if memory is None:
-            return Conversation(self.provider, None, notebook, lambda message: "", warn)
+            return Conversation(self.provider, None, recorder, lambda message: "", warn)
         tools = Tools(
             memory,
-            session=notebook.session,
+            session=recorder.session,
             warn=warn,
             project=self.looks_in,
             add=self.add,
             add_to=project,
         )
-        context = partial(memory.context, project=self.looks_in, session=notebook.session)
-        conversation = Conversation(self.provider, tools, notebook, context, warn)
-        conversation.hear(said_in(memory, earlier) if earlier else ())
+        context = partial(memory.context, project=self.looks_in, session=recorder.session)
+        conversation = Conversation(self.provider, tools, recorder, context, warn)
+        conversation.add_messages(load_messages(memory, earlier) if earlier else ())
         return conversation
 
 
@@ -161,7 +168,7 @@ def _provider(model: str | None, timeout: float) -> Provider:
             "no model to talk to is set; choose one with `memorist config set chat anthropic:MODEL` (its key in "
             "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or for once with --model"
         )
-    return resolve(model, timeout=timeout)
+    return create_provider(model, timeout=timeout)
 
 
 @contextmanager
@@ -186,7 +193,7 @@ def _earlier(
         return None
     if memory is None:
         raise ConfigError("without a memory there is no conversation to go on with")
-    return latest(memory, project) if session_id is None else memory.session(session_id)
+    return find_latest_session(memory, project) if session_id is None else memory.session(session_id)
 
 
 def _answer_once(way: ChatOptions, conversation: Conversation, message: str, as_json: bool) -> None:
@@ -202,15 +209,15 @@ def _answer_once(way: ChatOptions, conversation: Conversation, message: str, as_
                 "model": way.provider.name,
                 "usage": {"input_tokens": answer.usage.input, "output_tokens": answer.usage.output},
                 "memories": list(answer.memories),
-                "session": conversation.notebook.session if conversation.notebook.saved else None,
-                "cut": answer.cut,
+                "session": conversation.recorder.session if conversation.recorder.saved else None,
+                "cut": answer.cut_reason,
             }
         )
 
 
 def _note_cut(answer: ChatAnswer, screen: ChatScreen) -> None:
-    if answer.cut:
-        screen.say(f"Note: the answer ends early: {answer.cut}.")
+    if answer.cut_reason:
+        screen.say(f"Note: the answer ends early: {answer.cut_reason}.")
 
 
 def _talk(way: ChatOptions, earlier: LivedSession | None) -> None:
@@ -220,7 +227,7 @@ def _talk(way: ChatOptions, earlier: LivedSession | None) -> None:
     conversation, screen = way.begin(earlier), way.screen
     screen.say(f"Talking to {way.provider.name}. /help shows what else there is; Ctrl-D ends.")
     if earlier:
-        screen.say(f"Going on after {counted(len(conversation.messages), 'message')}.")
+        screen.say(f"Going on after {count_of(len(conversation.messages), 'message')}.")
     while (line := _line()) is not None:
         command = line.strip()
         if not re.fullmatch(r"/[a-z]+", command):
@@ -265,5 +272,5 @@ def _exchange(conversation: Conversation, text: str | None, screen: ChatScreen) 
 
 
 def _farewell(conversation: Conversation, screen: ChatScreen) -> None:
-    if conversation.notebook.saved:
-        screen.say(f"Saved as {conversation.notebook.session}: `memorist chat --continue` goes on with it.")
+    if conversation.recorder.saved:
+        screen.say(f"Saved as {conversation.recorder.session}: `memorist chat --continue` goes on with it.")

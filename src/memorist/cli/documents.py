@@ -16,11 +16,11 @@ from memorist.cli.options import ProgressBar, given, json_option, print_json, se
 from memorist.documents import IndexReport
 from memorist.errors import InvalidInput
 from memorist.present.render import (
-    counted,
+    count_of,
+    display_path,
     document_hit_text,
     document_json,
     document_line,
-    near,
     printable,
     record_json,
     report_line,
@@ -85,7 +85,9 @@ def index_command(
 
 def _nothing(report: IndexReport, include: Sequence[str]) -> str:
     """That there was nothing to index, and the commonest reasons of what there was instead."""
-    empty = [f"{near(path)}: {reason}" for path, reason in report.skipped if reason.startswith("nothing to index")]
+    empty = [
+        f"{display_path(path)}: {reason}" for path, reason in report.skipped if reason.startswith("nothing to index")
+    ]
     others = Counter(reason for _, reason in report.skipped if not reason.startswith("nothing to index"))
     reasons = [f"{count} × {reason}" for reason, count in others.most_common(3)]
     if include and not reasons:
@@ -100,7 +102,7 @@ def _remove(session: CommandContext, paths: tuple[str, ...], as_json: bool) -> i
         print_json({"removed": sum(removed.values())})
     for path, count in removed.items():
         if count and not as_json:
-            click.echo(f"Took {counted(count, 'file')} out of the index: {printable(path)}")
+            click.echo(f"Took {count_of(count, 'file')} out of the index: {printable(path)}")
         elif not count:
             click.echo(f"Error: not indexed: {printable(path)}; `memorist docs --list` shows what is", err=True)
     return 0 if all(removed.values()) else 1
@@ -134,7 +136,7 @@ def watch_command(session: CommandContext, /, paths: tuple[str, ...], as_json: b
                     click.echo(line)
             else:
                 for path, reason in (each for each in report.skipped if each not in known):
-                    click.echo(f"          {near(path)}: {printable(reason)}")
+                    click.echo(f"          {display_path(path)}: {printable(reason)}")
             known = frozenset(report.skipped)
 
 
@@ -236,6 +238,8 @@ def _links(session: CommandContext, path: str, as_json: bool) -> None:
         return
     click.echo(document_line(document, style()))
     for link in document.links:
-        click.echo(f"  {link.line:>5}  {near(link.path) if link.path else f'{printable(link.target)} (not indexed)'}")
+        click.echo(
+            f"  {link.line:>5}  {display_path(link.path) if link.path else f'{printable(link.target)} (not indexed)'}"
+        )
     for source in document.linked_from:
-        click.echo(f"  from   {near(source)}")
+        click.echo(f"  from   {display_path(source)}")

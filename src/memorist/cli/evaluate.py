@@ -183,16 +183,16 @@ def _compared(
 
 
 def _run(session: CommandContext, wanted: _EvalRequest, cache: Path) -> dict[str, Any]:
-    from memorist.embed import resolve
+    from memorist.embed import create_embedder
+    from memorist.embed.base import close_model
     from memorist.embed.reranker import CrossEncoder
-    from memorist.engine.core import close_model
     from memorist.evaluate.report import data
     from memorist.evaluate.systems import choices, settings
 
     options = session.loaded.settings
     profiles = wanted.profiles or (options.profile,)
     chosen = choices(wanted.modes or ("hybrid",), profiles, settings(wanted.replaced))
-    model = resolve(wanted.embedder or options.embedder, threads=options.threads, models=session.models)
+    model = create_embedder(wanted.embedder or options.embedder, threads=options.threads, models=session.models)
     reranker = CrossEncoder(folder=session.models, threads=options.threads)
     try:
         every = [*_of_sets(wanted, chosen, model, reranker, cache), *_of_own(session, wanted, chosen, model)]

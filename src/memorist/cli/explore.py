@@ -17,7 +17,6 @@ from memorist.cli.options import (
     style,
 )
 from memorist.present.render import (
-    entry_text,
     memory_json,
     memory_line,
     recall_text,
@@ -25,6 +24,7 @@ from memorist.present.render import (
     related_json,
     related_line,
     session_line,
+    timeline_entry_text,
     timeline_json,
 )
 from memorist.records import Memory
@@ -62,7 +62,7 @@ def timeline_command(
         print_json(timeline_json(timeline, detail))
         return
     for entry in timeline:
-        click.echo(entry_text(entry, style(), anchor=entry.id == timeline.anchor, detail=detail))
+        click.echo(timeline_entry_text(entry, style(), anchor=entry.id == timeline.anchor, detail=detail))
     if timeline.sessions:
         click.echo("\nSessions:")
     for touched in timeline.sessions:

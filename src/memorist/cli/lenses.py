@@ -7,7 +7,7 @@ import click
 from memorist.cli.app import CommandContext
 from memorist.cli.options import filters, given, json_option, print_json
 from memorist.errors import InvalidInput
-from memorist.present.render import lens_parts, printable, record_json
+from memorist.present.render import describe_lens, printable, record_json
 from memorist.profiles import PROFILES
 
 
@@ -40,7 +40,7 @@ def list_command(session: CommandContext, /, as_json: bool) -> None:
         print_json({"lenses": [record_json(lens) for lens in lenses]})
         return
     for lens in lenses:
-        click.echo(f"{printable(lens.name)}  {' · '.join(lens_parts(lens))}")
+        click.echo(f"{printable(lens.name)}  {' · '.join(describe_lens(lens))}")
     if not lenses:
         click.echo("Nothing found. `memorist lens set` makes one.", err=True)
 
@@ -62,7 +62,7 @@ def show_command(session: CommandContext, /, name: str, as_json: bool) -> None:
     if as_json:
         print_json(record_json(lens))
         return
-    for line in [printable(lens.name), *(f"  {part}" for part in lens_parts(lens))]:
+    for line in [printable(lens.name), *(f"  {part}" for part in describe_lens(lens))]:
         click.echo(line)
 
 
@@ -92,7 +92,7 @@ def set_command(
     if as_json:
         print_json(record_json(lens))
     else:
-        click.echo(f"Set {printable(lens.name)}  {' · '.join(lens_parts(lens))}")
+        click.echo(f"Set {printable(lens.name)}  {' · '.join(describe_lens(lens))}")
 
 
 @lens_command.command("remove")

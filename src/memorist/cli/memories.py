@@ -34,8 +34,16 @@ from memorist.cli.options import (
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import Redaction, field_of, reported
-from memorist.present.render import LINE, memory_json, memory_line, memory_text, printable, timestamp, version_json
-from memorist.records import NEAR, Memory, NearDuplicate, new_id
+from memorist.present.render import (
+    LINE_CHARACTERS,
+    memory_json,
+    memory_line,
+    memory_text,
+    printable,
+    timestamp,
+    version_json,
+)
+from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, new_id
 from memorist.text.snippet import preview
 
 details = together(
@@ -61,7 +69,7 @@ details = together(
 @click.option("--id", "id", help="An id of your own.")
 @session_option
 @click.option("--fact", "facts", multiple=True, help="One thing it says, to be kept as a fact (repeat for several).")
-@click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR)}.")
+@click.option("--near", help=f"Where an older one says almost the same: {', '.join(NEAR_ACTIONS)}.")
 @redact_option
 @json_option
 @click.pass_obj
@@ -109,7 +117,7 @@ def add_command(
 
 def _near_line(near: NearDuplicate) -> str:
     what = "Replaces" if near.merged else "Almost the same as"
-    return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE))}"
+    return f"{what} {near.id[-8:]}: {printable(preview(near.content, LINE_CHARACTERS))}"
 
 
 def _redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:

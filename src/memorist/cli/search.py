@@ -14,7 +14,7 @@ from memorist.cli.options import detail_option, filters, given, json_option, pri
 from memorist.documents import DocumentHit
 from memorist.present.render import document_hit_text, hit_text, printable, results_json
 from memorist.profiles import PROFILES
-from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORDING, Results
+from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORD_MODES, Results
 
 MOST_VALUES = 10  # of one field, in the table of facets
 
@@ -62,7 +62,7 @@ REASONS: Mapping[str, str] = {
 @switch("--documents", "include_documents", sets=True, help="Show places in indexed files, too, in one ranking.")
 @switch("--no-facts", "include_facts", sets=False, help="Show no facts.")
 @click.option("--facets", multiple=True, metavar="FIELD", help=f"Count by: {', '.join(FACETS)}; or all.")
-@click.option("--record", help=f"What to write down of this search: {', '.join(RECORDING)}.")
+@click.option("--record", help=f"What to write down of this search: {', '.join(RECORD_MODES)}.")
 @click.option("--record-session", metavar="ID", help="The session it is written down for, where anything is.")
 @detail_option
 @click.option("--explain", is_flag=True, help="Show how each score came about.")

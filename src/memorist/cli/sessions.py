@@ -6,7 +6,7 @@ import click
 
 from memorist.cli.app import CommandContext
 from memorist.cli.options import given, json_option, print_json, say_redacted, style, switch
-from memorist.present.render import memory_json, memory_line, session_json, session_line, timestamp, when
+from memorist.present.render import local_time, memory_json, memory_line, session_json, session_line, timestamp
 from memorist.records import Session as LivedSession
 
 
@@ -157,7 +157,7 @@ def of_command(session: CommandContext, /, memory_id: str, as_json: bool) -> Non
         }
         print_json(used or {"session": None, "usage": None, "at": None})
     elif context:
-        click.echo(f"{context.usage} {when(context.at)} in {session_line(context.session, style())}")
+        click.echo(f"{context.usage} {local_time(context.at)} in {session_line(context.session, style())}")
     else:
         click.echo("No session used it.", err=True)
 

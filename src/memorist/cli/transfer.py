@@ -11,7 +11,7 @@ from memorist.cli.options import ProgressBar, given, json_option, print_json, se
 from memorist.config import nothing_at
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
-from memorist.present.render import counted, printable, record_json
+from memorist.present.render import count_of, printable, record_json
 
 SHOWN = 20  # of what was passed over
 
@@ -43,7 +43,7 @@ def export_command(session: CommandContext, /, file: str, form: str | None, vect
     if as_json:
         print_json({"path": file, "format": wanted, "exported": done})
         return
-    what = counted(done, "record") if wanted == "jsonl" else counted(done, "memory", "memories")
+    what = count_of(done, "record") if wanted == "jsonl" else count_of(done, "memory", "memories")
     click.echo(f"Exported {what} to {printable(file)}.", err=True)
 
 
@@ -86,7 +86,7 @@ def import_command(
 
 
 def _tell(path: str, report: ImportReport) -> None:
-    sessions = f", {counted(report.sessions, 'session')}" if report.sessions else ""
+    sessions = f", {count_of(report.sessions, 'session')}" if report.sessions else ""
     numbers = f"{report.added:,} added{sessions}, {report.known:,} known already"
     click.echo(f"{printable(path)} ({report.format}): {numbers}.")
     if report.redacted:

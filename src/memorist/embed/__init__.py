@@ -1,4 +1,4 @@
-"""Models that turn text into vectors: on this machine, of OpenAI-compatible servers or Ollama, or a caller's own."""
+"""Embedding models: on this machine, of OpenAI-compatible servers or Ollama, or a caller's own."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,14 +10,14 @@ if TYPE_CHECKING:  # numpy and the models are loaded by the first call that need
     from memorist.embed.base import Embedder
 
 
-def resolve(
+def create_embedder(
     spec: "str | Embedder | None", *, threads: int | None = None, models: Path | None = None
 ) -> "Embedder | None":
-    """The embedder that a setting names; None where the setting is "none". `models` is a folder of further models."""
+    """Return the embedder that a setting names; None for "none". `models` is a folder of optional models."""
     if spec is None:
         spec = "local"
     if not isinstance(spec, str):
-        return _own(spec)
+        return _check_custom(spec)
     try:
         kind, model = embedder_name(spec)
     except InvalidInput as exc:
@@ -37,10 +37,10 @@ def resolve(
     return OpenAIEmbedder(model) if kind == "openai" else OllamaEmbedder(model)
 
 
-def _own(embedder: "Embedder") -> "Embedder":
+def _check_custom(embedder: "Embedder") -> "Embedder":
     if isinstance(embedder, type):
         raise ConfigError(f"the embedder is the class {embedder.__name__}: pass an object of it")
-    # The type is asked first: reading `dimensions` itself may call a server.
+    # The type is looked at first: reading `dimensions` itself may call a server.
     missing = [
         name
         for name in ("model_id", "dimensions", "embed")

@@ -1,6 +1,6 @@
-"""The seam to language models: what an embedder is, and the only two ways the engine calls one."""
+"""The embedder protocol, the two checked ways to call an embedder, and counting tokens as it does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,7 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from memorist.errors import EmbedderError
 
+DEFAULT_MAX_TOKENS = 512  # of a model that does not say how many it reads
+CHARACTERS_PER_TOKEN = 4  # estimate, for a model that does not count tokens itself
+
 Vectors = NDArray[np.float32]
+TokenCounter = Callable[[str], int]
 
 
 @runtime_checkable
@@ -30,14 +34,14 @@ class Embedder(Protocol):
 
 
 def embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """One unit vector a text, checked; anything else a model may return is an EmbedderError."""
+    """Return one unit vector a text; raise EmbedderError for anything else a model may return."""
     if not texts:
         return np.empty((0, embedder.dimensions), np.float32)
     return _checked(embedder, embedder.embed(texts), len(texts))
 
 
 def embed_question(embedder: Embedder, text: str) -> Vectors:
-    """The unit vector of a question."""
+    """Return the unit vector of a question."""
     own: Any = getattr(embedder, "embed_query", None)
     raw = [own(text)] if own is not None else embedder.embed([text])
     vector: Vectors = _checked(embedder, raw, 1)[0]
@@ -61,3 +65,28 @@ def _checked(embedder: Embedder, raw: ArrayLike, count: int) -> Vectors:
         raise EmbedderError(f"{embedder.model_id} returned a zero vector, which has no direction to compare")
     unit: Vectors = vectors / norms
     return unit
+
+
+def close_model(model: object) -> None:
+    """Release what an embedder or a reranker holds, if it holds anything."""
+    close: Callable[[], None] | None = getattr(model, "close", None)
+    if close:
+        close()
+
+
+def token_counter(embedder: Embedder | None) -> TokenCounter:
+    """Return the model's own token counter, or an estimate by characters."""
+    count: TokenCounter | None = getattr(embedder, "count_tokens", None)
+    return count or (lambda text: -(-len(text) // CHARACTERS_PER_TOKEN))
+
+
+def max_tokens(embedder: Embedder | None) -> int:
+    """Return how many tokens of a text the model reads."""
+    return int(getattr(embedder, "max_tokens", DEFAULT_MAX_TOKENS))
+
+
+def truncate_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
+    """Return the beginning of a text, of at most `limit` tokens."""
+    while (tokens := count(text)) > limit:
+        text = text[: min(len(text) - 1, len(text) * limit // tokens)]
+    return text

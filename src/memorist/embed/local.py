@@ -1,8 +1,4 @@
-"""What the models that turn text into vectors on this machine share: texts one by one, side by side.
-
-The model that ships with Memorist: all-MiniLM-L6-v2 in int8, run on the CPU, offline.
-bge-small-en-v1.5 in int8: finds more than the model that comes along, and takes longer. It has to be added.
-"""
+"""Embedding models that run on the CPU of this machine, offline: the bundled all-MiniLM-L6-v2, and bge-small."""
 
 from abc import abstractmethod
 from collections import OrderedDict
@@ -17,20 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.embed.base import Vectors
-from memorist.embed.onnx_session import OnnxModel, load
+from memorist.embed.onnx_session import OnnxModel, load_session
 from memorist.embed.optional_models import OPTIONAL_MODELS
-from memorist.embed.wordpiece import MAX_TOKENS, vocabulary
-from memorist.errors import EmbedderError, EmbedderUnavailable
-
-Ids = NDArray[np.int64]
+from memorist.embed.wordpiece import MAX_TOKENS, load_tokenizer
+from memorist.errors import EmbedderError
 
 _CACHED_QUERIES = 256
-_CACHED_LENGTH = 4_096  # characters; a longer text is hardly a question, and would only fill memory
+_MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would only fill memory
+
+# scripts/build_model.py writes these files and prints their checksums.
+_FOLDER: Traversable = files("memorist.embed") / "minilm"
+_MODEL_SHA256 = "d6bdd341de3454a887ab276eb19f17658946f94e6840a9df54b65ca5ba0193ac"
+_VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_INSTALL_HINT = "reinstall it with: pip install --force-reinstall memorist"
+
+_TokenIds = NDArray[np.int64]
 
 
 class Encoder(OnnxModel):
     """
-    Turns text into unit vectors. Safe to share between threads.
+    A local embedding model, which makes unit vectors. Safe to share between threads.
 
     Nothing is loaded before the first use. Each text is run by itself: in int8 a text's vector would otherwise
     depend on the texts beside it. Only the first 256 tokens of a text count.
@@ -39,8 +41,8 @@ class Encoder(OnnxModel):
     model_id: ClassVar[str]
     dimensions: ClassVar[int]
     max_tokens: ClassVar[int] = MAX_TOKENS
-    by_sentence: ClassVar[bool] = True  # texts of several sentences have a vector for every few of them, too
-    what: ClassVar[str]  # as an error calls it
+    by_sentence: ClassVar[bool] = True  # long texts also have a vector for every few sentences
+    label: ClassVar[str]  # the name of the model in errors
     instruction: ClassVar[str] = ""  # before a question, where the model was trained with one
 
     def __init__(self, *, threads: int | None = None) -> None:
@@ -48,15 +50,15 @@ class Encoder(OnnxModel):
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
 
     @abstractmethod
-    def _run(self, session: Any, ids: Ids) -> Vectors:
-        """The unit vector of one text's ids."""
+    def _run(self, session: Any, ids: _TokenIds) -> Vectors:
+        """Return the unit vector of one text's token ids."""
 
     def load(self) -> None:
-        """Load the model now, so that the first text need not wait for it."""
+        """Load the model now, so that the first text does not wait for it."""
         self._session()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit vector a text, in the order of the texts."""
+        """Return one unit vector a text, in order."""
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         self._session()
@@ -67,19 +69,19 @@ class Encoder(OnnxModel):
             return np.stack(list(pool.map(self._embed_one, texts)))
 
     def embed_query(self, text: str) -> Vectors:
-        """The unit vector of one question; those of recent ones are kept."""
+        """Return the unit vector of a question; those of recent ones are cached."""
         with self._lock:
             vector = self._queries.get(text)
             if vector is not None:
                 self._queries.move_to_end(text)
                 return vector
-        self._session()  # a model that is missing is worth more words than a text that is strange
-        # All that is unknown has one and the same vector, and would be at home with every other unknown thing.
-        if not vocabulary().knows(text):
+        self._session()  # first: a missing model matters more than unknown words
+        # Texts of unknown words alone all have the same vector, and would be found as similar to each other.
+        if not load_tokenizer().knows(text):
             raise EmbedderError(f"{self.model_id} knows none of these words")
         vector = self._embed_one(self.instruction + text)
-        vector.setflags(write=False)  # every caller with this question shares it
-        if len(text) > _CACHED_LENGTH:
+        vector.setflags(write=False)  # all callers with this question share it
+        if len(text) > _MAX_CACHED_CHARACTERS:
             return vector
         with self._lock:
             self._queries[text] = vector
@@ -87,14 +89,14 @@ class Encoder(OnnxModel):
                 self._queries.popitem(last=False)
         return vector
 
-    def has_kept(self, text: str) -> bool:
-        """Whether the vector of this question is one of those that are kept."""
+    def has_cached(self, text: str) -> bool:
+        """Return whether the vector of this question is cached."""
         with self._lock:
             return text in self._queries
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens a text has for this model, without a limit."""
-        return vocabulary().count_tokens(text)
+        """Return the number of tokens of a whole text."""
+        return load_tokenizer().count_tokens(text)
 
     def close(self) -> None:
         super().close()
@@ -102,47 +104,36 @@ class Encoder(OnnxModel):
             self._queries.clear()
 
     def _embed_one(self, text: str) -> Vectors:
-        session, ids = self._session(), np.array([vocabulary().encode(text, self.max_tokens)], np.int64)
+        session, ids = self._session(), np.array([load_tokenizer().encode(text, self.max_tokens)], np.int64)
         try:
             return self._run(session, ids)
         except Exception as exc:  # onnxruntime's errors share no base of their own
-            raise EmbedderError(f"{self.what} failed on a text of {len(text)} characters: {exc}") from exc
-
-
-# scripts/build_model.py writes these files and prints their sums.
-_FOLDER: Traversable = files("memorist.embed") / "minilm"
-_MODEL_SHA256 = "d6bdd341de3454a887ab276eb19f17658946f94e6840a9df54b65ca5ba0193ac"
-_VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-
-_CURE = "reinstall it with: pip install --force-reinstall memorist"
+            raise EmbedderError(f"{self.label} failed on a text of {len(text)} characters: {exc}") from exc
 
 
 class LocalEmbedder(Encoder):
-    """The bundled model: pooling and length are part of its network."""
+    """The bundled model: pooling and normalisation are part of its network."""
 
     model_id = "local:all-MiniLM-L6-v2-int8"
     dimensions = 384
-    what = "the bundled model"
+    label = "the bundled model"
 
     def _load(self) -> Any:
-        session = load(_FOLDER, {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}, self.what, _CURE)
-        dimensions = session.get_outputs()[0].shape[-1]
-        if dimensions != self.dimensions:
-            raise EmbedderUnavailable(f"{self.what} gives {dimensions} dimensions, not {self.dimensions}; {_CURE}")
-        return session
+        checksums = {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}
+        return load_session(_FOLDER, checksums, self.label, _INSTALL_HINT)
 
-    def _run(self, session: Any, ids: Ids) -> Vectors:
+    def _run(self, session: Any, ids: _TokenIds) -> Vectors:
         vector: Vectors = session.run(["embedding"], {"input_ids": ids})[0][0]
         return vector
 
 
 class BgeSmall(Encoder):
-    """EmbedderUnavailable, with how to get it, where there is no such model on this machine."""
+    """bge-small-en-v1.5, an optional model: finds more than the bundled one, and takes longer."""
 
     model_id = "local:bge-small-en-v1.5-int8"
     dimensions = 384
-    what = "bge-small"
-    by_sentence = False  # not measured, and twice the time for a model that takes long
+    label = "bge-small"
+    by_sentence = False  # not measured, and would double the time of a slow model
     instruction = "Represent this sentence for searching relevant passages: "
 
     def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
@@ -152,7 +143,7 @@ class BgeSmall(Encoder):
     def _load(self) -> Any:
         return OPTIONAL_MODELS["bge-small"].load(self._folder)
 
-    def _run(self, session: Any, ids: Ids) -> Vectors:
-        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        vector: Vectors = session.run(["last_hidden_state"], given)[0][0, 0]  # the first token stands for the text
+    def _run(self, session: Any, ids: _TokenIds) -> Vectors:
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        vector: Vectors = session.run(["last_hidden_state"], inputs)[0][0, 0]  # of the first token, [CLS]
         return vector / np.linalg.norm(vector)

@@ -1,7 +1,4 @@
-"""A model that runs on this machine: loaded when it is first used, and shared between threads.
-
-Models on disk: checked to be whole, and loaded into onnxruntime.
-"""
+"""Models that run on this machine with onnxruntime: checked on disk, loaded at first use, shared between threads."""
 
 import hashlib
 import os
@@ -15,21 +12,21 @@ from typing import Any
 from memorist.errors import EmbedderUnavailable
 from memorist.forks import renew_after_fork
 
-MAX_THREADS = 8  # by default; a memory should not take every core of a large shared machine
+_MAX_THREADS = 8  # by default; a memory should not take every core of a large shared machine
 
 
 class OnnxModel(ABC):
-    """Has an onnxruntime session from its first use on, and a number of threads to run texts side by side."""
+    """A model with an onnxruntime session from its first use on, and threads to run texts side by side."""
 
     def __init__(self, *, threads: int | None = None) -> None:
-        self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, MAX_THREADS))
+        self._threads = max(1, threads if threads is not None else min(os.cpu_count() or 1, _MAX_THREADS))
         self._loaded: Any = None
         self.after_fork()
         renew_after_fork(self)
 
     @abstractmethod
     def _load(self) -> Any:
-        """An onnxruntime session, from files known to be whole."""
+        """Return an onnxruntime session, from files that were checked."""
 
     def after_fork(self) -> None:
         """In a child: another thread of the parent may have held the lock."""
@@ -41,25 +38,29 @@ class OnnxModel(ABC):
             self._loaded = None
 
     def _session(self) -> Any:
-        loaded = self._loaded
-        if loaded is None:
+        session = self._loaded
+        if session is None:
             with self._lock:
-                loaded = self._loaded
-                if loaded is None:
-                    loaded = self._loaded = self._load()
-        return loaded
+                session = self._loaded
+                if session is None:
+                    session = self._loaded = self._load()
+        return session
 
 
-def load(folder: Traversable, sums: Mapping[str, str], what: str, cure: str) -> Any:
-    """An onnxruntime session of a folder's model.onnx; `sums` are the sha256 of the folder's files."""
+def load_session(folder: Traversable, checksums: Mapping[str, str], label: str, install_hint: str) -> Any:
+    """
+    Return an onnxruntime session of a folder's model.onnx; EmbedderUnavailable where there can be none.
+
+    `checksums` are the sha256 of the folder's files by name. Errors call the model by its `label`.
+    """
     try:
-        import onnxruntime  # slow and large, so not before it is wanted
+        import onnxruntime  # slow and large, so only once it is needed
     except ImportError as exc:
         raise EmbedderUnavailable(
-            f"{what} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
+            f"{label} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
         ) from exc
-    for name, sha256 in sums.items():
-        _check(folder, name, sha256, what, cure)
+    for name, sha256 in checksums.items():
+        _check_file(folder, name, sha256, label, install_hint)
     options = onnxruntime.SessionOptions()
     # One thread a text: texts run side by side, and a short one is too small to share out.
     options.intra_op_num_threads = 1
@@ -71,16 +72,16 @@ def load(folder: Traversable, sums: Mapping[str, str], what: str, cure: str) -> 
             return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # onnxruntime's errors share no base of their own
         raise EmbedderUnavailable(
-            f"onnxruntime {onnxruntime.__version__} cannot load {what}: {exc}; "
+            f"onnxruntime {onnxruntime.__version__} cannot load {label}: {exc}; "
             "install a current one with: pip install --upgrade onnxruntime"
         ) from exc
 
 
-def _check(folder: Traversable, name: str, sha256: str, what: str, cure: str) -> None:
-    """Refuse a file that is not the one we know: a damaged model would give wrong numbers without a word."""
+def _check_file(folder: Traversable, name: str, sha256: str, label: str, install_hint: str) -> None:
+    """Refuse a file with another checksum: a damaged model would give wrong numbers without an error."""
     try:
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     except OSError as exc:
-        raise EmbedderUnavailable(f"{what}'s file {name} cannot be read ({exc}); {cure}") from exc
+        raise EmbedderUnavailable(f"{label}'s file {name} cannot be read ({exc}); {install_hint}") from exc
     if digest != sha256:
-        raise EmbedderUnavailable(f"{what}'s file {name} is damaged: its sha256 is wrong; {cure}")
+        raise EmbedderUnavailable(f"{label}'s file {name} is damaged: its sha256 is wrong; {install_hint}")

@@ -1,4 +1,7 @@
-"""Models that do not come along: what they are, and where they are looked for."""
+"""Optional models: their checksums, and the folders in which they are looked for.
+
+They have the vocabulary of the bundled model, so a folder holds the weights alone.
+"""
 
 import hashlib
 import importlib.util
@@ -8,11 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from memorist.embed.onnx_session import load
+from memorist.embed.onnx_session import load_session
 from memorist.errors import EmbedderUnavailable
 
-MODEL, VOCABULARY = "model.onnx", "vocab.txt"
-_UNCASED_BERT = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # the vocabulary of all of them
+MODEL = "model.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,68 +22,62 @@ class OptionalModel:
     """A model that can be added: a folder with its files, as a distribution of its own or copied by hand."""
 
     name: str
-    what: str
+    description: str
     licence: str
-    sums: Mapping[str, str]
+    checksums: Mapping[str, str]  # sha256 by the name of a file
 
     @property
     def distribution(self) -> str:
         return f"memorist-{self.name}"
 
     @property
-    def cure(self) -> str:
-        """How to get it, in words that can follow a comma."""
+    def install_hint(self) -> str:
+        """A hint on how to install it, in words that can follow a comma."""
         return f"`pip install {self.distribution}` adds it (from a checkout: `pip install ./models/{self.name}`)"
 
-    def own_place(self) -> Path:
-        """Where it is copied to, among the user's data."""
+    def user_folder(self) -> Path:
+        """Return the folder in the user's data that `memorist models add` copies it to."""
         from platformdirs import user_data_path
 
         return user_data_path("memorist", appauthor=False) / "models" / self.name
 
-    def find(self, folder: Path | None = None) -> Path | None:
-        """Where it is: installed, in the user's data, or in a folder of models."""
+    def find(self, models: Path | None = None) -> Path | None:
+        """Return its folder: installed, in the user's data, or in a folder of models."""
         spec = importlib.util.find_spec(self.distribution.replace("-", "_"))
         installed = list(spec.submodule_search_locations or ()) if spec else []
-        places = [*map(Path, installed), self.own_place(), *([folder / self.name] if folder else [])]
-        return next((place for place in places if (place / MODEL).is_file()), None)
+        folders = [*map(Path, installed), self.user_folder(), *([models / self.name] if models else [])]
+        return next((folder for folder in folders if (folder / MODEL).is_file()), None)
 
-    def load(self, folder: Path | None = None) -> Any:
-        """Its onnxruntime session; EmbedderUnavailable, with the cure, where it is nowhere or not whole."""
-        place = self.find(folder)
-        if place is None:
-            raise EmbedderUnavailable(f"{self.distribution} is not installed; {self.cure}")
-        return load(place, self.sums, self.distribution, f"install it again: {self.cure}")
+    def load(self, models: Path | None = None) -> Any:
+        """Return its onnxruntime session; EmbedderUnavailable, with a hint, where it is missing or damaged."""
+        folder = self.find(models)
+        if folder is None:
+            raise EmbedderUnavailable(f"{self.distribution} is not installed; {self.install_hint}")
+        return load_session(folder, self.checksums, self.distribution, f"install it again: {self.install_hint}")
 
-    def is_in(self, folder: Path) -> bool:
-        """Whether a folder holds it, whole."""
+    def matches(self, folder: Path) -> bool:
+        """Return whether a folder holds all of its files, undamaged."""
         return all(
             (folder / name).is_file() and hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
-            for name, sha256 in self.sums.items()
+            for name, sha256 in self.checksums.items()
         )
 
 
 OPTIONAL_MODELS: Mapping[str, OptionalModel] = MappingProxyType(
     {
-        each.name: each
-        for each in (
+        model.name: model
+        for model in (
             OptionalModel(
                 "bge-small",
                 "bge-small-en-v1.5 in int8: text as vectors, better and slower",
                 "MIT",
-                {
-                    MODEL: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
-                    VOCABULARY: _UNCASED_BERT,
-                },
+                {MODEL: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"},
             ),
             OptionalModel(
                 "reranker",
                 "ms-marco-MiniLM-L-12-v2 in int8: reads a question and a passage together",
                 "Apache-2.0",
-                {
-                    MODEL: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
-                    VOCABULARY: _UNCASED_BERT,
-                },
+                {MODEL: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"},
             ),
         )
     }

@@ -1,4 +1,4 @@
-"""A cross-encoder: a question and a passage read together, and how well the one answers the other."""
+"""A cross-encoder: reads a question and a passage together, and scores how well the passage answers."""
 
 import math
 import threading
@@ -12,53 +12,53 @@ import numpy as np
 
 from memorist.embed.onnx_session import OnnxModel
 from memorist.embed.optional_models import MODEL, OPTIONAL_MODELS
-from memorist.embed.wordpiece import vocabulary
+from memorist.embed.wordpiece import load_tokenizer
 from memorist.errors import EmbedderError
 
-SOFTER = 2.0  # what the model is unsure of is told apart better than by the scale it was trained on
-QUESTION_TOKENS, MAX_TOKENS = 64, 192  # what is read of the question, and of both
+_TEMPERATURE = 2.0  # spreads the scores of passages that the model is unsure of
+_MAX_QUESTION_TOKENS, _MAX_PAIR_TOKENS = 64, 192
 
 
 class Reranker(Protocol):
-    """What the engine asks of a reranker."""
+    """A model that scores passages by how well they answer a question."""
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
 class CrossEncoder(OnnxModel):
     """
-    Reads the best that two legs found, and tells how well each answers. Safe to share between threads.
+    The optional reranker. Safe to share between threads.
 
     Nothing is loaded before the first use. Each pair is run by itself: in int8 its score would otherwise depend on the
     pairs beside it. The model was trained on English.
     """
 
-    # With another of these it is another score.
+    # Names everything that a score depends on.
     model_id: ClassVar[str] = (
-        f"local:reranker-{OPTIONAL_MODELS['reranker'].sums[MODEL][:16]}-{SOFTER}-{QUESTION_TOKENS}-{MAX_TOKENS}"
+        f"local:reranker-{OPTIONAL_MODELS['reranker'].checksums[MODEL][:16]}"
+        f"-{_TEMPERATURE}-{_MAX_QUESTION_TOKENS}-{_MAX_PAIR_TOKENS}"
     )
 
     def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
         super().__init__(threads=threads)
         self._folder = folder
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
         """
-        How well each passage answers, 0..1, in their order; None for those that the time did not suffice for.
+        Return how well each passage answers, 0..1, in order; None for those not read within so many seconds.
 
-        EmbedderUnavailable where there is no such model on this machine.
+        Raises EmbedderUnavailable where the model is missing.
         """
-        session, asked = self._session(), vocabulary().encode(question)[:QUESTION_TOKENS]
-        end = time.monotonic() + seconds
-        given = enumerate(passages)
-        turn = threading.Lock()
+        session, question_ids = self._session(), load_tokenizer().encode(question)[:_MAX_QUESTION_TOKENS]
+        deadline = time.monotonic() + seconds
+        remaining, lock = enumerate(passages), threading.Lock()
         scores: list[float | None] = [None] * len(passages)
 
         def work() -> None:
-            for place, passage in _shared(given, turn):
-                if time.monotonic() >= end:
+            for index, passage in _iterate_locked(remaining, lock):
+                if time.monotonic() >= deadline:
                     return
-                scores[place] = self._score(session, asked, passage)
+                scores[index] = self._score(session, question_ids, passage)
 
         threads = min(self._threads, len(passages))
         if threads <= 1:
@@ -66,31 +66,32 @@ class CrossEncoder(OnnxModel):
             return scores
         # A pool for each call costs little beside the model, and leaves no threads behind for a fork to lose.
         with ThreadPoolExecutor(threads, "memorist-rerank") as pool:
-            for done in [pool.submit(work) for _ in range(threads)]:
-                done.result()
+            for future in [pool.submit(work) for _ in range(threads)]:
+                future.result()
         return scores
 
-    def _score(self, session: Any, asked: list[int], passage: str) -> float:
-        ids = [*asked, *vocabulary().encode(passage)[1:]][:MAX_TOKENS]
-        given = {
+    def _score(self, session: Any, question_ids: list[int], passage: str) -> float:
+        ids = [*question_ids, *load_tokenizer().encode(passage)[1:]][:_MAX_PAIR_TOKENS]
+        passage_length = len(ids) - len(question_ids)
+        inputs = {
             "input_ids": np.array([ids], np.int64),
             "attention_mask": np.ones((1, len(ids)), np.int64),
-            "token_type_ids": np.array([[0] * len(asked) + [1] * (len(ids) - len(asked))], np.int64),
+            "token_type_ids": np.array([[0] * len(question_ids) + [1] * passage_length], np.int64),
         }
         try:
-            logit = float(session.run(["logits"], given)[0][0, 0])
+            logit = float(session.run(["logits"], inputs)[0][0, 0])
         except Exception as exc:  # onnxruntime's errors share no base of their own
             raise EmbedderError(f"the reranker failed on a passage of {len(passage)} characters: {exc}") from exc
-        return 1.0 / (1.0 + math.exp(-logit / SOFTER))
+        return 1.0 / (1.0 + math.exp(-logit / _TEMPERATURE))
 
     def _load(self) -> Any:
         return OPTIONAL_MODELS["reranker"].load(self._folder)
 
 
-def _shared(items: Iterator[tuple[int, str]], turn: threading.Lock) -> Iterator[tuple[int, str]]:
-    """One iterator for several threads."""
+def _iterate_locked(items: Iterator[tuple[int, str]], lock: threading.Lock) -> Iterator[tuple[int, str]]:
+    """Share one iterator between threads."""
     while True:
-        with turn:
+        with lock:
             item = next(items, None)
         if item is None:
             return

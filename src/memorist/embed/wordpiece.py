@@ -1,9 +1,7 @@
 """The WordPiece tokenizer of uncased BERT models: text in, vocabulary ids out.
 
 It gives the ids that the reference tokenizer gives, without that tokenizer's dependencies. One difference is
-meant: a "[SEP]" written in a text is text here, never a control token.
-
-How many tokens a text is to a language model.
+intended: a "[SEP]" written in a text is text here, never a control token.
 """
 
 import re
@@ -13,16 +11,17 @@ from functools import cache
 from importlib.resources import files
 
 MAX_TOKENS = 256
-_MAX_WORD = 100  # longer words are unknown, as in BERT itself
+_MAX_WORD_CHARACTERS = 100  # longer words are unknown, as in BERT itself
+_MAX_BYTES_PER_TOKEN = 4  # of any model: text that its vocabulary lacks is spelt out, a few bytes at a time
 
 _CACHED_WORDS = 20_000
-_CACHED_LENGTH = 32  # a longer word hardly comes twice, and long ones would make the cache large
+_MAX_CACHED_WORD_CHARACTERS = 32  # a longer word hardly comes twice, and long ones would make the cache large
 _CACHED_CHARACTERS = 20_000
 
-_SLICE = 2_000  # characters: 256 tokens of most prose, so that a long text is read no further than needed
+_SLICE_CHARACTERS = 2_000  # 256 tokens of most prose, so that a long text is read no further than needed
 _ASCII_WORD = re.compile(r"[0-9a-z]+|[!-/:-@\[-`{-~]")
 _ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
-# Where a text may be cut without touching a word: before a space, punctuation or an ideograph.
+# A text may be cut before these without touching a word: spaces, punctuation and ideographs.
 _SEPARATOR = re.compile(r"[\t\n\r !-/:-@\[-`{-~\u3001\u3002\u3400-\u4dbf\u4e00-\u9fff]")
 
 # The blocks that BERT splits into single characters: ideographs, but neither kana nor hangul.
@@ -39,7 +38,7 @@ _IDEOGRAPHS = (
 
 
 class WordPiece:
-    """Turns text into ids of one vocabulary. Safe to share between threads."""
+    """A tokenizer with one vocabulary. Safe to share between threads."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
         self._vocabulary = vocabulary
@@ -50,15 +49,15 @@ class WordPiece:
 
     @classmethod
     def from_lines(cls, lines: str) -> "WordPiece":
-        """Read the text of a `vocab.txt`: one piece a line, its id the number of the line."""
+        """Read the text of a `vocab.txt`: one piece a line, whose id is the number of the line."""
         return cls({piece: number for number, piece in enumerate(lines.removesuffix("\n").split("\n"))})
 
     def encode(self, text: str, max_tokens: int = MAX_TOKENS) -> list[int]:
-        """The ids of a text between [CLS] and [SEP], cut to `max_tokens` in all."""
+        """Return the ids of a text between [CLS] and [SEP], cut to `max_tokens` in all."""
         ids = [self._start]
-        for words in _sliced_words(text):
+        for words in _split_words(text):
             for word in words:
-                ids += self._pieces(word)
+                ids += self._encode_word(word)
             if len(ids) >= max_tokens:
                 del ids[max_tokens - 1 :]
                 break
@@ -66,26 +65,26 @@ class WordPiece:
         return ids
 
     def knows(self, text: str) -> bool:
-        """Whether at least one piece of the text is in the vocabulary."""
+        """Return whether at least one piece of the text is in the vocabulary."""
         return any(id not in (self._start, self._end, self._unknown) for id in self.encode(text))
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the whole text has, without [CLS] and [SEP] and without a limit."""
-        return sum(len(self._pieces(word)) for words in _sliced_words(text) for word in words)
+        """Return the number of tokens of the whole text, without [CLS] and [SEP]."""
+        return sum(len(self._encode_word(word)) for words in _split_words(text) for word in words)
 
-    def _pieces(self, word: str) -> tuple[int, ...]:
+    def _encode_word(self, word: str) -> tuple[int, ...]:
         ids = self._cache.get(word)
         if ids is None:
-            ids = self._split(word)
-            if len(word) <= _CACHED_LENGTH:
+            ids = self._split_word(word)
+            if len(word) <= _MAX_CACHED_WORD_CHARACTERS:
                 if len(self._cache) >= _CACHED_WORDS:
                     self._cache.clear()
                 self._cache[word] = ids
         return ids
 
-    def _split(self, word: str) -> tuple[int, ...]:
-        """Greedy: the longest piece of the vocabulary first, then the longest that continues it."""
-        if len(word) > _MAX_WORD:
+    def _split_word(self, word: str) -> tuple[int, ...]:
+        """Split greedily: the longest piece of the vocabulary first, then the longest that continues it."""
+        if len(word) > _MAX_WORD_CHARACTERS:
             return (self._unknown,)
         ids: list[int] = []
         start = 0
@@ -102,21 +101,37 @@ class WordPiece:
         return tuple(ids)
 
 
-class _Characters(dict[int, str | None]):
-    """What each character becomes, worked out when first met: a table for `str.translate`."""
+@cache
+def load_tokenizer() -> WordPiece:
+    """Return the tokenizer of the bundled model, which all local models share."""
+    return WordPiece.from_lines((files("memorist.embed") / "minilm" / "vocab.txt").read_bytes().decode("utf-8"))
+
+
+def count_tokens(text: str) -> int:
+    """
+    Estimate the tokens of a text for any language model, rather too many than too few.
+
+    WordPiece calls a long run of letters, or a row of emoji, one unknown word, and sees no space at all.
+    """
+    least = -(-len(text.encode("utf-8", "replace")) // _MAX_BYTES_PER_TOKEN)
+    return max(load_tokenizer().count_tokens(text), least)
+
+
+class _NormalizationTable(dict[int, str | None]):
+    """A table for `str.translate` that normalizes each character when it is first met."""
 
     def __missing__(self, code: int) -> str | None:
         if len(self) >= _CACHED_CHARACTERS:
             self.clear()
-        self[code] = plain = _plain(chr(code))
-        return plain
+        self[code] = normalized = _normalize(chr(code))
+        return normalized
 
 
-_characters = _Characters()
+_normalization = _NormalizationTable()
 
 
-def _plain(character: str) -> str | None:
-    """One character without case and accents, set apart by spaces if it is a word of its own; None drops it."""
+def _normalize(character: str) -> str | None:
+    """Remove case and accents, and put spaces around a character that is a word of its own; None drops it."""
     category = unicodedata.category(character)
     if character in "\t\n\r" or category[0] == "Z":
         return " "
@@ -135,37 +150,19 @@ def _is_punctuation(character: str) -> bool:
     return (character.isascii() and not character.isalnum()) or unicodedata.category(character)[0] == "P"
 
 
-def _sliced_words(text: str) -> Iterator[list[str]]:
-    """The words of a text, a slice of it at a time."""
+def _split_words(text: str) -> Iterator[list[str]]:
+    """Yield the words of a text, a slice of it at a time."""
     start = 0
-    while len(text) - start > _SLICE:
-        cut = _SEPARATOR.search(text, start + _SLICE)
+    while len(text) - start > _SLICE_CHARACTERS:
+        cut = _SEPARATOR.search(text, start + _SLICE_CHARACTERS)
         if cut is None:
             break
-        yield _words(text[start : cut.start()])
+        yield _split_slice(text[start : cut.start()])
         start = cut.start()
-    yield _words(text[start:] if start else text)
+    yield _split_slice(text[start:] if start else text)
 
 
-def _words(text: str) -> list[str]:
+def _split_slice(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(_ASCII_CONTROL.sub("", text).lower())
-    return text.translate(_characters).split()
-
-
-BYTES_A_TOKEN = 4  # at most: what a vocabulary does not know is spelt out, a few bytes at a time
-
-
-@cache
-def vocabulary() -> WordPiece:
-    """The tokenizer that ships with Memorist."""
-    return WordPiece.from_lines((files("memorist.embed") / "minilm" / "vocab.txt").read_bytes().decode("utf-8"))
-
-
-def count_tokens(text: str) -> int:
-    """
-    The tokens of a text, rather too many than too few: no model's vocabulary is another's.
-
-    WordPiece calls a long run of letters, or a row of emoji, one unknown word, and sees no space at all.
-    """
-    return max(vocabulary().count_tokens(text), -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN))
+    return text.translate(_normalization).split()

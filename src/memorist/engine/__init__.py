@@ -1,6 +1,7 @@
-"""Memorist itself: every stage composed into the calls that users and surfaces make."""
+"""The engine: every stage composed into the calls that users and surfaces make."""
 
-from memorist.engine.carrying import restore_backup
-from memorist.engine.opening import Memorist, open_memory
+from memorist.engine.memorist import Memorist
+from memorist.engine.opening import open_memory
+from memorist.engine.transfer import restore_backup
 
 __all__ = ["Memorist", "open_memory", "restore_backup"]

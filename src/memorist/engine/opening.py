@@ -1,34 +1,23 @@
-"""How a memory is opened, and what it is then."""
+"""Opening a memory: arguments checked, store and models put together."""
 
 import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, nothing_at
-from memorist.embed import resolve
+from memorist.embed import create_embedder
 from memorist.embed.base import Embedder
 from memorist.embed.reranker import CrossEncoder, Reranker
-from memorist.engine.carrying import Carrying
-from memorist.engine.living import Living
-from memorist.engine.notebook import Notebook
-from memorist.engine.recalling import Recalling
-from memorist.engine.watching import Watching
-from memorist.engine.writing import Writing
+from memorist.engine.memorist import Memorist
+from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
-from memorist.records import NEAR
-from memorist.search import options
+from memorist.records import NEAR_ACTIONS
+from memorist.search.options import find_profile
 from memorist.store.sqlite.store import SqliteStore
-
-
-class Memorist(Writing, Watching, Recalling, Living, Carrying, Notebook):
-    """
-    A memory: text in, found again by word and by meaning.
-
-    Made by `memorist.open`. One object serves any number of threads; close it, or use it in a `with` block.
-    """
 
 
 def open_memory(
@@ -55,24 +44,26 @@ def open_memory(
     "ollama:MODEL" or an object with `model_id`, `dimensions` and `embed(texts)`. Nothing is read from a config file or
     the environment, except that a provider reads its own key. `synchronous="normal"` is faster and may lose the last
     writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
-    "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets in what is written down are
-    replaced by a mark first; `redact_allow` are texts, or patterns written as /regex/, that are none. `models` is a
-    folder in which to look for further models. `reranker` is an object that reads in place of ours, with its
-    `scores(question, passages, seconds)`.
+    "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets are redacted before anything is
+    stored; `redact_allow` are exceptions: texts, or patterns written as /regex/. `models` is a folder in which to look
+    for optional models. `reranker` is an object with `score_passages(question, passages, seconds)` to use instead.
     """
-    options.profile(profile)
     validation.choice(synchronous, SYNCHRONOUS, "synchronous")
-    validation.choice(near, NEAR, "near")
-    redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
     validation.number(busy_timeout, "busy_timeout", 0, 86_400)
     if threads is not None:
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
-    named = partial(resolve, threads=threads, models=folder)
-    model = named(embedder)
-    path = _path(target)
+    resolve_embedder = partial(create_embedder, threads=threads, models=folder)
+    settings: dict[str, Any] = {
+        "profile": find_profile(profile),
+        "near": validation.choice(near, NEAR_ACTIONS, "near"),
+        "redaction": Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow")),
+        "reranker": CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
+    }
+    model = resolve_embedder(embedder)
+    path = _check_target(target)
     if path == ":memory:" or (read_only and nothing_at(Path(path))):
-        path, read_only = ":memory:", False  # nothing there to read: an empty memory, and no file made
+        path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     store = SqliteStore(
         path,
         namespace=validation.namespace(namespace),
@@ -80,20 +71,18 @@ def open_memory(
         busy_timeout=busy_timeout,
         synchronous=synchronous,
     )
-    return Memorist(
+    resources = Resources(
         store,
         model,
-        profile=profile,
-        own_embedder=model is not embedder,
-        named_embedder=named,
-        near=near,
-        redaction=redaction,
-        reranker=CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
-        own_reranker=reranker is None,
+        owns_embedder=model is not embedder,
+        owns_reranker=reranker is None,
+        resolve_embedder=resolve_embedder,
+        **settings,
     )
+    return Memorist(resources)
 
 
-def _path(target: object) -> str:
+def _check_target(target: object) -> str:
     if target is None:
         return str(default_path())
     if not isinstance(target, str | os.PathLike):

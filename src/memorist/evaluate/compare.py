@@ -7,7 +7,7 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.evaluate.metrics import MAIN, MEASURES
 from memorist.evaluate.report import notes
 from memorist.evaluate.statistics import difference
-from memorist.present.render import counted
+from memorist.present.render import count_of
 
 _AS_GOOD = 1e-9
 _WIDTH = 110
@@ -108,7 +108,7 @@ def text(comparisons: list[Data], show: int) -> list[str]:
         better, worse = len(one["better"]), len(one["worse"])
         same = one["questions"] - better - worse
         lines.append(
-            f"  of {counted(one['questions'], 'question')} {better} got better, {worse} worse, {same} stayed as good"
+            f"  of {count_of(one['questions'], 'question')} {better} got better, {worse} worse, {same} stayed as good"
         )
         for what in ("better", "worse"):
             for change in one[what][:show]:

@@ -22,7 +22,7 @@ from typing import Any
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.evaluate.metrics import relevant
-from memorist.validation import MAX_NAME
+from memorist.validation import MAX_NAME_CHARACTERS
 
 USUAL_PART = "test"  # which `qrels.tsv` is, where it has no name
 _CATEGORY = ("category_name", "question_type", "category", "type")  # of metadata, the first that is there
@@ -182,7 +182,7 @@ def _document(id: str, fields: Mapping[str, Any], place: str) -> CorpusDocument:
     title = str(fields.get("title") or "").strip()
     text = str(fields.get("text") or "").strip() or title or "-"  # an empty one is found by nothing, and is there
     about = _about(fields, place)
-    return CorpusDocument(id, text, title[:MAX_NAME].strip() or None, _scope(about), about)
+    return CorpusDocument(id, text, title[:MAX_NAME_CHARACTERS].strip() or None, _scope(about), about)
 
 
 def _question(id: str, fields: Mapping[str, Any], place: str, judgements: Mapping[str, Mapping[str, int]]) -> Question:

@@ -7,7 +7,7 @@ from typing import Any
 
 from memorist.evaluate.metrics import MAIN, MEASURES
 from memorist.evaluate.report import about, milliseconds, notes, untimed
-from memorist.present.render import counted
+from memorist.present.render import count_of
 
 _ROW, _LABEL, _PLOT = 24, 250, 420  # pixels
 _SHORTEST = 0.01  # milliseconds
@@ -64,7 +64,7 @@ def _set(one: Mapping[str, Any]) -> str:
         parts.append("<h3>nDCG@10 by category of question</h3>")
     for name, of_it in categories.items():
         rows = [(way["name"], way["categories"][name]["measures"][MAIN]) for way in ways]
-        parts += [f"<h4>{escape(name)}, {counted(of_it['questions'], 'question')}</h4>", _intervals(rows, chosen)]
+        parts += [f"<h4>{escape(name)}, {count_of(of_it['questions'], 'question')}</h4>", _intervals(rows, chosen)]
     parts += [f"<p>{escape(note)}</p>" for note in (*untimed(ways), *notes(ways))]
     return "\n".join(parts)
 
@@ -137,7 +137,7 @@ def _change(one: Mapping[str, Any]) -> str:
             f"{change['low']:+.4f} … {change['high']:+.4f}", f"{change['p']:.4f}",
         )  # fmt: skip
         rows.append(f'<tr class="{kind}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    counts = f"{counted(one['questions'], 'question')}: {len(one['better'])} better, {len(one['worse'])} worse"
+    counts = f"{count_of(one['questions'], 'question')}: {len(one['better'])} better, {len(one['worse'])} worse"
     parts = [
         f"<h2>{escape(one['name'])}: {escape(one['before'])} → {escape(one['after'])}</h2>",
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>",

@@ -16,7 +16,7 @@ from memorist.evaluate.dataset import Dataset
 from memorist.evaluate.metrics import MEASURES, relevant
 from memorist.evaluate.runner import QuestionResult, SystemResult
 from memorist.evaluate.statistics import estimates
-from memorist.present.render import counted
+from memorist.present.render import count_of
 
 FORMAT = 1  # of the data, as it is saved
 SHOWN = 120  # characters of a document
@@ -165,7 +165,7 @@ def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
         lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['measures'])}{times}")
     for name in one["ways"][0]["categories"] if categories else ():
         count = one["ways"][0]["categories"][name]["questions"]
-        lines.append(f"  {name}: {counted(count, 'question')}")
+        lines.append(f"  {name}: {count_of(count, 'question')}")
         for way in one["ways"]:
             mark = "* " if way["name"] in one["chosen"] else "  "
             lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['categories'][name]['measures'])}")
@@ -175,7 +175,7 @@ def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
 def about(one: Mapping[str, Any]) -> str:
     """How big a set is."""
     left_out = f" ({one['left_out']} more without a judged answer left out)" if one["left_out"] else ""
-    return f"{counted(one['documents'], 'document')}, {counted(one['questions'], 'question')}{left_out}"
+    return f"{count_of(one['documents'], 'document')}, {count_of(one['questions'], 'question')}{left_out}"
 
 
 def milliseconds(value: float | None) -> str:

@@ -24,10 +24,10 @@ class CachedReranker:
         self._question, self._just_read = "", dict[str, float | None]()
         self.used = 0  # scores that were not read but kept
 
-    def scores(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
-        """As `Reranker.scores`."""
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+        """As `Reranker.score_passages`."""
         if seconds != math.inf:
-            return self._reranker.scores(question, passages, seconds)
+            return self._reranker.score_passages(question, passages, seconds)
         if question != self._question:
             self._kept.update(self._just_read)
             self._question, self._just_read = question, {}
@@ -35,7 +35,7 @@ class CachedReranker:
         new = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in self._kept}
         self.used += sum(key in self._kept for key in keys)
         if new:
-            read = self._reranker.scores(question, list(new.values()), seconds)
+            read = self._reranker.score_passages(question, list(new.values()), seconds)
             self._just_read.update(zip(new, read, strict=True))
             _append(self._file, dict(zip(new, read, strict=True)))
         return [self._just_read[key] if key in new else self._kept[key] for key in keys]

@@ -154,8 +154,8 @@ def parsed(spec: str, mode: str, replaced: Mapping[str, Any] | None = None) -> S
     if name not in PROFILES:
         raise InvalidInput(f"{name!r} is no profile; there are: {', '.join(PROFILES)}")
     own = {**(replaced or {}), **settings(given.split(",") if given else ())}
-    settled = options.settle(PROFILES[name], own)
-    return SearchConfig(options.mode(mode, settled), name, own)
+    settled = options.apply_options(PROFILES[name], own)
+    return SearchConfig(options.parse_mode(mode, settled), name, own)
 
 
 def settings(pairs: Iterable[str]) -> dict[str, Any]:

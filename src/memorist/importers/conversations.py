@@ -128,7 +128,7 @@ def _in_file(file: Path, way: ImportOptions, tally: ImportCounter) -> Iterator[C
         some = True
         tally.formats.add(one.format)
         project = way.project or one.project
-        source, turns = file.name[: validation.MAX_NAME], list[MemoryDraft]()
+        source, turns = file.name[: validation.MAX_NAME_CHARACTERS], list[MemoryDraft]()
         for draft in drafts(one, project=project, source=source, otherwise=otherwise, redaction=way.redaction):
             if isinstance(draft, Problem):
                 tally.skip(file, draft, way)

@@ -223,11 +223,11 @@ class MarkdownFolder:
         known = ("title", "type", "tags", "created_at", "created")
         given: dict[str, Any] = {
             "content": content,
-            "title": title[: validation.MAX_NAME],
+            "title": title[: validation.MAX_NAME_CHARACTERS],
             "kind": _plain(fields.get("type")) or "note",
             "tags": [*dict.fromkeys([*_tags(fields.get("tags")), *tags])][: validation.MAX_TAGS],
             "facts": said[: validation.MAX_FACTS],
-            "source": relative[-validation.MAX_NAME :],
+            "source": relative[-validation.MAX_NAME_CHARACTERS :],
             "project": self._project or _plain(fields.get("project")),
             "metadata": {name: value for name, value in fields.items() if name not in known and value is not None},
             "created_at": _moment(told) or modified,
@@ -328,7 +328,7 @@ def _target(link: str) -> str:
 def _plain(value: Any) -> str | None:
     """A value of the front matter as one line of text."""
     text = " ".join(str(value).split()) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    return text[: validation.MAX_NAME] or None
+    return text[: validation.MAX_NAME_CHARACTERS] or None
 
 
 def _tags(value: Any) -> list[str]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from memorist.validation import MAX_NAME, clean
+from memorist.validation import MAX_NAME_CHARACTERS, clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +419,9 @@ def _digest(text: str) -> str:
 def label(value: Any) -> str | None:
     """A title or name: one line, not too long to be stored; None where there is none."""
     return (
-        (" ".join(clean(value[: 4 * MAX_NAME]).split())[:MAX_NAME].strip() or None) if isinstance(value, str) else None
+        (" ".join(clean(value[: 4 * MAX_NAME_CHARACTERS]).split())[:MAX_NAME_CHARACTERS].strip() or None)
+        if isinstance(value, str)
+        else None
     )
 
 

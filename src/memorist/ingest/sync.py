@@ -23,16 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.documents import ChunkDraft, FileDraft, IndexedFile, IndexReport
+from memorist.embed.base import truncate_to_tokens
 from memorist.errors import EmbedderError, InvalidInput, MissingExtra, StoreBusy, StoreCorrupt, StoreError
 from memorist.ingest.chunk import Count
 from memorist.ingest.markdown import Parsed
 from memorist.ingest.readers import Unreadable, load, makes_text, parse, source_text
-from memorist.ingest.vectorizer import BATCH, ROOM, Vectorizer, fitted
+from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
 from memorist.ingest.walk import LARGEST, FoundFile, Skipped, Walk, is_there
 from memorist.records import SECTORS
 from memorist.redact import redact
 from memorist.store.base import DocumentStore
-from memorist.validation import MAX_NAME, MAX_TAGS
+from memorist.validation import MAX_NAME_CHARACTERS, MAX_TAGS
 
 BUDGET = 200  # tokens of a chunk: with its heading it stays below what the bundled model reads
 HEADING = 300  # characters of what stands above a chunk
@@ -231,7 +232,7 @@ class Sync:
         if not self._waiting:
             return
         texts = list(dict.fromkeys(text for each in self._waiting for text in each.new))
-        vectors, model = self._vectorizer.vectors(["\n".join(part for part in text if part) for text in texts])
+        vectors, model = self._vectorizer.embed_unstored(["\n".join(part for part in text if part) for text in texts])
         made: Mapping[Texts, Vector] = {} if vectors is None else dict(zip(texts, vectors, strict=True))
         waiting, self._waiting = self._waiting, []
         self._tally.count("embedded", len(made))
@@ -266,9 +267,9 @@ class Sync:
 
     def _give_missing_vectors(self) -> None:
         """Chunks the model failed at wait for it, though their files do not change: now, or the next time."""
-        if self._vectorizer.embedder is not None and self._documents.chunks.list_unembedded(0, 1):
+        if self._vectorizer.model.embedder is not None and self._documents.chunks.list_unembedded(0, 1):
             try:
-                self._tally.count("embedded", self._vectorizer.give_all())
+                self._tally.count("embedded", self._vectorizer.embed_all())
             except EmbedderError:
                 self._vectorizer.expect_backlog()
 
@@ -279,7 +280,7 @@ class Sync:
         for chunk in document.chunks:
             if chunk.text.strip():
                 above = " › ".join(part for part in (document.title, *chunk.breadcrumb) if part)
-                heading = fitted(above[:HEADING], ROOM, self._count) or None
+                heading = truncate_to_tokens(above[:HEADING], TITLE_TOKENS, self._count) or None
                 chunks.append(ChunkDraft(chunk.text, heading, chunk.start_line, chunk.end_line, chunk.breadcrumb))
         return FileDraft(
             path=str(entry.path),
@@ -358,5 +359,5 @@ def _sector(entry: FoundFile, matter: Mapping[str, Any]) -> str:
 def _tags(matter: Mapping[str, Any]) -> tuple[str, ...]:
     given = matter.get("tags") or matter.get("keywords") or ()
     names = given if isinstance(given, list) else str(given or "").replace(",", " ").split()
-    tags = (str(name).strip().lstrip("#")[:MAX_NAME] for name in names if name is not None)
+    tags = (str(name).strip().lstrip("#")[:MAX_NAME_CHARACTERS] for name in names if name is not None)
     return tuple(dict.fromkeys(tag for tag in tags if tag))[:MAX_TAGS]

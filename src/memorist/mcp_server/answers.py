@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from memorist.documents import DocumentHit
-from memorist.present.framing import as_data, on_one_line
+from memorist.present.framing import as_data, as_one_line
 from memorist.present.render import timestamp
 from memorist.records import Hit, Memory
 from memorist.text.snippet import MARK, UNMARK, preview
@@ -143,7 +143,7 @@ def hit_row(hit: Hit, detail: str) -> AnswerRow:
 
 def label(text: str) -> str:
     """A name, short enough to stand beside others."""
-    return preview(on_one_line(text), LABEL)
+    return preview(as_one_line(text), LABEL)
 
 
 def to_the_second(moment: datetime) -> str | None:
@@ -190,7 +190,7 @@ def _data(value: Any) -> Any:
     if isinstance(value, str):
         return as_data(value)
     if isinstance(value, Mapping):
-        return {on_one_line(str(key)): _data(each) for key, each in value.items()}
+        return {as_one_line(str(key)): _data(each) for key, each in value.items()}
     return [_data(each) for each in value] if isinstance(value, list | tuple) else value
 
 
@@ -199,7 +199,7 @@ def _label(text: str | None) -> str | None:
 
 
 def _line(text: str | None) -> str | None:
-    return None if text is None else preview(on_one_line(text), LINE)
+    return None if text is None else preview(as_one_line(text), LINE)
 
 
 def _present(labels: Answer) -> Answer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from memorist import validation
 from memorist.engine import Memorist
-from memorist.engine.bound import Bound
+from memorist.engine.project_view import ProjectView
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import reported
 from memorist.mcp_server.answers import (
@@ -23,7 +23,7 @@ from memorist.mcp_server.answers import (
     to_the_second,
     whole_row,
 )
-from memorist.present.framing import CAUTION, on_one_line
+from memorist.present.framing import CAUTION, as_one_line
 from memorist.present.render import timestamp
 from memorist.records import Memory, Results, Session, Timeline, new_id
 from memorist.text.snippet import preview
@@ -40,7 +40,7 @@ EMPTIABLE = ("title", "summary", "kind", "source")
 class ToolContext:
     """What tools work on: a memory or one project of it, how long an answer may be, and where new memories belong."""
 
-    memory: Memorist | Bound
+    memory: Memorist | ProjectView
     limit: int  # characters
     project: str | None = None
     ready: bool = True  # whether the model is there
@@ -62,8 +62,8 @@ def _found(
     degraded = results.degraded if served.ready else STILL_LOADING
     answer: Answer = {"caution": CAUTION} if entries else {}
     answer |= {"results": entries, "relevant": results.relevant}
-    answer |= {"degraded": on_one_line(degraded)[:NOTE]} if degraded else {}
-    answer |= {"suggestion": preview(on_one_line(results.suggestion), NOTE)} if results.suggestion else {}
+    answer |= {"degraded": as_one_line(degraded)[:NOTE]} if degraded else {}
+    answer |= {"suggestion": preview(as_one_line(results.suggestion), NOTE)} if results.suggestion else {}
     answer |= {"hidden": dict(results.hidden)} if results.hidden else {}
     less = "memory_get with their ids" if detail != "index" else "a smaller limit"
     answer |= left_out(rest, f"{less}, or ask again with {'filters' if detail == 'index' else 'detail=index'}")
@@ -86,7 +86,7 @@ def _after_search(results: Results, detail: str, entries: Sequence[Answer]) -> s
 
 def memory_get(served: ToolContext, ids: list[str], offset: int = 0, as_of: str | None = None) -> Answer:
     found = served.memory.get(list(dict.fromkeys(ids)), as_of=as_of)
-    missing = [on_one_line(id)[:ID] for id in found.missing]
+    missing = [as_one_line(id)[:ID] for id in found.missing]
     if not found:
         raise NotFound(f"no memory has the id {' or '.join(missing)}; memory_search and memory_timeline give ids")
     for memory in found:
@@ -179,7 +179,7 @@ def _timeline(entries: list[Answer], line: Timeline | None, rest: Answer) -> Ans
 
 
 def _session(session: Session) -> Answer:
-    summary = {"summary": preview(on_one_line(session.summary), LINE)} if session.summary else {}
+    summary = {"summary": preview(as_one_line(session.summary), LINE)} if session.summary else {}
     return {"id": label(session.id), "started_at": to_the_second(session.started_at), **summary}
 
 
@@ -191,7 +191,7 @@ def memory_add(served: ToolContext, content: str, **fields: Any) -> Answer:
     if not added.near:
         return answer | {"next": "memory_search, when it is needed again"}
     near = added.near
-    said = {"id": near.id, "snippet": preview(on_one_line(near.content), LINE)}
+    said = {"id": near.id, "snippet": preview(as_one_line(near.content), LINE)}
     answer |= {"caution": CAUTION, "near": said | {"resemblance": round(near.resemblance, 3), "merged": near.merged}}
     if near.merged:
         return answer | {"next": "nothing: it has replaced the one that says almost the same"}
@@ -208,7 +208,7 @@ def memory_update(served: ToolContext, id: str, **changes: Any) -> Answer:
 def _redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any] | None) -> Answer:
     """Which secrets were taken out of what was given, and where they stood; never the secret."""
     entries = [
-        {name: on_one_line(str(value))[:LINE] if isinstance(value, str) else value for name, value in entry.items()}
+        {name: as_one_line(str(value))[:LINE] if isinstance(value, str) else value for name, value in entry.items()}
         for entry in reported(memory.metadata)
         if fields is None or str(entry.get("field", "content")).partition(".")[0] in fields
     ]
@@ -223,7 +223,7 @@ def memory_supersede(served: ToolContext, old_id: str, new_id: str) -> Answer:
 
 def memory_forget(served: ToolContext, id: str) -> Answer:
     served.memory.forget(id)
-    return {"id": on_one_line(id), "next": "nothing: it is out of every search; the user can bring it back"}
+    return {"id": as_one_line(id), "next": "nothing: it is out of every search; the user can bring it back"}
 
 
 def memory_context(served: ToolContext, message: str, budget: int | None = None, project: str | None = None) -> Answer:

@@ -5,12 +5,12 @@ from dataclasses import fields
 from urllib.parse import unquote
 
 from memorist.engine import Memorist
-from memorist.engine.bound import Bound
+from memorist.engine.project_view import ProjectView
 from memorist.errors import NotFound
 from memorist.mcp_server.answers import LINE, encoded, label, most_that_fits, to_the_second
 from memorist.mcp_server.calls import ToolContext
-from memorist.present.framing import CAUTION, as_data, element, on_one_line
-from memorist.present.render import counted
+from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
+from memorist.present.render import count_of
 from memorist.records import Memory
 from memorist.text.snippet import preview
 
@@ -64,7 +64,7 @@ def _memory(served: ToolContext, id: str) -> str:
     }
 
     def framed(characters: int) -> str:
-        text = f"{CAUTION}\n{element('memory', labels, memory.content[:characters])}"
+        text = f"{CAUTION}\n{frame_element('memory', labels, memory.content[:characters])}"
         cut = characters < len(memory.content)
         return f"{text}\nThe rest: memory_get with ids=[{memory.id!r}] and offset={characters}." if cut else text
 
@@ -80,14 +80,14 @@ def _day(served: ToolContext, date: str) -> str:
     lines = [_line(memory) for memory in line.memories]
     kept = _first(lines, served.limit - 500)
     more = len(lines) - len(kept)
-    said = [f"{counted(more, 'more memory', 'more memories')}: memory_timeline with start={date}"] if more else []
-    what = element("memories", {"date": date[:LINE]}, "\n".join(kept) or "nothing")
+    said = [f"{count_of(more, 'more memory', 'more memories')}: memory_timeline with start={date}"] if more else []
+    what = frame_element("memories", {"date": date[:LINE]}, "\n".join(kept) or "nothing")
     return "\n".join([CAUTION, what, *said])
 
 
 def _line(memory: Memory) -> str:
     what = f" [{label(memory.kind)}]" if memory.kind else ""
-    return f"{to_the_second(memory.created_at)} {memory.id}{what} {preview(on_one_line(memory.summary or ''), LINE)}"
+    return f"{to_the_second(memory.created_at)} {memory.id}{what} {preview(as_one_line(memory.summary or ''), LINE)}"
 
 
 def _first(lines: Sequence[str], room: int) -> list[str]:
@@ -100,8 +100,8 @@ def _first(lines: Sequence[str], room: int) -> list[str]:
     return kept
 
 
-def _stats(memory: Memorist | Bound) -> dict[str, object]:
-    if isinstance(memory, Bound):
+def _stats(memory: Memorist | ProjectView) -> dict[str, object]:
+    if isinstance(memory, ProjectView):
         counts = memory.facets(fields=("project", "kind"), include_superseded=True)
         kinds = {label(kind): count for kind, count in list(counts["kind"].items())[:20]}
         return {"project": memory.project, "memories": sum(counts["project"].values()), "kinds": kinds}

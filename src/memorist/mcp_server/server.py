@@ -135,11 +135,11 @@ class ServerOptions:
 
     def run(self, work: "Callable[..., T]", *arguments: Any) -> T:
         """Do something with the memory; in a thread, as it waits for the disk and, at first, for the engine."""
-        from memorist.engine.bound import Bound
+        from memorist.engine.project_view import ProjectView
         from memorist.mcp_server.calls import ToolContext
 
         memory = self.opening.memory()
-        served = memory if self.only_project is None else Bound(memory, self.only_project)
+        served = memory if self.only_project is None else ProjectView(memory, self.only_project)
         project = None if self.only_project else self.project
         return work(ToolContext(served, self.limit, project, self.opening.ready), *arguments)
 

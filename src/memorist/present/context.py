@@ -1,24 +1,23 @@
-"""Memories packed into a block for a language model, within a budget of tokens."""
+"""A block of memories for a language model, packed within a budget of tokens."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memorist.documents import DocumentHit
-from memorist.ingest.chunk import Count
-from memorist.ingest.vectorizer import fitted
-from memorist.present.framing import CAUTION, element, on_one_line
+from memorist.embed.base import TokenCounter, truncate_to_tokens
+from memorist.present.framing import CAUTION, as_one_line, frame_element
 from memorist.records import Hit, Memory, Session
-from memorist.text.snippet import ELLIPSIS, preview, without_marks
+from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 
-NAME = "relevant-context"
-CORE_SHARE = 0.5  # of the budget, at most, for what is always loaded: the question comes second, not last
-LEAST_CUT = 40  # tokens; of less of a memory, nobody could tell what it says
-LINE = 160  # characters of a memory, or of a session, that is told on one line
+ELEMENT_NAME = "relevant-context"
+CORE_BUDGET_SHARE = 0.5  # at most, so that pinned memories leave room for those about the message
+MIN_CUT_TOKENS = 40  # a shorter piece of a memory says nothing
+LINE_CHARACTERS = 160  # of a memory or a session that is listed on one line
 
 
 @dataclass(frozen=True, slots=True)
 class HitContext:
-    """What stands around a hit: a file's place with more of the file, or the turns before and after a turn."""
+    """The surroundings of a hit: a passage with more of its file, or the turns before and after a turn."""
 
     widened: DocumentHit | None = None
     before: tuple[Memory, ...] = ()
@@ -26,24 +25,24 @@ class HitContext:
 
 
 class ContextBlock:
-    """A block that takes what fits, and leaves what does not."""
+    """A block that accepts what fits its budget."""
 
-    def __init__(self, budget: int, count: Count) -> None:
+    def __init__(self, budget: int, count: TokenCounter) -> None:
         self._count = count
         self._parts: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self._known: set[str] = set()  # ids that stand in it, alone or beside another
+        self._known: set[str] = set()  # ids that are in the block, alone or beside another
         self._budget = budget
-        self.left = budget - count(_block([]))
+        self.left = budget - count(_render_block([]))
 
     def __str__(self) -> str:
-        return _block(self._parts.values()) if self._parts else ""
+        return _render_block(self._parts.values()) if self._parts else ""
 
     def cost(self, text: str) -> int:
         return self._count(text) + 1  # the end of its line
 
     def put(self, key: str, text: str, ids: Iterable[str] = (), *, at_most: int | None = None) -> bool:
-        """A part at the end of the block, or in the place of the one with this key; False where it does not fit."""
+        """Append an element, or replace the one with this key; return False where it does not fit."""
         there = self._parts.get(key)
         cost = self.cost(text) - (self.cost(there) if there else 0)
         if cost > (self.left if at_most is None else min(self.left, at_most)):
@@ -54,61 +53,61 @@ class ContextBlock:
         return True
 
     def put_core(self, memories: Iterable[Memory]) -> None:
-        """What is always loaded, whole or not at all."""
-        room = int(self._budget * CORE_SHARE)
+        """Add pinned memories, each whole or not at all."""
+        room = int(self._budget * CORE_BUDGET_SHARE)
         for memory in memories:
-            text = element("core-memory", self._labels(memory), memory.content)
+            text = frame_element("core-memory", self._labels(memory), memory.content)
             if self.put(memory.id, text, at_most=room):
                 room -= self.cost(text)
 
     def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], HitContext]) -> None:
-        """The best of each source first, whole ones before cut ones, and what stands around them where it fits."""
-        found = [hit for hit in best_of_each_first(hits) if hit.memory.id not in self._known]
-        whole = [hit for hit in found if self.put(hit.memory.id, self._whole(hit))]
+        """Add hits: the best of each source first, whole ones before cut ones, then their surroundings."""
+        found = [hit for hit in interleave_sources(hits) if hit.memory.id not in self._known]
+        whole = [hit for hit in found if self.put(hit.memory.id, self._frame_whole(hit))]
         for hit in found:
-            if hit not in whole and (cut := self._cut(hit)):
+            if hit not in whole and (cut := self._cut_to_fit(hit)):
                 self.put(hit.memory.id, cut)
         for hit in whole:
-            self._widen(hit, around(hit))
+            self._add_surroundings(hit, around(hit))
 
     def put_lines(self, name: str, lines: Iterable[str]) -> None:
-        """As many lines as fit, in an element of their own."""
+        """Add as many lines as fit, in an element of their own."""
         taken: list[str] = []
         for line in lines:
-            if self.cost(element(name, {}, "\n".join([*taken, line]))) > self.left:
+            if self.cost(frame_element(name, {}, "\n".join([*taken, line]))) > self.left:
                 continue
             taken.append(line)
         if taken:
-            self.put(name, element(name, {}, "\n".join(taken)))
+            self.put(name, frame_element(name, {}, "\n".join(taken)))
 
-    def _cut(self, hit: Hit) -> str | None:
-        """A hit by its passage, as much of it as fits."""
-        passage = without_marks(hit.snippet)
-        room = self.left - self.cost(self._framed(hit, ELLIPSIS, cut=True))
-        if room < LEAST_CUT:
+    def _cut_to_fit(self, hit: Hit) -> str | None:
+        """Return as much of a hit's passage as fits."""
+        passage = strip_marks(hit.snippet)
+        room = self.left - self.cost(self._frame(hit, ELLIPSIS, cut=True))
+        if room < MIN_CUT_TOKENS:
             return None
-        shown = fitted(passage, room, self._count)
-        text = self._framed(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
+        shown = truncate_to_tokens(passage, room, self._count)
+        text = self._frame(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
         return text if self.cost(text) <= self.left else None
 
-    def _widen(self, hit: Hit, around: HitContext) -> None:
+    def _add_surroundings(self, hit: Hit, around: HitContext) -> None:
         if around.widened:
-            self.put(hit.memory.id, self._whole(around.widened))
+            self.put(hit.memory.id, self._frame_whole(around.widened))
             return
         before = [memory for memory in around.before if memory.id not in self._known]
         after = [memory for memory in around.after if memory.id not in self._known]
         for earlier, later in ((before, after), (before, []), ([], after)):
-            beside = [element("memory", self._labels(memory), memory.content) for memory in (*earlier, *later)]
-            text = "\n".join([*beside[: len(earlier)], self._whole(hit), *beside[len(earlier) :]])
+            beside = [frame_element("memory", self._labels(memory), memory.content) for memory in (*earlier, *later)]
+            text = "\n".join([*beside[: len(earlier)], self._frame_whole(hit), *beside[len(earlier) :]])
             if beside and self.put(hit.memory.id, text, [memory.id for memory in (*earlier, *later)]):
                 return
 
-    def _whole(self, hit: Hit) -> str:
-        return self._framed(hit, hit.memory.content)
+    def _frame_whole(self, hit: Hit) -> str:
+        return self._frame(hit, hit.memory.content)
 
-    def _framed(self, hit: Hit, text: str, *, cut: bool = False) -> str:
-        labels = _place(hit) if isinstance(hit, DocumentHit) else self._labels(hit.memory)
-        return element("memory", {**labels, "part": "cut"} if cut else labels, text)
+    def _frame(self, hit: Hit, text: str, *, cut: bool = False) -> str:
+        labels = _location_labels(hit) if isinstance(hit, DocumentHit) else self._labels(hit.memory)
+        return frame_element("memory", {**labels, "part": "cut"} if cut else labels, text)
 
     def _labels(self, memory: Memory) -> Mapping[str, str | None]:
         return {
@@ -121,40 +120,41 @@ class ContextBlock:
         }
 
     def _name(self, memory: Memory) -> str:
-        """The short form of an id, unless another memory of the block has it: ids can be chosen, also to mislead."""
+        """Return the short id, unless another memory of the block has it: callers can choose ids, also to mislead."""
         first = self._names.setdefault(memory.short_id, memory.id)
         return memory.short_id if first == memory.id else memory.id
 
 
-def best_of_each_first(hits: Sequence[Hit]) -> list[Hit]:
-    """The best hit of each source in their order, then the second of each, and so on."""
+def interleave_sources(hits: Sequence[Hit]) -> list[Hit]:
+    """Order hits by rounds: the best hit of each source, then the second of each, and so on."""
     places: dict[str, int] = {}
     rounds = []
     for hit in hits:
-        source = _source(hit)
+        source = _source_of(hit)
         rounds.append((places.setdefault(source, 0), hit))
         places[source] += 1
     return [hit for _, hit in sorted(rounds, key=lambda entry: entry[0])]
 
 
 def index_line(memory: Memory) -> str:
-    """A memory on one line: when, which, of what kind, and how it begins."""
+    """Return a memory on one line: date, id, kind and beginning."""
     about = f"{memory.created_at:%Y-%m-%d} {memory.short_id}" + (f" ({memory.kind})" if memory.kind else "")
-    return on_one_line(f"{about}: {preview(memory.summary or memory.title or memory.content, LINE)}")
+    return as_one_line(f"{about}: {preview(memory.summary or memory.title or memory.content, LINE_CHARACTERS)}")
 
 
 def session_line(session: Session) -> str:
-    return on_one_line(f"{session.started_at:%Y-%m-%d}: {preview(session.summary or '', LINE)}")
+    """Return a session on one line: date and summary."""
+    return as_one_line(f"{session.started_at:%Y-%m-%d}: {preview(session.summary or '', LINE_CHARACTERS)}")
 
 
-def _source(hit: Hit) -> str:
+def _source_of(hit: Hit) -> str:
     if isinstance(hit, DocumentHit):
         return f"document {hit.document}"
     origin = hit.memory.session
     return f"session {origin.id}" if origin else f"source {hit.memory.source or hit.memory.id}"
 
 
-def _place(hit: DocumentHit) -> Mapping[str, str | None]:
+def _location_labels(hit: DocumentHit) -> Mapping[str, str | None]:
     titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
     return {
         "date": f"{hit.memory.created_at:%Y-%m-%d}",
@@ -164,5 +164,5 @@ def _place(hit: DocumentHit) -> Mapping[str, str | None]:
     }
 
 
-def _block(parts: Iterable[str]) -> str:
-    return "\n".join([f"<{NAME}>", CAUTION, *parts, f"</{NAME}>"])
+def _render_block(parts: Iterable[str]) -> str:
+    return "\n".join([f"<{ELEMENT_NAME}>", CAUTION, *parts, f"</{ELEMENT_NAME}>"])

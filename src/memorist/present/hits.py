@@ -1,7 +1,4 @@
-"""From ranked rows to hits: thresholds, the passage that shows why, and how relevant it really is.
-
-Hits in files: which place of which file each is, and what stands around it.
-"""
+"""Hits: thresholds, snippets and relevance applied to what was ranked, and the files that chunks come from."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,27 +6,27 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
 from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
-from memorist.profiles import MatchWords, Profile
+from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
 from memorist.search.candidates import Candidates
 from memorist.search.fusion import Ranked
-from memorist.search.signals import certain, confidence, relevance
-from memorist.text.snippet import HighlightTerms, Passage, passage, preview
+from memorist.search.signals import estimate_relevance, mean_confidence, with_effective_confidence
+from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
 
-PREVIEW = 100  # characters of a cut
-SNIPPET = 300  # characters of a memory that is listed by its beginning
+PREVIEW_CHARACTERS = 100  # of a `cut` snippet
+SNIPPET_CHARACTERS = 300  # of a memory listed by its beginning
 
 
 @dataclass(frozen=True, slots=True)
 class HitPage:
-    """What is shown, the keys of it, and how much each threshold held back."""
+    """A page of hits, their keys, and how many each threshold held back."""
 
     hits: tuple[Hit, ...]
     keys: tuple[int, ...]
     hidden: Mapping[str, int]
 
 
-def page(
+def build_page(
     ranked: Sequence[Ranked],
     gathered: Candidates,
     query: Query,
@@ -40,7 +37,7 @@ def page(
     detail: str,
     include_facts: bool,
 ) -> HitPage:
-    """The best that pass every threshold, up to the limit; what a threshold held back before that is counted."""
+    """Return the best hits that pass every threshold, up to the limit, and count what was held back before that."""
     needles = HighlightTerms.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
@@ -49,43 +46,45 @@ def page(
         if len(hits) == profile.limit:
             break
         candidate = entry.candidate
-        relevant = relevance(model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0)
-        failed = _below(entry, relevant, profile)
+        relevant = estimate_relevance(
+            model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0
+        )
+        failed = _failed_threshold(entry, relevant, profile)
         if failed is None:
             memory = gathered.rows[candidate.key].memory()
             if memory.facts:
-                memory = replace(memory, facts=certain(memory.facts, profile.fact_decay, now))
-            hit = _hit(entry, relevant, memory, needles, profile, gathered.rows[candidate.key].passage)
-            hits.append(_from_afar(hit, detail, include_facts))
+                memory = replace(memory, facts=with_effective_confidence(memory.facts, profile.fact_decay, now))
+            hit = _build_hit(entry, relevant, memory, needles, profile, gathered.rows[candidate.key].passage)
+            hits.append(_limit_detail(hit, detail, include_facts))
             keys.append(candidate.key)
         else:
             hidden[failed] += 1
     return HitPage(tuple(hits), tuple(keys), dict(hidden))
 
 
-def _from_afar(hit: Hit, detail: str, include_facts: bool) -> Hit:
+def _limit_detail(hit: Hit, detail: str, include_facts: bool) -> Hit:
     facts = hit.memory.facts if include_facts else ()
-    highlights = hit.highlights if detail == "full" else ()  # they are places in the content
-    return replace(hit, memory=seen(hit.memory, detail, include_facts), facts=facts, highlights=highlights)
+    highlights = hit.highlights if detail == "full" else ()  # they are spans of the content
+    return replace(hit, memory=apply_detail(hit.memory, detail, include_facts), facts=facts, highlights=highlights)
 
 
-def seen(memory: Memory, detail: str, include_facts: bool = True) -> Memory:
+def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Memory:
     """
-    A memory from as far away as was asked for: `full`, its beginning (`snippet`), or an entry of an index.
+    Return a memory in the detail asked for: `full`, its beginning (`snippet`), or an entry of an `index`.
 
-    Less than full always has a summary: its own, or its first words.
+    In less than full detail it always has a summary: its own, or its first words.
     """
     if not include_facts:
         memory = replace(memory, facts=())
     if detail == "full":
         return memory
-    summary = memory.summary or preview(memory.content, PREVIEW)
-    content = preview(memory.content, SNIPPET) if detail == "snippet" else ""
+    summary = memory.summary or preview(memory.content, PREVIEW_CHARACTERS)
+    content = preview(memory.content, SNIPPET_CHARACTERS) if detail == "snippet" else ""
     return replace(memory, content=content, summary=summary, metadata={})
 
 
-def _below(entry: Ranked, relevant: float, profile: Profile) -> str | None:
-    """The threshold this candidate does not reach, if any. (`min_similarity` and `min_salience` act in the legs.)"""
+def _failed_threshold(entry: Ranked, relevant: float, profile: Profile) -> str | None:
+    """Return the threshold that a candidate misses, if any (`min_similarity` and `min_salience` act in the legs)."""
     reached = (
         ("min_score", entry.score),
         ("min_confidence", entry.candidate.confidence),
@@ -98,7 +97,7 @@ def _below(entry: Ranked, relevant: float, profile: Profile) -> str | None:
     return None
 
 
-def _hit(
+def _build_hit(
     entry: Ranked,
     relevant: float,
     memory: Memory,
@@ -107,20 +106,20 @@ def _hit(
     nearest: tuple[int, int] | None,
 ) -> Hit:
     candidate = entry.candidate
-    shown = passage(memory.content, needles, profile.snippet_words, nearest)
+    shown = best_passage(memory.content, needles, profile.snippet_words, nearest)
     by_keyword = candidate.keyword_rank is not None
-    # A neighbour at a right angle or beyond is no find where words already found it.
+    # A similarity of 0 or less is no match of the vector leg where the keyword leg has one.
     by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)
     return Hit(
         memory=memory,
         score=entry.score,
         relevance=relevant,
-        match=_match(by_keyword, by_vector, profile.match_words),
+        match=_match_labels(by_keyword, by_vector, profile.match_labels),
         snippet=_snippet(memory, shown, profile),
         highlights=shown.highlights if by_keyword else (),
         keyword_score=candidate.bm25,
         similarity=candidate.similarity,
-        confidence=confidence(memory.facts),
+        confidence=mean_confidence(memory.facts),
         trace=entry.trace,
         raw=entry.raw,
     )
@@ -129,27 +128,27 @@ def _hit(
 def _snippet(memory: Memory, shown: Passage, profile: Profile) -> str:
     if profile.snippet == "full":
         return memory.content
-    return preview(memory.content, PREVIEW) if profile.snippet == "cut" else shown.text
+    return preview(memory.content, PREVIEW_CHARACTERS) if profile.snippet == "cut" else shown.text
 
 
-def _match(by_keyword: bool, by_vector: bool, words: MatchWords | None) -> tuple[str, ...]:
+def _match_labels(by_keyword: bool, by_vector: bool, words: MatchLabels | None) -> tuple[str, ...]:
     if words is None:
         return tuple(leg for leg, found in (("keyword", by_keyword), ("vector", by_vector)) if found)
     return (words.both if by_keyword and by_vector else words.keyword if by_keyword else words.vector,)
 
 
-def placed(
+def attach_locations(
     hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, ChunkLocation], namespace: str
 ) -> tuple[Hit, ...]:
-    """Hits with where they stand, if that is in a file of the namespace."""
+    """Return the hits with their files and lines, where they are chunks."""
     found = zip(hits, keys, strict=True)
-    return tuple(_placed(hit, places[key], namespace) if key in places else hit for hit, key in found)
+    return tuple(_document_hit(hit, places[key], namespace) if key in places else hit for hit, key in found)
 
 
-def _placed(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit:
+def _document_hit(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit:
     given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
     return DocumentHit(
-        memory=replace(hit.memory, namespace=namespace),  # its chunks stand in one of their own
+        memory=replace(hit.memory, namespace=namespace),  # chunks have a namespace of their own
         **given,
         path=place.path,
         title=place.title,
@@ -161,23 +160,23 @@ def _placed(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit:
     )
 
 
-def widened(hit: DocumentHit, chunks: Sequence[StoredChunk]) -> DocumentHit:
-    """A hit with the chunks around it, as one text."""
-    if not chunks:  # the file went in the meantime
+def extend_with_chunks(hit: DocumentHit, chunks: Sequence[StoredChunk]) -> DocumentHit:
+    """Return a hit with the chunks around it, as one text."""
+    if not chunks:  # the file was removed in the meantime
         return hit
-    memory = replace(hit.memory, content=_joined(chunks))
+    memory = replace(hit.memory, content=_join_chunks(chunks))
     return replace(hit, memory=memory, start_line=chunks[0].start_line, end_line=chunks[-1].end_line, highlights=())
 
 
-def _joined(chunks: Sequence[StoredChunk]) -> str:
-    """Neighbouring chunks as they stand in the file: with the blank lines between them, and what overlaps only once."""
+def _join_chunks(chunks: Sequence[StoredChunk]) -> str:
+    """Join adjacent chunks as they stand in the file: with blank lines between them, and overlaps only once."""
     text, end = chunks[0].text, chunks[0].end_line
     for chunk in chunks[1:]:
         between = chunk.start_line - end
         lines = chunk.text.split("\n")
         if between > 0:
             text += "\n" * between + chunk.text
-        elif chunk.start_line == chunk.end_line:  # a part of one long line, that may begin with the end of the last
+        elif chunk.start_line == chunk.end_line:  # a piece of one long line, which may begin with the end of the last
             same = next((n for n in range(len(chunk.text), 0, -1) if text.endswith(chunk.text[:n])), 0)
             text += chunk.text[same:] if same else f" {chunk.text}"
         elif len(lines) == chunk.end_line - chunk.start_line + 1:

@@ -1,8 +1,4 @@
-"""Records as JSON and as lines for people.
-
-What memories live through, as JSON and as lines for people: timelines, sessions, relations, recalls, lenses.
-What became of files, and what was found in them, as JSON and as lines for people.
-"""
+"""Rendering of records as JSON, and as lines for people."""
 
 import dataclasses
 import os
@@ -19,47 +15,48 @@ from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
 
-LINE = 100  # characters of a text that is shown on one line
-PLACE = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
+LINE_CHARACTERS = 100  # of a text shown on one line
+LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
 
-# What could move the cursor, colour the terminal or hide text: stored text is data, also on a screen.
+# Characters that could move the cursor, colour the terminal or hide text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def timestamp(moment: datetime | None) -> str | None:
-    """ISO 8601 in UTC, to the second where there is no fraction."""
+    """Return a time as ISO 8601 in UTC, to the second where there is no fraction."""
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def printable(text: str) -> str:
+    """Replace control characters, so that stored text cannot steer a terminal."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number of things: "1 file", "2 files"; `many` where that takes more than an s."""
+def count_of(number: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun: "1 file", "2 files"; `many` is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-def plain(value: Any) -> Any:
-    """What JSON knows of a value: records by their fields, times as text."""
+def to_json(value: Any) -> Any:
+    """Convert a value to JSON: records by their fields, times as text."""
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
+        return {key: to_json(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [to_json(part) for part in value]
     return record_json(value) if dataclasses.is_dataclass(value) else value
 
 
 def record_json(record: Any) -> dict[str, Any]:
-    """A record, field by field."""
-    return {field.name: plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
+    """Convert a record to JSON, field by field."""
+    return {field.name: to_json(getattr(record, field.name)) for field in dataclasses.fields(record)}
 
 
 def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
-    """A memory as it was seen: whole, by its beginning (`snippet`), or as an entry of an index."""
+    """Convert a memory to JSON in the detail it has: `full`, `snippet` or `index`."""
     if detail != "full":
-        origin = {"session": plain(memory.session), "valid_until": timestamp(memory.valid_until)}
+        origin = {"session": to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
         return index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
     answer = {
         "id": memory.id,
@@ -70,7 +67,7 @@ def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
         "valid_until": timestamp(memory.valid_until),
         "namespace": memory.namespace,
         "project": memory.project,
-        "session": plain(memory.session),
+        "session": to_json(memory.session),
         "sector": memory.sector,
         "tier": memory.tier,
         "pinned": memory.pinned,
@@ -81,12 +78,12 @@ def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
         "title": memory.title,
         "summary": memory.summary,
         "metadata": dict(memory.metadata),
-        "superseded_by": plain(memory.superseded_by),
+        "superseded_by": to_json(memory.superseded_by),
         "related_count": memory.related_count,
         "access_count": memory.access_count,
         "facts": [fact_json(fact) for fact in memory.facts],
     }
-    return answer | ({"near": plain(memory.near)} if memory.near else {})
+    return answer | ({"near": to_json(memory.near)} if memory.near else {})
 
 
 def index_json(memory: Memory) -> dict[str, Any]:
@@ -97,12 +94,12 @@ def index_json(memory: Memory) -> dict[str, Any]:
         "tags": list(memory.tags),
         "summary": memory.summary,
         "project": memory.project,
-        "superseded_by": plain(memory.superseded_by),
+        "superseded_by": to_json(memory.superseded_by),
     }
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
-    """A fact, beside the memory it belongs to."""
+    """Convert a fact to JSON, without the id of its memory."""
     return {field: value for field, value in record_json(fact).items() if field != "memory_id"}
 
 
@@ -114,14 +111,14 @@ def hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any]
         "match": list(hit.match),
     }
     if detail != "index":
-        answer |= {"snippet": hit.snippet, "highlights": plain(hit.highlights)}
+        answer |= {"snippet": hit.snippet, "highlights": to_json(hit.highlights)}
     if detail == "full":
         numbers = {"keyword_score": hit.keyword_score, "similarity": hit.similarity, "confidence": hit.confidence}
         answer |= numbers | memory_json(hit.memory)
     else:
         answer |= index_json(hit.memory)
     if isinstance(hit, DocumentHit):
-        answer |= {name: plain(getattr(hit, name)) for name in PLACE}  # its title is the file's
+        answer |= {name: to_json(getattr(hit, name)) for name in LOCATION_FIELDS}  # its title is the file's
     return answer | {"trace": dict(hit.trace), "raw": dict(hit.raw)} if explain else answer
 
 
@@ -136,7 +133,7 @@ def results_json(results: Results, *, explain: bool) -> dict[str, Any]:
         "degraded": results.degraded,
         "suggestion": results.suggestion,
         "hidden": dict(results.hidden),
-        "facets": plain(results.facets),
+        "facets": to_json(results.facets),
         "relevant": results.relevant,
         "results": [hit_json(hit, explain=explain, detail=results.detail) for hit in results],
     }
@@ -153,20 +150,20 @@ def version_json(version: Version) -> dict[str, Any]:
 
 
 def memory_line(memory: Memory, style: Style, detail: str = "index") -> str:
-    """A memory on one line: its beginning, or as much as a `snippet` has."""
-    text = memory.content if detail == "snippet" else preview(memory.content or memory.summary or "", LINE)
-    return f"{style(memory.short_id, fg='cyan')}  {printable(text)}  {_about(memory, style)}"
+    """Return a memory on one line: its beginning, or its `snippet`."""
+    text = memory.content if detail == "snippet" else preview(memory.content or memory.summary or "", LINE_CHARACTERS)
+    return f"{style(memory.short_id, fg='cyan')}  {printable(text)}  {_details(memory, style)}"
 
 
 def memory_text(memory: Memory, style: Style) -> str:
-    """All of a memory, with its facts and the session it comes from."""
-    lines = [f"{style(memory.id, fg='cyan')}  {_about(memory, style)}"]
+    """Return a whole memory, with its facts and the session it comes from."""
+    lines = [f"{style(memory.id, fg='cyan')}  {_details(memory, style)}"]
     if memory.title:
         lines.append(style(printable(memory.title), bold=True))
     lines.append(printable(memory.content))
     lines += [f"  {fact_text(fact, style)}" for fact in memory.facts]
     if memory.session:
-        about = f": {preview(memory.session.summary, LINE)}" if memory.session.summary else ""
+        about = f": {preview(memory.session.summary, LINE_CHARACTERS)}" if memory.session.summary else ""
         lines.append(style(printable(f"  from session {memory.session.id}{about}"), dim=True))
     return "\n".join(lines)
 
@@ -174,8 +171,8 @@ def memory_text(memory: Memory, style: Style) -> str:
 def hit_text(place: int, hit: Hit, style: Style, *, explain: bool, detail: str = "snippet") -> str:
     numbers = f"relevance {hit.relevance:.2f} · {' + '.join(hit.match)}"
     lines = [
-        f"{place:>2}. {_shown(hit, style, detail)}",
-        f"    {style(hit.memory.short_id, fg='cyan')}  {numbers}  {_about(hit.memory, style)}",
+        f"{place:>2}. {_hit_content(hit, style, detail)}",
+        f"    {style(hit.memory.short_id, fg='cyan')}  {numbers}  {_details(hit.memory, style)}",
     ]
     lines += [f"    {fact_text(fact, style)}" for fact in hit.facts]
     if explain:
@@ -183,10 +180,10 @@ def hit_text(place: int, hit: Hit, style: Style, *, explain: bool, detail: str =
     return "\n".join(lines)
 
 
-def _shown(hit: Hit, style: Style, detail: str) -> str:
-    """What is shown of a hit: the summary, the passage that was found, or all of it."""
+def _hit_content(hit: Hit, style: Style, detail: str) -> str:
+    """Return the text of a hit by detail: its summary, the passage found, or all of it."""
     if detail == "index":
-        return printable(preview(hit.memory.summary or "", LINE))
+        return printable(preview(hit.memory.summary or "", LINE_CHARACTERS))
     if detail == "full":
         return printable(hit.memory.content)
     snippet = printable(" ".join(hit.snippet.split()))
@@ -194,20 +191,20 @@ def _shown(hit: Hit, style: Style, detail: str) -> str:
 
 
 def fact_text(fact: Fact, style: Style) -> str:
-    """A fact in one line, with the confidence it has left."""
-    certainty = f"({fact.kind + ', ' if fact.kind else ''}{fact.effective:.2f})"
-    return f"- {printable(' '.join(fact.text.split()))}  {style(printable(certainty), dim=True)}"
+    """Return a fact on one line, with its present confidence."""
+    confidence = f"({fact.kind + ', ' if fact.kind else ''}{fact.effective:.2f})"
+    return f"- {printable(' '.join(fact.text.split()))}  {style(printable(confidence), dim=True)}"
 
 
 def explanation(hit: Hit) -> str:
-    """The score as the sum it is, with the raw numbers behind it."""
+    """Return the score as the sum of its trace, with the raw scores."""
     parts = " ".join(f"{'+' if value >= 0 else '-'} {abs(value):.3f} {step}" for step, value in hit.trace.items())
     raw = ", ".join(f"{name} {value:.3f}" for name, value in hit.raw.items())
     return f"score {hit.score:.3f} = {parts.removeprefix('+ ')}" + (f"   ({raw})" if raw else "")
 
 
-def when(moment: datetime) -> str:
-    """A time as the clock on the wall has it, to the minute."""
+def local_time(moment: datetime) -> str:
+    """Return a time in the local zone, to the minute."""
     try:
         return moment.astimezone().strftime("%Y-%m-%d %H:%M")
     except (OverflowError, OSError):  # a time that the local zone cannot express
@@ -215,15 +212,15 @@ def when(moment: datetime) -> str:
 
 
 def superseded_mark(memory: Memory) -> str:
-    """What is said of a memory that no longer holds; nothing of one that does."""
+    """Return a mark for a superseded memory, or ""."""
     if memory.superseded_by:
         return f"(superseded by {memory.superseded_by.id[-8:]})"
     return "(superseded)" if memory.superseded else ""
 
 
-def _about(memory: Memory, style: Style) -> str:
+def _details(memory: Memory, style: Style) -> str:
     details = [memory.project, memory.kind, memory.source, *(f"#{tag}" for tag in memory.tags)]
-    about = " · ".join([when(memory.created_at), *(detail for detail in details if detail)])
+    about = " · ".join([local_time(memory.created_at), *(detail for detail in details if detail)])
     marks = " ".join(filter(None, ["(pinned)" if memory.pinned else "", superseded_mark(memory)]))
     return style(printable(f"{about}  {marks}".rstrip()), dim=True)
 
@@ -236,12 +233,13 @@ def timeline_json(timeline: Timeline, detail: str) -> dict[str, Any]:
     }
 
 
-def entry_text(memory: Memory, style: Style, *, anchor: bool, detail: str) -> str:
-    """An entry of a timeline: when, which, what; the anchor is marked."""
+def timeline_entry_text(memory: Memory, style: Style, *, anchor: bool, detail: str) -> str:
+    """Return an entry of a timeline: time, id and text; the anchor is marked."""
     tags = " ".join(f"#{tag}" for tag in memory.tags)
-    text = {"full": "", "snippet": memory.content}.get(detail, preview(memory.summary or "", LINE))
+    text = {"full": "", "snippet": memory.content}.get(detail, preview(memory.summary or "", LINE_CHARACTERS))
     about = style(printable("  ".join(filter(None, [tags, superseded_mark(memory)]))), dim=True)
-    head = f"{style('>', bold=True) if anchor else ' '} {when(memory.created_at)}  {style(memory.short_id, fg='cyan')}"
+    mark = style(">", bold=True) if anchor else " "
+    head = f"{mark} {local_time(memory.created_at)}  {style(memory.short_id, fg='cyan')}"
     line = "  ".join(filter(None, [head, printable(text), about]))
     return f"{line}\n{printable(memory.content)}" if detail == "full" else line
 
@@ -258,20 +256,20 @@ def session_json(session: Session) -> dict[str, Any]:
 
 
 def session_line(session: Session, style: Style) -> str:
-    ended = f"until {when(session.ended_at)}" if session.ended_at else "open"
-    count = counted(session.memories, "memory", "memories")
-    about = " · ".join(filter(None, [when(session.started_at), ended, session.project, count]))
-    summary = printable(preview(session.summary or "", LINE))
+    ended = f"until {local_time(session.ended_at)}" if session.ended_at else "open"
+    count = count_of(session.memories, "memory", "memories")
+    about = " · ".join(filter(None, [local_time(session.started_at), ended, session.project, count]))
+    summary = printable(preview(session.summary or "", LINE_CHARACTERS))
     return f"{style(printable(session.id), fg='cyan')}  {style(printable(about), dim=True)}  {summary}".rstrip()
 
 
 def related_json(related: Related) -> dict[str, Any]:
-    bond = {"relation": plain(related.relation), "similarity": related.similarity}
+    bond = {"relation": to_json(related.relation), "similarity": related.similarity}
     return memory_json(related.memory) | bond
 
 
 def related_line(related: Related, style: Style) -> str:
-    """What belongs to a memory, and how: by what was said of the two, or by being similar."""
+    """Return a related memory, and how it is related: by a link, or by similarity."""
     if related.relation:
         said = related.relation
         who = f", said by {said.said_by}" if said.said_by else ""
@@ -282,20 +280,20 @@ def related_line(related: Related, style: Style) -> str:
 
 
 def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> str:
-    """A question that was asked, and the memories that came back; `known` are those that are still there."""
-    asked = "(the question was erased)" if recall.query is None else preview(recall.query, LINE)
+    """Return a recorded search and the memories it found; `known` are those that still exist."""
+    asked = "(the question was erased)" if recall.query is None else preview(recall.query, LINE_CHARACTERS)
     where = [recall.mode, recall.lens and f"lens {recall.lens}", recall.session and f"session {recall.session}"]
     about = style(printable(" · ".join(filter(None, where))), dim=True)
-    lines = [f"{when(recall.at)}  {printable(asked)}  {about}"]
+    lines = [f"{local_time(recall.at)}  {printable(asked)}  {about}"]
     for found in recall.memories:
-        text = printable(preview(known[found.id].content, LINE)) if found.id in known else "(forgotten)"
+        text = printable(preview(known[found.id].content, LINE_CHARACTERS)) if found.id in known else "(forgotten)"
         relevance = style(f"relevance {found.relevance:.2f}", dim=True)
         lines.append(f"{found.place:>6}. {style(found.id[-8:], fg='cyan')}  {text}  {relevance}")
     return "\n".join(lines)
 
 
-def lens_parts(lens: Lens) -> list[str]:
-    """What a lens does, in a few words each."""
+def describe_lens(lens: Lens) -> list[str]:
+    """Return what a lens does, in a few words each."""
     parts = [f"profile {lens.profile}"] if lens.profile else []
     parts += [f"{field} {_values(value)}" for field, value in lens.filters.items()]
     parts += [
@@ -312,25 +310,26 @@ def _values(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-FEW_PLACES = 5  # of secrets of one kind, unless all are asked for
+MAX_REDACTED_PLACES = 5  # of secrets of one kind, unless all are asked for
 
 _COUNTS = ("added", "changed", "unchanged", "renamed", "removed")
 
 
-def near(path: str, folder: Path | None = None) -> str:
-    """A path as somebody in a folder would write it: from there on where it is inside, else whole."""
+def display_path(path: str, folder: Path | None = None) -> str:
+    """Return a path relative to a folder where it is inside it, else absolute."""
     here = os.path.realpath(folder or Path.cwd())
     inside = os.path.relpath(path, here) if path.startswith(here.rstrip(os.sep) + os.sep) else path
     return printable(inside)
 
 
 def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool) -> str:
-    """Where it stands, and under it the passage that was found; or the `whole` text, line by line."""
+    """Return the location of a passage and, below it, the passage, or the `whole` text line by line."""
     lines = f"{hit.start_line}-{hit.end_line}" if hit.end_line > hit.start_line else f"{hit.start_line}"
-    # A heading that is the title already need not be said twice.
+    # A heading that equals the title is not repeated.
     titles = dict.fromkeys(part for part in (hit.title, *hit.breadcrumb) if part)
     numbers = style(f"(relevance {hit.relevance:.2f} · {' + '.join(hit.match)})", dim=True)
-    head = f"{place:>2}. {style(f'{near(hit.path)}:{lines}', fg='cyan')}  {printable(' › '.join(titles))}  {numbers}"
+    where = style(f"{display_path(hit.path)}:{lines}", fg="cyan")
+    head = f"{place:>2}. {where}  {printable(' › '.join(titles))}  {numbers}"
     if whole:
         return "\n".join([head, *(f"    {printable(line)}" for line in hit.memory.content.splitlines())])
     snippet = printable(" ".join(hit.snippet.split()))
@@ -339,47 +338,47 @@ def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool
 
 
 def document_json(document: Document) -> dict[str, Any]:
-    """A file of a list, without its links: they are followed only for one that is asked for."""
+    """Convert a listed file to JSON, without its links, which only a single document has."""
     return {name: value for name, value in record_json(document).items() if name not in ("links", "linked_from")}
 
 
 def document_line(document: Document, style: Style) -> str:
-    """A file on one line."""
-    chunks = counted(document.chunks, "chunk")
-    about = " · ".join(filter(None, [when(document.indexed_at), chunks, document.project]))
+    """Return a file on one line."""
+    chunks = count_of(document.chunks, "chunk")
+    about = " · ".join(filter(None, [local_time(document.indexed_at), chunks, document.project]))
     title = f"  {printable(document.title)}" if document.title else ""
-    return f"{style(near(document.path), fg='cyan')}{title}  {style(printable(about), dim=True)}"
+    return f"{style(display_path(document.path), fg='cyan')}{title}  {style(printable(about), dim=True)}"
 
 
 def report_line(report: IndexReport) -> str:
-    """What became of the files, on one line; of what changed nothing is left out that happened."""
+    """Return the counts of an indexing run on one line."""
     parts = [f"{getattr(report, name):,} {name}" for name in _COUNTS if getattr(report, name)]
     if report.chunks:
-        parts.append(f"{counted(report.chunks, 'chunk')} ({report.embedded:,} embedded)")
+        parts.append(f"{count_of(report.chunks, 'chunk')} ({report.embedded:,} embedded)")
     for name, number in (("skipped", len(report.skipped)), ("redacted", sum(report.redacted.values()))):
         parts += [f"{number:,} {name}"] if number else []
     return ", ".join(parts) or "nothing to index"
 
 
 def report_lines(report: IndexReport, *, verbose: bool) -> Iterator[str]:
-    """What was skipped, by reason, and what was redacted, by kind and place; never what it was."""
+    """Yield what was skipped, by reason, and what was redacted, by kind and place; never the secret itself."""
     if report.skipped:
         yield "Skipped:"
-        yield from _counted(Counter(reason for _, reason in report.skipped).most_common(), lambda reason: reason)
+        yield from _count_lines(Counter(reason for _, reason in report.skipped).most_common(), lambda reason: reason)
     if verbose:
-        yield from (f"          {near(path)}: {printable(reason)}" for path, reason in report.skipped)
+        yield from (f"          {display_path(path)}: {printable(reason)}" for path, reason in report.skipped)
     if report.redacted:
         yield "Redacted:"
         kinds = sorted(report.redacted.items(), key=lambda item: (-item[1], item[0]))
-        yield from _counted(kinds, lambda kind: f"{kind} at {_places(report, kind, verbose)}")
+        yield from _count_lines(kinds, lambda kind: f"{kind} at {_redacted_places(report, kind, verbose)}")
 
 
-def _counted(counts: Iterable[tuple[str, int]], say: Callable[[str], str]) -> Iterator[str]:
+def _count_lines(counts: Iterable[tuple[str, int]], say: Callable[[str], str]) -> Iterator[str]:
     return (f"  {count:>6,}  {printable(say(name))}" for name, count in counts)
 
 
-def _places(report: IndexReport, kind: str, verbose: bool) -> str:
-    places = [f"{near(path)}:{line}" for each, path, line in report.redacted_at if each == kind]
-    shown = places if verbose else places[:FEW_PLACES]
+def _redacted_places(report: IndexReport, kind: str, verbose: bool) -> str:
+    places = [f"{display_path(path)}:{line}" for each, path, line in report.redacted_at if each == kind]
+    shown = places if verbose else places[:MAX_REDACTED_PLACES]
     more = report.redacted[kind] - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")

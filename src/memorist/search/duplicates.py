@@ -1,9 +1,9 @@
 """
-Texts that say nearly the same, by the words they share.
+Near duplicates: texts that share most of their words.
 
-All pairs of 100,000 texts are five billion. But two texts that share most of their words share one of their rarest, so
-only texts with a rare word in common are compared: the prefix filter of set-similarity joins (Chaudhuri, Ganti and
-Kaushik, ICDE 2006; Bayardo, Ma and Srikant, WWW 2007). What it leaves out cannot be a pair, so the answer is exact.
+100,000 texts have five billion pairs. But two texts that share most of their words share one of their rarest, so only
+texts with a rare word in common are compared: the prefix filter of set-similarity joins (Chaudhuri, Ganti and Kaushik,
+ICDE 2006; Bayardo, Ma and Srikant, WWW 2007). A pair that it leaves out is below the threshold, so the result is exact.
 """
 
 import math
@@ -14,20 +14,20 @@ from itertools import islice
 
 from memorist.errors import InvalidInput
 
-SIGNATURE_BITS = 128  # enough to tell most texts apart without comparing their words
-LARGE = 32  # texts in a group from which on skipping all of it at once pays
-SLACK = 1e-9  # to a computer, 0.07 * 100 is a little more than 7
+SIGNATURE_BITS = 128  # tells most texts apart without comparing their words
+LARGE_GROUP = 32  # texts; from here on it pays to skip a whole group at once
+SLACK = 1e-9  # for floating point, in which 0.07 * 100 is a little more than 7
 
 
-def resemblance(a: frozenset[str], b: frozenset[str]) -> float:
-    """The share of two texts' words that stand in both (Jaccard). Texts without words have nothing in common."""
+def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+    """Return the share of two texts' words that are in both (Jaccard); 0 for texts without words."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
-def groups(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) -> list[tuple[int, ...]]:
+def find_near_duplicates(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) -> list[tuple[int, ...]]:
     """
-    The keys of texts that resemble each other at least so much, be it by way of others between them.
+    Return groups of keys whose texts resemble each other, directly or through others of the group.
 
     Groups are ordered by their first keys, and so are the keys within each.
     """
@@ -50,7 +50,7 @@ def groups(texts: Iterable[tuple[int, frozenset[str]]], threshold: float = 0.8) 
 
 
 class _Posting:
-    """The texts that have a rare word, by their places: those of large groups by the group's root, and the rest."""
+    """The texts that have a rare word: those of large groups by the group's root, and the rest."""
 
     __slots__ = ("large", "rest")
 
@@ -61,10 +61,10 @@ class _Posting:
 
 class _Join:
     """
-    Texts added one by one, the shortest first, and the groups they grow into.
+    Groups of similar texts, which are added one by one, the shortest first.
 
-    A text that has come to a group is not compared with the others in it, so that ten thousand texts that are all alike
-    do not cost fifty million comparisons.
+    A text is not compared with others of a group it has joined, so ten thousand equal texts do not cost fifty million
+    comparisons.
     """
 
     def __init__(self, threshold: float) -> None:
@@ -77,7 +77,7 @@ class _Join:
         self._postings: defaultdict[int, _Posting] = defaultdict(_Posting)
 
     def root(self, place: int) -> int:
-        """The place that stands for the group of this one."""
+        """Return the number that stands for the group of a text."""
         parents = self._parents
         while parents[place] != place:
             parents[place] = parents[parents[place]]
@@ -85,32 +85,32 @@ class _Join:
         return place
 
     def add(self, text: frozenset[str], rare_first: list[int]) -> None:
-        """Take in one more text, with its words numbered by their rarity."""
+        """Add one more text, with its words numbered by rarity."""
         place, size, share = len(self._texts), len(text), self._threshold
         self._texts.append(text)
         self._lengths.append(size)
         self._parents.append(place)
         self._sizes.append(1)
         self._signatures.append(_signature(rare_first))
-        least = math.ceil(share * size - SLACK)  # words that a text which resembles it has in common with it
+        least = math.ceil(share * size - SLACK)  # words that a similar text shares with it
         shortest = bisect_left(self._lengths, least)
         for before, word in enumerate(rare_first[: size - least + 1]):
             if word in self._postings:
-                # Where this is the first word in common, a longer text would have too few others.
+                # If this is the first shared word, a longer text would share too few others.
                 longest = int((size - before) * (1 + share) / share - size + SLACK)
                 self._compare(place, self._postings[word], shortest, bisect_right(self._lengths, longest))
         root = self.root(place)
-        # Texts to come are no shorter, so they have to share the more of this one.
+        # Later texts are no shorter, so they must share more of this one.
         least = math.ceil(2 * share / (1 + share) * size - SLACK)
         for word in rare_first[: size - least + 1]:
             posting = self._postings[word]
-            places = posting.large.setdefault(root, []) if self._sizes[root] >= LARGE else posting.rest
+            places = posting.large.setdefault(root, []) if self._sizes[root] >= LARGE_GROUP else posting.rest
             places.append(place)
 
     def _compare(self, place: int, posting: _Posting, start: int, end: int) -> None:
-        """Join a text with those of a posting that it resembles; at places out of bounds none can be."""
+        """Unite a text with similar ones of a posting; numbers out of bounds have the wrong length."""
         signatures, signature, share = self._signatures, self._signatures[place], self._threshold
-        # So many words stand in one of the two only. Each makes for one bit that differs, or none.
+        # At most so many words are in one text only. Each accounts for one differing bit, or none.
         most = int(2 * self._lengths[place] * (1 - share) / (1 + share) + SLACK)
         rest = posting.rest
         fitting = islice(rest, bisect_left(rest, start), bisect_left(rest, end))
@@ -127,7 +127,7 @@ class _Join:
                     break
 
     def _resembles(self, place: int, other: int) -> bool:
-        return resemblance(self._texts[place], self._texts[other]) >= self._threshold
+        return jaccard(self._texts[place], self._texts[other]) >= self._threshold
 
     def _unite(self, place: int, other: int) -> None:
         small, large = sorted((self.root(place), self.root(other)), key=self._sizes.__getitem__)
@@ -135,14 +135,14 @@ class _Join:
         self._sizes[large] += self._sizes[small]
 
     def _bring_together(self, posting: _Posting) -> None:
-        """Make one of the groups in a posting that have become one since."""
+        """Merge groups of a posting that have become one since."""
         for root in [root for root in posting.large if self._parents[root] != root]:
             members = posting.large.pop(root) + posting.large.get(self.root(root), [])
             posting.large[self.root(root)] = sorted(members)
 
 
 def _signature(words: list[int]) -> int:
-    """A set of words as bits, for a first comparison."""
+    """Return a set of words as bits, for a first comparison."""
     bits = 0
     for word in words:
         bits |= 1 << word % SIGNATURE_BITS

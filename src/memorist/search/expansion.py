@@ -1,4 +1,4 @@
-"""The question with its best answers added: what is like them is likely an answer, too (Rocchio's feedback)."""
+"""Pseudo-relevance feedback: the query vector moved towards the best hits of a first ranking (Rocchio)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,33 +6,36 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.search.fusion import Candidate, Ranked, longness
+from memorist.search.fusion import Candidate, Ranked, long_text_share
 
-BEST = 3  # answers that are added, each as much as it scored
+FEEDBACK_HITS = 3  # added to the query, each weighted by its score
 
 
-def expanded(
-    ranked: Sequence[Ranked], vectors: Mapping[int, NDArray[np.float16]], question: NDArray[np.float32], weight: float
+def expand_by_feedback(
+    ranked: Sequence[Ranked],
+    vectors: Mapping[int, NDArray[np.float16]],
+    query_vector: NDArray[np.float32],
+    weight: float,
 ) -> list[Candidate]:
     """
-    What was ranked, with how much nearer each is to the question once the best answers are added to it.
+    Return the candidates with the similarity each gains once the best hits are added to the query.
 
-    Only where what was found is long: what is like a turn of a conversation is another turn with the same small talk,
-    what is like a page on some matter is another page on it.
+    Only long texts are expanded. What resembles a page on some subject is another page on it; what resembles a turn of
+    a conversation is another turn with the same small talk.
     """
     candidates = [entry.candidate for entry in ranked]
-    weight *= longness(candidates)
-    best = [entry for entry in ranked[:BEST] if entry.candidate.key in vectors and entry.score > 0.0]
+    weight *= long_text_share(candidates)
+    best = [entry for entry in ranked[:FEEDBACK_HITS] if entry.candidate.key in vectors and entry.score > 0.0]
     if not weight or not best:
         return candidates
-    known = {key: place for place, key in enumerate(vectors)}
+    row_of = {key: row for row, key in enumerate(vectors)}
     matrix = np.concatenate([*vectors.values()]).reshape(len(vectors), -1).astype(np.float64)
     shares = np.array([entry.score for entry in best])
-    added = (shares / shares.sum()) @ matrix[[known[entry.candidate.key] for entry in best]]
-    asked = question + weight * added
-    # Row by row in double: how near one is must not depend on which others are beside it.
-    nearer = np.einsum("ij,j->i", matrix, asked / np.linalg.norm(asked) - question).tolist()
+    feedback = (shares / shares.sum()) @ matrix[[row_of[entry.candidate.key] for entry in best]]
+    expanded = query_vector + weight * feedback
+    # Row by row in double: the gain of one candidate must not depend on which others are beside it.
+    gains = np.einsum("ij,j->i", matrix, expanded / np.linalg.norm(expanded) - query_vector).tolist()
     return [
-        replace(candidate, likeness=nearer[known[candidate.key]]) if candidate.key in known else candidate
+        replace(candidate, feedback_gain=gains[row_of[candidate.key]]) if candidate.key in row_of else candidate
         for candidate in candidates
     ]

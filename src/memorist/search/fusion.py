@@ -1,7 +1,4 @@
-"""What a lens makes count for more.
-
-Fusion: two ranked legs in, one ranked list out. Pure functions; every score keeps the trace of how it came about.
-"""
+"""Fusion: two ranked legs in, one ranked list out. Pure functions; every score keeps the trace that adds up to it."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,16 +6,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from memorist.profiles import Profile
-from memorist.search.signals import confidence_factor, decayed, recency_bonus, recency_factor
+from memorist.search.signals import confidence_factor, decay, recency_bonus, recency_factor
 
 Boosts = Mapping[str, Mapping[str, float]]
 
 
-def factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
+def lens_factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
     """
-    What a score is multiplied by: for each boosted field the strongest boost of the values a memory has there.
+    Return the factor of a lens: for each boosted field the strongest boost among the values a memory has there.
 
-    Divided by the most it can be, so that a score stays within 0..1 and two boosted memories keep their order.
+    It is divided by the largest possible, so that a score stays within 0..1 and two boosted memories keep their order.
     """
     product = 1.0
     for field, by_value in boosts.items():
@@ -28,27 +25,27 @@ def factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
     return product
 
 
-# What a memory with all words of the query has ahead of those with some; half puts them first. Measured with alpha.
-WHOLE_SHARE = 0.5
+# The lead of a memory with all words of the query over those with some; half puts them first. Measured with alpha.
+ALL_WORDS_SHARE = 0.5
 # How much a missing word costs. With 1, a question that shares no word with its answer is answered by chance matches.
 # A long text that answers lacks more of the words, because it says them in its own way.
 STRICTNESS, STRICTNESS_LONG = 1.5, 1.0
-FIRST = 20  # of each leg, that tell how long the texts of a store are
-SHORT_TEXT, LONG_TEXT = 200, 800  # characters; between them, what holds for the one turns into what holds for the other
+LENGTH_SAMPLE = 20  # candidates of each leg that decide how long the texts of a store are
+SHORT_TEXT, LONG_TEXT = 200, 800  # characters; options for short and long texts are mixed between them
 ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory some leg found, with what ranking may look at. A leg that did not find it has no rank."""
+    """A memory that a leg found, with all that ranking looks at. The rank of a leg that did not find it is None."""
 
     key: int
     bm25: float | None = None
     keyword_rank: int | None = None
-    has_all_words: bool = False  # it has all words of the query
-    coverage: float = 1.0  # which share of them it has, rare ones counting for more
+    has_all_words: bool = False  # whether it has all words of the query
+    coverage: float = 1.0  # the share of them that it has, rare ones counting for more
     similarity: float | None = None
-    origin: float = 0.0  # the similarity that its model gives to what has nothing to do with the query
+    unrelated_similarity: float = 0.0  # that the model gives to unrelated texts
     vector_rank: int | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
@@ -62,9 +59,9 @@ class Candidate:
     superseded: bool = False
     confidence: float = 1.0
     session: str | None = None  # the one it was created in
-    position: int | None = None  # its place among those created there
+    position: int | None = None  # its place among the memories created there
     length: int = 0  # of its content, in characters
-    likeness: float = 0.0  # how much nearer it is to the question with the best answers added: `rank.expand`
+    feedback_gain: float = 0.0  # of similarity, once the best hits are added to the query: `search.expansion`
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ class _ScoreBuilder:
             self.trace[step] = math.fsum(self.trace.values()) * (factor - 1.0)
 
     def ranked(self) -> Ranked:
-        """The finished score: the sum of the trace, held within 0..1."""
+        """Return the finished score: the sum of the trace, clamped to 0..1."""
         total = math.fsum(self.trace.values())
         score = min(1.0, max(0.0, total))
         if score != total:
@@ -102,72 +99,75 @@ class _ScoreBuilder:
 NO_BOOSTS: Boosts = {}
 
 
-def rank(candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = NO_BOOSTS) -> list[Ranked]:
-    """All candidates worth anything, best first. The order is total: score, then newer, then lower key."""
+def rank_candidates(
+    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = NO_BOOSTS
+) -> list[Ranked]:
+    """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
     for tally in _FUSIONS[profile.fusion](candidates, profile, now):
         candidate = tally.candidate
         tally.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
         tally.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
-        tally.multiply("recency", recency_factor(profile.recency, _dated(candidate, profile), now))
+        tally.multiply("recency", recency_factor(profile.recency, _reference_time(candidate, profile), now))
         tally.multiply("confidence", confidence_factor(profile, candidate.confidence))
-        tally.multiply("lens", factor(boosts, _boostable(candidate)) if boosts else 1.0)
+        tally.multiply("lens", lens_factor(boosts, _lens_values(candidate)) if boosts else 1.0)
         ranked = tally.ranked()
         order.append(((-ranked.score, tally.group, -candidate.created_at, candidate.key), ranked))
     order.sort(key=lambda entry: entry[0])
     return [ranked for _, ranked in order]
 
 
-def _convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
-    (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (nearness + likeness).
+    Score by (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (scaled cosine + feedback gain).
 
-    Scaled by the best alone, a chance match of one word would count as much as a perfect match when there is no other;
-    coverage tells the two apart, whatever the size of the store.
+    BM25 is scaled by its best score alone, so a chance match of one word would count as much as a perfect match where
+    there is no other; coverage tells the two apart, whatever the size of the store.
     """
     alpha = 0.5 if profile.alpha is None else profile.alpha
-    long = longness(candidates)
+    long = long_text_share(candidates)
     alpha += long * ((alpha if profile.alpha_long is None else profile.alpha_long) - alpha)
     strictness = STRICTNESS + long * (STRICTNESS_LONG - STRICTNESS)
-    near = _cosine if alpha == 1.0 else _nearness  # alone, a cosine is on nobody's scale but its own
-    scaled = _scaled_bm25(candidates, profile.bm25_norm)
+    near = _cosine if alpha == 1.0 else _scaled_cosine  # alone, it need not be comparable with BM25
+    scaled = _scale_bm25(candidates, profile.bm25_norm)
     tallies = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
             keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
             trace = {"keyword": keyword, "vector": alpha * near(candidate)}
-            if candidate.likeness:
-                trace["likeness"] = alpha * candidate.likeness
-            tallies.append(_ScoreBuilder(candidate, trace, _raw(candidate)))
+            if candidate.feedback_gain:
+                trace["expansion"] = alpha * candidate.feedback_gain
+            tallies.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
     return tallies
 
 
-def longness(candidates: Sequence[Candidate]) -> float:
+def long_text_share(candidates: Sequence[Candidate]) -> float:
     """
-    How long what was found is for the most part: 0 where it is notes and turns, 1 where it is pages.
+    Return how long the texts found are: 0 for notes and turns, 1 for pages.
 
-    Only the first of each leg are looked at: what an answer is like must not depend on how many are wanted.
+    Only the first of each leg are looked at, so that the ranking does not depend on how many hits are asked for.
     """
     first = [
         candidate.length
         for candidate in candidates
-        if (candidate.keyword_rank or FIRST + 1) <= FIRST or (candidate.vector_rank or FIRST + 1) <= FIRST
+        if (candidate.keyword_rank or LENGTH_SAMPLE + 1) <= LENGTH_SAMPLE
+        or (candidate.vector_rank or LENGTH_SAMPLE + 1) <= LENGTH_SAMPLE
     ]
     typical = median(first) if first else 0.0
     return min(1.0, max(0.0, (typical - SHORT_TEXT) / (LONG_TEXT - SHORT_TEXT)))
 
 
-def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
-    Reciprocal rank fusion: the sum of weight / (k + rank), divided by the most it can be.
+    Score by reciprocal rank: the sum of weight / (k + rank), divided by the largest possible.
 
     k = 60: Cormack, Clarke & Buettcher, SIGIR 2009. With `missing = "penalty"` a leg that ran but did not find a
-    candidate counts it one place behind its last.
+    candidate ranks it one place behind its last.
     """
     weights = (1.0, 1.0) if profile.alpha is None else (1.0 - profile.alpha, profile.alpha)
     behind = (
-        _last(candidate.keyword_rank for candidate in candidates) + 1,
-        _last(candidate.vector_rank for candidate in candidates) + 1,
+        _last_rank(candidate.keyword_rank for candidate in candidates) + 1,
+        _last_rank(candidate.vector_rank for candidate in candidates) + 1,
     )
     most = sum(weight for weight, last in zip(weights, behind, strict=True) if last > 1) / (profile.k + 1)
     tallies = []
@@ -182,30 +182,32 @@ def _rrf(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[
                 for part, weight, last in zip(parts, weights, behind, strict=True)
             ]
         trace = {"keyword": parts[0] / most, "vector": parts[1] / most}
-        tallies.append(_ScoreBuilder(candidate, trace, _raw(candidate) | {"rrf": math.fsum(parts)}))
+        tallies.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"rrf": math.fsum(parts)}))
     return tallies
 
 
-def _linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
-    """A weighted sum of what the legs say, salience and recency."""
+def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+    """Score by a weighted sum of both legs, salience and recency."""
     weights = profile.weights
-    scaled = _scaled_bm25(candidates, profile.bm25_norm)
+    scaled = _scale_bm25(candidates, profile.bm25_norm)
     tallies = []
     for candidate in candidates:
         trace = {
-            "vector": weights.semantic * _nearness(candidate),
+            "vector": weights.semantic * _scaled_cosine(candidate),
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
-            "salience": weights.salience * _salience(candidate, profile, now),
+            "salience": weights.salience * _decayed_salience(candidate, profile, now),
         }
         if profile.recency.form == "add":
-            trace["recency"] = weights.recency * recency_bonus(profile.recency, _dated(candidate, profile), now)
-        tallies.append(_ScoreBuilder(candidate, trace, _raw(candidate) | {"sum": math.fsum(trace.values())}))
+            trace["recency"] = weights.recency * recency_bonus(
+                profile.recency, _reference_time(candidate, profile), now
+            )
+        tallies.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
     return tallies
 
 
-def _vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
-    What the vector leg found by similarity, then what only the keyword leg found.
+    Put what the vector leg found first, by similarity, then what only the keyword leg found.
 
     The tail's scores are scaled below the lowest of the head, so that the order is also the order of the scores.
     With `strict_fallback` there is a tail only where there is no head.
@@ -215,26 +217,26 @@ def _vector_first(candidates: Sequence[Candidate], profile: Profile, now: float)
     if head and profile.strict_fallback:
         tail = []
     ceiling = min((_cosine(candidate) for candidate in head), default=1.0)
-    scaled = _scaled_bm25(tail, profile.bm25_norm)
+    scaled = _scale_bm25(tail, profile.bm25_norm)
     return [
-        *(_ScoreBuilder(candidate, {"vector": _cosine(candidate)}, _raw(candidate)) for candidate in head),
+        *(_ScoreBuilder(candidate, {"vector": _cosine(candidate)}, _raw_scores(candidate)) for candidate in head),
         *(
-            _ScoreBuilder(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw(candidate), 1)
+            _ScoreBuilder(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw_scores(candidate), 1)
             for candidate in tail
         ),
     ]
 
 
 _FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_ScoreBuilder]]] = {
-    "convex": _convex,
-    "rrf": _rrf,
-    "linear": _linear,
-    "vector_first": _vector_first,
+    "convex": _fuse_convex,
+    "rrf": _fuse_by_rank,
+    "linear": _fuse_linear,
+    "vector_first": _fuse_vector_first,
 }
 
 
-def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
-    """BM25 on a scale of 0..1, never falling where BM25 rises."""
+def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
+    """Scale BM25 to 0..1, monotonically."""
     found = {candidate.key: candidate.bm25 for candidate in candidates if candidate.bm25 is not None}
     most = max(found.values(), default=0.0)
     if norm == "abs10":
@@ -251,23 +253,23 @@ def _scaled_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]
     whole = {candidate.key for candidate in candidates if candidate.has_all_words}
     if not whole:
         return scaled
-    return {key: WHOLE_SHARE * (key in whole) + (1 - WHOLE_SHARE) * score for key, score in scaled.items()}
+    return {key: ALL_WORDS_SHARE * (key in whole) + (1 - ALL_WORDS_SHARE) * score for key, score in scaled.items()}
 
 
-def _dated(candidate: Candidate, profile: Profile) -> float:
+def _reference_time(candidate: Candidate, profile: Profile) -> float:
     if profile.recency.on == "accessed" and candidate.accessed_at is not None:
         return candidate.accessed_at
     return candidate.updated_at if profile.recency.on == "updated" else candidate.created_at
 
 
-def _salience(candidate: Candidate, profile: Profile, now: float) -> float:
-    """What is left of its salience: computed when read, never written back."""
+def _decayed_salience(candidate: Candidate, profile: Profile, now: float) -> float:
+    """Return its salience after decay: computed when read, never written back."""
     if candidate.reinforced_at is None:
         return candidate.salience
-    return decayed(candidate.salience, profile.sector_decay.get(candidate.sector, 0.0), candidate.reinforced_at, now)
+    return decay(candidate.salience, profile.sector_decay.get(candidate.sector, 0.0), candidate.reinforced_at, now)
 
 
-def _boostable(candidate: Candidate) -> dict[str, tuple[str, ...]]:
+def _lens_values(candidate: Candidate) -> dict[str, tuple[str, ...]]:
     return {
         "sector": (candidate.sector,),
         "kind": (candidate.kind,) if candidate.kind else (),
@@ -280,15 +282,15 @@ def _cosine(candidate: Candidate) -> float:
     return min(1.0, max(0.0, candidate.similarity or 0.0))
 
 
-def _nearness(candidate: Candidate) -> float:
-    """The cosine on a scale of 0..1 that begins where the model's noise ends."""
-    return max(0.0, (_cosine(candidate) - candidate.origin) / (1.0 - candidate.origin))
+def _scaled_cosine(candidate: Candidate) -> float:
+    """Return the cosine on a scale of 0..1 that begins at the similarity of unrelated texts."""
+    return max(0.0, (_cosine(candidate) - candidate.unrelated_similarity) / (1.0 - candidate.unrelated_similarity))
 
 
-def _raw(candidate: Candidate) -> dict[str, float]:
+def _raw_scores(candidate: Candidate) -> dict[str, float]:
     raw = {"bm25": candidate.bm25, "cosine": candidate.similarity}
     return {name: value for name, value in raw.items() if value is not None}
 
 
-def _last(ranks: Iterable[int | None]) -> int:
+def _last_rank(ranks: Iterable[int | None]) -> int:
     return max((rank for rank in ranks if rank), default=0)

@@ -1,4 +1,4 @@
-"""The two legs of a search, side by side: what holds the words, and what is near in meaning."""
+"""The two legs of a search, run side by side: the keyword leg and the vector leg."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.embed.active_model import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.ingest.vectorizer import Vectorizer
 from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
 from memorist.records import Filter, Match, Query
 from memorist.store.base import KeywordMatches, Model, Scope, Store
@@ -20,48 +20,48 @@ from memorist.store.base import KeywordMatches, Model, Scope, Store
 T = TypeVar("T")
 
 KEYWORD_THREADS = 4
-LATIN_ENDS = "\u0250"  # the first character beyond Latin, its accents and extensions
-LOOKED_AT = 1000  # characters of a question that tell its script
+LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
+SCRIPT_SAMPLE = 1000  # characters of a query that decide which script it is in
 ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
 @dataclass(frozen=True, slots=True)
 class LegResults:
     """
-    What the legs found, best first, and what was missing while they looked.
+    The matches of both legs, best first.
 
-    `strange` are words that stand in no memory; `with_words` are the keys of all that holds one of the words, where
-    they are known. What is below `floor` counts as not found by meaning; the scan
-    estimates, so `vector` holds a little more than that, and `too_far` are the keys of the rest. `around` are the keys
-    of what is near with or without the filter.
+    `unknown_words` are in no memory; `keyword_keys` are the keys of all that holds one of the words, where they are
+    known. Vector matches below `similarity_floor` do not count as found: the scan estimates, so `vector` holds a few
+    below it, and `below_floor` are the keys of the rest. `unfiltered` are the keys the vector leg finds without the
+    filter. `degraded` says in words what could not be used.
     """
 
     keyword: Sequence[Match] = ()
-    strange: Sequence[str] = ()
-    with_words: Sequence[int] | None = None
+    unknown_words: Sequence[str] = ()
+    keyword_keys: Sequence[int] | None = None
     vector: Sequence[Match] = ()
-    around: Sequence[int] = ()
+    unfiltered: Sequence[int] = ()
     model: Model | None = None
-    question: NDArray[np.float32] | None = field(default=None, compare=False)
-    floor: float | None = None
-    too_far: Sequence[int] = ()
+    query_vector: NDArray[np.float32] | None = field(default=None, compare=False)
+    similarity_floor: float | None = None
+    below_floor: Sequence[int] = ()
     degraded: str | None = None
 
 
-def merged(one: LegResults, other: LegResults) -> LegResults:
-    """What was found in two places, as if it were one."""
-    by_meaning = one if one.model else other  # where one had no vectors to go by
+def merge_results(one: LegResults, other: LegResults) -> LegResults:
+    """Join the matches of two stores as if they were one."""
+    with_model = one if one.model else other  # one of them may have no vectors
     return LegResults(
         keyword=sorted(
             [*one.keyword, *other.keyword], key=lambda match: (not match.has_all_words, -match.score, match.key)
         ),
-        strange=[word for word in one.strange if word in other.strange],
+        unknown_words=[word for word in one.unknown_words if word in other.unknown_words],
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
-        around=[*one.around, *other.around],
-        model=by_meaning.model,
-        question=by_meaning.question,
-        floor=by_meaning.floor,
-        too_far=[*one.too_far, *other.too_far],
+        unfiltered=[*one.unfiltered, *other.unfiltered],
+        model=with_model.model,
+        query_vector=with_model.query_vector,
+        similarity_floor=with_model.similarity_floor,
+        below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
     )
 
@@ -76,71 +76,74 @@ class Legs:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """In a child: threads do not come along through a fork."""
+        """Start anew in a child: threads do not survive a fork."""
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
 
     def close(self) -> None:
+        """End the threads. Closing twice is fine."""
         with self._lock:
             self._closed = True
             threads, self._threads = self._threads, None
         if threads:
             threads.shutdown()
 
-    def run(self, query: Query, filter: Filter, mode: str, profile: Profile, vectorizer: Vectorizer) -> LegResults:
-        limit, scope = candidates_wanted(profile), self._store.resolve_scope(filter)
+    def run(self, query: Query, filter: Filter, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
+        """Return the matches of the legs that the mode asks for; words alone where the model fails."""
+        limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
 
-        def keyword(asked: Query = query) -> KeywordMatches:
-            match = partial(
-                self._store.match_keywords, asked, scope, limit=limit, page=profile.limit, weights=profile.columns
-            )
-            return _named("keyword", match)
+        def match_keywords(asked: Query = query) -> KeywordMatches:
+            page, weights = profile.limit, profile.columns
+            match = partial(self._store.match_keywords, asked, scope, limit=limit, page=page, weights=weights)
+            return _name_leg_in_errors("keyword", match)
 
-        words_do = _words_say_it_all(query, profile) or (profile.intent == "cached" and not vectorizer.has(query.text))
-        if mode == "keyword" or (mode == "hybrid" and words_do):
-            return _by_words(keyword())
-        if mode == "hybrid" and vectorizer.model_name in LATIN_ONLY and not _mostly_latin(query.text):
-            return _by_words(keyword(), f"keyword search only: {vectorizer.model_name} reads Latin script")
-        beside = None
+        uncached = profile.intent == "cached" and not model.has_cached(query.text)
+        if mode == "keyword" or (mode == "hybrid" and (uncached or _is_exact_query(query, profile))):
+            return _keyword_results(match_keywords())
+        if mode == "hybrid" and model.name in LATIN_ONLY and not _is_mostly_latin(query.text):
+            return _keyword_results(match_keywords(), f"keyword search only: {model.name} reads Latin script")
+        keyword_leg = None
         try:
-            if vectorizer.embedder is None:
+            if model.embedder is None:
                 raise EmbedderUnavailable("no embedding model is configured")
-            # With meaning to go by, words that say nothing are not needed to fill a page.
+            # Beside the vector leg, stop words are not needed to fill a page.
             if mode == "hybrid":
-                beside = self._beside(partial(keyword, replace(query, spare=())))
-            found = _named("semantic", lambda: self._vector(query.text, scope, limit, profile, vectorizer))
+                keyword_leg = self._start(partial(match_keywords, replace(query, spare=())))
+            results = _name_leg_in_errors("semantic", lambda: self._match_vectors(query.text, scope, profile, model))
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
-                raise EmbedderUnavailable(
-                    f"semantic search has nothing to go by: {exc}. Use hybrid or keyword"
-                ) from exc
-            enough = beside is not None and (not query.spare or len(beside.result().matches) >= profile.limit)
-            return _by_words(beside.result() if beside and enough else keyword(), f"keyword search only: {exc}")
-        if beside is None:
-            return found
-        return _with_words(found, beside.result())
+                raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
+            reason = f"keyword search only: {exc}"
+            if keyword_leg and (not query.spare or len(keyword_leg.result().matches) >= profile.limit):
+                return _keyword_results(keyword_leg.result(), reason)
+            return _keyword_results(match_keywords(), reason)
+        return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
 
-    def _vector(self, text: str, scope: Scope, limit: int, profile: Profile, vectorizer: Vectorizer) -> LegResults:
-        model = vectorizer.model()
-        question = vectorizer.question(text)
-        nearest = self._store.find_nearest(model, question, scope, limit=limit)
+    def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
+        model = active.identify()
+        query_vector = active.embed_query(text)
+        nearest = self._store.find_nearest(model, query_vector, scope, limit=candidate_count(profile))
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
-        near = [match for match in nearest.matches if floor is None or match.score >= floor - ESTIMATE_ERROR]
+        least = -1.0 if floor is None else floor - ESTIMATE_ERROR
         degraded = None
         if nearest.unembedded > 0:
             degraded = (
                 f"{nearest.unembedded} of {nearest.total} memories have no vector of {model.name} yet and are found by "
                 "keyword only; `memorist reembed` makes them"
             )
-        around = [match.key for match in nearest.unfiltered if floor is None or match.score >= floor - ESTIMATE_ERROR]
-        far = [match.key for match in nearest.matches if floor is not None and match.score < floor - ESTIMATE_ERROR]
         return LegResults(
-            vector=near, around=around, model=model, question=question, floor=floor, too_far=far, degraded=degraded
+            vector=[match for match in nearest.matches if match.score >= least],
+            unfiltered=[match.key for match in nearest.unfiltered if match.score >= least],
+            model=model,
+            query_vector=query_vector,
+            similarity_floor=floor,
+            below_floor=[match.key for match in nearest.matches if match.score < least],
+            degraded=degraded,
         )
 
-    def _beside(self, work: Callable[[], KeywordMatches]) -> "Future[KeywordMatches]":
+    def _start(self, work: Callable[[], KeywordMatches]) -> "Future[KeywordMatches]":
         with self._lock:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
@@ -149,30 +152,31 @@ class Legs:
             return self._threads.submit(work)
 
 
-def candidates_wanted(profile: Profile) -> int:
-    """How many each leg is asked for."""
-    return max(profile.limit * profile.overfetch, profile.least_candidates, profile.reread)
+def candidate_count(profile: Profile) -> int:
+    """Return how many candidates each leg is asked for."""
+    return max(profile.limit * profile.overfetch, profile.min_candidates, profile.rerank_depth)
 
 
-def _by_words(words: KeywordMatches, degraded: str | None = None) -> LegResults:
-    return _with_words(LegResults(degraded=degraded), words)
+def _keyword_results(matches: KeywordMatches, degraded: str | None = None) -> LegResults:
+    return _add_keyword_results(LegResults(degraded=degraded), matches)
 
 
-def _with_words(found: LegResults, words: KeywordMatches) -> LegResults:
-    return replace(found, keyword=words.matches, strange=words.unknown_words, with_words=words.all_keys)
+def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegResults:
+    return replace(results, keyword=matches.matches, unknown_words=matches.unknown_words, keyword_keys=matches.all_keys)
 
 
-def _words_say_it_all(query: Query, profile: Profile) -> bool:
+def _is_exact_query(query: Query, profile: Profile) -> bool:
+    """Return whether the query is nothing but identifiers and phrases, of which words alone decide."""
     return profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
 
 
-def _mostly_latin(text: str) -> bool:
-    letters = [character for character in text[:LOOKED_AT] if character.isalpha()]
-    return 2 * sum(character < LATIN_ENDS for character in letters) >= len(letters)
+def _is_mostly_latin(text: str) -> bool:
+    letters = [character for character in text[:SCRIPT_SAMPLE] if character.isalpha()]
+    return 2 * sum(character < LATIN_END for character in letters) >= len(letters)
 
 
-def _named(leg: str, work: Callable[[], T]) -> T:
-    """A store's error with the name of the leg that met it."""
+def _name_leg_in_errors(leg: str, work: Callable[[], T]) -> T:
+    """Put the name of the leg before the message of a store's error."""
     try:
         return work()
     except StoreError as exc:

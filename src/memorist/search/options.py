@@ -1,4 +1,4 @@
-"""The options of one search: a profile, with what the caller replaced."""
+"""The options of one search: a profile with the caller's options applied and checked."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from memorist.profiles import (
     FACT_DECAY,
     PROFILES,
     SECTOR_DECAY,
-    MatchWords,
+    MatchLabels,
     Profile,
     Recency,
     Weights,
 )
-from memorist.records import FUSIONS, GRAMMARS, MODES, RECORDING, SECTORS
+from memorist.records import FUSIONS, GRAMMARS, MODES, RECORD_MODES, SECTORS
 
 MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
@@ -32,7 +32,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "on_no_vector": ("keyword", "error"),
     "unknown_mode": MODES,
     "confidence_mode": ("off", "blend", "multiply"),
-    "record": RECORDING,
+    "record": RECORD_MODES,
     "rerank": ("off", "auto"),
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -48,14 +48,14 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "confidence_weight": (0, 1),
     "reinforcement": (0, 1),
     "rerank_weight": (0, 1),
-    "neighbours": (0, 1),
-    "when": (0, 1),
+    "session_smoothing": (0, 1),
+    "time_boost": (0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int]] = {
-    "k": (1, 100_000), "overfetch": (1, 100), "least_candidates": (0, 10_000), "snippet_words": (1, 1000),
+    "k": (1, 100_000), "overfetch": (1, 100), "min_candidates": (0, 10_000), "snippet_words": (1, 1000),
     "rerank_ms": (1, 600_000),
 }  # fmt: skip
-_RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_words": MatchWords}
+_RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Recency, "form"): ("none", "add", "multiply", "tiers"),
     (Recency, "on"): ("created", "updated", "accessed"),
@@ -67,37 +67,39 @@ _PRESETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {"sector_decay": SEC
 _FIELDS = tuple(field.name for field in dataclasses.fields(Profile))
 
 
-def profile(name: str) -> Profile:
+def find_profile(name: str) -> Profile:
+    """Return a profile by its name."""
     return PROFILES[validation.choice(name, PROFILES, "profile")]
 
 
-def settle(base: Profile, replaced: Mapping[str, Any]) -> Profile:
-    """The profile with every given option in place of its own. None is "not given"; 0 is a value."""
+def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
+    """Return the profile with the given options replaced. None means not given; 0 is a value."""
     given = {option: value for option, value in replaced.items() if value is not None}
     for option in given:
         if option not in _FIELDS or option == "name":
             raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
     if "alpha" in given:
-        given.setdefault("alpha_long", given["alpha"])  # who says how much meaning counts says it of all texts
-    return dataclasses.replace(base, **{option: _checked(option, value, base) for option, value in given.items()})
+        given.setdefault("alpha_long", given["alpha"])  # a caller's alpha holds for long texts, too
+    return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
-def mode(value: object, base: Profile) -> str:
+def parse_mode(value: object, base: Profile) -> str:
+    """Return the mode that a name or an alias means."""
     name = MODE_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in MODES and base.unknown_mode and isinstance(name, str):
         return base.unknown_mode
     return validation.choice(name, MODES, "mode")
 
 
-def for_legs(settled: Profile, mode: str, *, degraded: bool) -> Profile:
-    """The profile where only one leg ran: that leg has the whole score."""
+def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
+    """Return the profile with the whole weight on one leg, where only that one ran."""
     if settled.alpha is None or (mode == "hybrid" and not degraded):
         return settled
     alpha = 1.0 if mode == "semantic" and not degraded else 0.0
     return dataclasses.replace(settled, alpha=alpha, alpha_long=alpha, expansion=0.0)
 
 
-def _checked(option: str, value: Any, base: Profile) -> Any:
+def _check_option(option: str, value: Any, base: Profile) -> Any:
     if option == "rerank" and not isinstance(value, str):
         return validation.whole_number(value, option, 1, validation.MAX_LIMIT)
     if option in _CHOICES:
@@ -109,16 +111,16 @@ def _checked(option: str, value: Any, base: Profile) -> Any:
     if option == "limit":
         return validation.limit(value)
     if option in _RECORDS:
-        return _record(option, value, getattr(base, option))
+        return _check_record(option, value, getattr(base, option))
     if option in _NUMBERS_BY_NAME:
-        return _numbers(option, value, getattr(base, option))
+        return _check_number_table(option, value, getattr(base, option))
     if not isinstance(value, bool):
         raise InvalidInput(f"{option} must be True or False, not {value!r}")
     return value
 
 
-def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
-    """A table of numbers, with those in it replaced that were given; or a preset by its name."""
+def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
+    """Return a table of numbers with the given ones replaced, or a preset by its name."""
     known = _NUMBERS_BY_NAME[option]
     if isinstance(value, str) and option in _PRESETS:
         return dict(_PRESETS[option][validation.choice(value, _PRESETS[option], option)])
@@ -133,8 +135,8 @@ def _numbers(option: str, value: Any, old: Mapping[str, float]) -> dict[str, flo
     return {**old, **given}
 
 
-def _record(option: str, value: Any, old: Any) -> Any:
-    """A nested record, given whole or as a mapping of the parts to replace."""
+def _check_record(option: str, value: Any, old: Any) -> Any:
+    """Return a nested record, given whole or as a mapping of the fields to replace."""
     kind = _RECORDS[option]
     if isinstance(value, kind):
         return value
@@ -145,10 +147,10 @@ def _record(option: str, value: Any, old: Any) -> Any:
         validation.choice(part, known, f"{option}:")
         if (kind, part) in _PARTS:
             validation.choice(given, _PARTS[kind, part], f"{option}.{part}")
-        elif kind is MatchWords:
+        elif kind is MatchLabels:
             validation.required_name(given, f"{option}.{part}")
         else:
             validation.number(given, f"{option}.{part}", 0, 100)
-    if kind is MatchWords and old is None and len(value) < len(known):
+    if kind is MatchLabels and old is None and len(value) < len(known):
         raise InvalidInput(f"{option} needs all of: {', '.join(known)}")
     return dataclasses.replace(old, **value) if old is not None else kind(**value)

@@ -1,7 +1,4 @@
-"""A second opinion on the best: scores of a cross-encoder, blended with those of fusion.
-
-The best of a search, read a second time.
-"""
+"""Reranking: a cross-encoder reads the best candidates, and its scores are blended with those of fusion."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,92 +11,89 @@ from memorist.profiles import Profile
 from memorist.records import Query, Row
 from memorist.search.candidates import Candidates
 from memorist.search.fusion import Ranked
-from memorist.search.session_context import lent
-from memorist.search.temporal import timely
+from memorist.search.session_context import smooth_scores
+from memorist.search.temporal import boost_by_time
 from memorist.text.dates import Period
-from memorist.text.snippet import HighlightTerms, passage, without_marks
+from memorist.text.snippet import HighlightTerms, best_passage, strip_marks
 
-PARTIAL = 1.5  # how fast an opinion loses weight with the share of a memory that was read
+PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
+PARTIAL_READ_EXPONENT = 1.5  # how fast a score loses weight with the share of a memory that was read
+SECOND_SMOOTHING = 0.5  # of the first; a score from reading needs less context
 
 
 @dataclass(frozen=True, slots=True)
 class RerankScore:
-    """How well a passage answers, 0..1, and what share of its memory the passage is."""
+    """The score of a passage, 0..1, and the share of its memory that the passage is."""
 
     score: float
-    share: float
+    share_read: float
 
 
-def reranked(ranked: Sequence[Ranked], opinions: Mapping[int, RerankScore], weight: float) -> list[Ranked]:
-    """
-    What was read a second time in the order of both scores, then the rest as it was; `opinions` are by key.
-
-    A passage speaks for its memory only as far as it goes: of whole memories the opinion has its full `weight`, of long
-    texts of which it saw a part, the less. (The full weight everywhere gains a little on conversations and loses
-    .03 of nDCG@10 on Cranfield's abstracts; with the plain share it still loses .008.) What was not read stays behind,
-    and its score below.
-    """
-    read = [entry for entry in ranked if entry.candidate.key in opinions]
-    rest = [entry for entry in ranked if entry.candidate.key not in opinions]
-    if not read:
-        return rest
-    weight *= fmean(opinions[entry.candidate.key].share ** PARTIAL for entry in read)
-    most = max(entry.score for entry in read) or 1.0
-    blended = []
-    for entry in read:
-        first = entry.score / most
-        blended.append(_scored(entry, (1.0 - weight) * first + weight * opinions[entry.candidate.key].score))
-    blended.sort(key=lambda entry: -entry.score)  # stable: where both say the same, the order stays
-    lowest = blended[-1].score
-    behind = max((entry.score for entry in rest), default=0.0) or 1.0
-    return [*blended, *(_scored(entry, min(1.0, entry.score / behind) * lowest) for entry in rest)]
-
-
-def _scored(entry: Ranked, score: float) -> Ranked:
-    return replace(entry, score=score, trace={**entry.trace, "rerank": score - entry.score})
-
-
-PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
-SECOND_LOAN = 0.5  # of what neighbours lend before; what was read needs less of it
-
-
-def reread(
+def rerank(
     reranker: Reranker,
-    question: Query,
-    times: Sequence[Period],
+    query: Query,
+    periods: Sequence[Period],
     ranked: Sequence[Ranked],
-    gathered: Candidates,
+    candidates: Candidates,
     profile: Profile,
 ) -> tuple[list[Ranked], str | None]:
     """
-    Ranked again by reading question and passage together, and in words why not, where that could not be done.
+    Read query and passage together and rank again; return also why not, where the reranker failed.
 
-    `times` are those that the question names: who reads a text does not see when it is from.
+    `periods` are those the query names: the reranker does not see when a text is from, so they are applied again.
     """
-    best, needles = ranked[: profile.reread], HighlightTerms.of(question)
-    passages = [_passage(gathered.rows[entry.candidate.key], needles) for entry in best]
+    best, terms = ranked[: profile.rerank_depth], HighlightTerms.of(query)
+    passages = [_passage_to_read(candidates.rows[entry.candidate.key], terms) for entry in best]
     try:
-        scores = reranker.scores(question.text, [text for text, _ in passages], _seconds(profile))
+        scores = reranker.score_passages(query.text, [text for text, _ in passages], _time_limit(profile))
     except EmbedderError as exc:
         return list(ranked), f"not reranked: {exc}"
-    opinions = {
+    read = {
         entry.candidate.key: RerankScore(score, share)
         for entry, score, (_, share) in zip(best, scores, passages, strict=True)
         if score is not None
     }
-    again = reranked(ranked, opinions, profile.rerank_weight)
-    read = timely(again[: len(opinions)], times, profile.when)
-    return lent([*read, *again[len(opinions) :]], profile.neighbours * SECOND_LOAN), None
+    blended = blend_scores(ranked, read, profile.rerank_weight)
+    boosted = boost_by_time(blended[: len(read)], periods, profile.time_boost)
+    return smooth_scores([*boosted, *blended[len(read) :]], profile.session_smoothing * SECOND_SMOOTHING), None
 
 
-def _passage(row: Row, needles: HighlightTerms) -> tuple[str, float]:
-    """The stretch of a memory that has most to do with the question, under its title; and which share of it that is."""
+def blend_scores(ranked: Sequence[Ranked], scores: Mapping[int, RerankScore], weight: float) -> list[Ranked]:
+    """
+    Sort what was read by both scores, followed by the rest as it was; `scores` are by key.
+
+    A passage speaks for its memory only as far as it goes: whole memories get the full `weight`, long texts of which a
+    part was read get less. (The full weight everywhere gains a little on conversations and loses .03 of nDCG@10 on
+    Cranfield's abstracts; with the plain share it still loses .008.) What was not read stays behind, with lower scores.
+    """
+    read = [entry for entry in ranked if entry.candidate.key in scores]
+    rest = [entry for entry in ranked if entry.candidate.key not in scores]
+    if not read:
+        return rest
+    weight *= fmean(scores[entry.candidate.key].share_read ** PARTIAL_READ_EXPONENT for entry in read)
+    top = max(entry.score for entry in read) or 1.0
+    blended = [
+        _with_score(entry, (1.0 - weight) * (entry.score / top) + weight * scores[entry.candidate.key].score)
+        for entry in read
+    ]
+    blended.sort(key=lambda entry: -entry.score)  # stable: ties keep their order
+    lowest = blended[-1].score
+    top_of_rest = max((entry.score for entry in rest), default=0.0) or 1.0
+    return [*blended, *(_with_score(entry, min(1.0, entry.score / top_of_rest) * lowest) for entry in rest)]
+
+
+def _with_score(entry: Ranked, score: float) -> Ranked:
+    return replace(entry, score=score, trace={**entry.trace, "rerank": score - entry.score})
+
+
+def _passage_to_read(row: Row, terms: HighlightTerms) -> tuple[str, float]:
+    """Return the passage that fits the query best, under its title, and the share of the memory it is."""
     memory = row.memory()
-    text = without_marks(passage(memory.content, needles, PASSAGE_WORDS, row.passage).text)
+    text = strip_marks(best_passage(memory.content, terms, PASSAGE_WORDS, row.passage).text)
     share = min(1.0, len(text) / len(memory.content))
     return f"{memory.title}\n{text}" if memory.title else text, share
 
 
-def _seconds(profile: Profile) -> float:
-    """A number of memories is read however long it takes; only `auto` watches the time."""
+def _time_limit(profile: Profile) -> float:
+    """Return the seconds that reading may take; only `auto` has a limit."""
     return profile.rerank_ms / 1000 if profile.rerank == "auto" else math.inf

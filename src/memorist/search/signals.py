@@ -1,4 +1,4 @@
-"""What counts besides the legs: age, decay, confidence, and how relevant a hit is on an absolute scale."""
+"""Signals beside the legs: recency, decay, confidence, and relevance on an absolute scale."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,22 @@ DAY = 86_400.0
 
 
 def days_since(moment: float, now: float) -> float:
-    """Days between two epoch times; what lies ahead counts as now."""
+    """Return the days between two epoch times; a time ahead counts as now."""
     return max(0.0, now - moment) / DAY
 
 
-def decayed(value: float, rate: float, since: float, now: float) -> float:
-    """What is left of a value after losing a share of itself every day."""
+def decay(value: float, rate: float, since: float, now: float) -> float:
+    """Return a value after exponential decay of `rate` a day."""
     return value * math.exp(-rate * days_since(since, now))
 
 
-def certain(facts: Sequence[Fact], rates: Mapping[str, float], now: datetime) -> tuple[Fact, ...]:
-    """Facts with what is left of their confidence, and the rate at which it goes."""
+def with_effective_confidence(facts: Sequence[Fact], rates: Mapping[str, float], now: datetime) -> tuple[Fact, ...]:
+    """Return the facts with their confidence after decay, and the decay rate that applies."""
     return tuple(replace(fact, effective=fact.confidence_at(now, rates), decay_rate=fact.rate(rates)) for fact in facts)
 
 
-def confidence(facts: Sequence[Fact]) -> float:
-    """How sure a memory is: the mean over its facts; one without facts is not doubted."""
+def mean_confidence(facts: Sequence[Fact]) -> float:
+    """Return the mean confidence of a memory's facts; 1 where it has none."""
     return sum(fact.effective for fact in facts) / len(facts) if facts else 1.0
 
 
@@ -44,44 +44,45 @@ def recency_bonus(recency: Recency, created_at: float, now: float) -> float:
 
 
 def recency_factor(recency: Recency, moment: float, now: float) -> float:
-    """What a score is multiplied by, divided by the most it can be, so that the score stays within 0..1."""
+    """Return the factor for a score, divided by the largest possible, so that the score stays within 0..1."""
     days = days_since(moment, now)
     if recency.form == "multiply":
         return (1.0 + recency.weight / (1.0 + days)) / (1.0 + recency.weight)
     if recency.form == "tiers":
-        return next((factor for limit, factor in TIERS if days <= limit), 1.0) / TIERS[0][1]
+        return next((factor for limit, factor in RECENCY_TIERS if days <= limit), 1.0) / RECENCY_TIERS[0][1]
     return 1.0
 
 
-TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
+RECENCY_TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
 
 
-def relevance(model: str | None, similarity: float | None, coverage: float) -> float:
+def estimate_relevance(model: str | None, similarity: float | None, coverage: float) -> float:
     """
-    How likely a memory is about the question at all, 0..1, comparable between questions and stores.
+    Return the probability that a memory is about the question, comparable between questions and stores.
 
-    `coverage` is the share of the question's words that the memory holds, rare ones counting for more. BM25 itself is
-    of no use here: the same perfect match has a score near 0 in a store of two memories and of 10 in one of a thousand.
-    For a model that was not calibrated, the similarity stands for itself.
+    `coverage` is the share of the question's words that the memory has, rare ones counting for more. BM25 itself is of
+    no use here: the same perfect match scores near 0 in a store of two memories and 10 in one of a thousand. The
+    similarity of a model that was not calibrated is taken as it is.
     """
     if similarity is None:
-        return _logistic(WORDS_ALONE[0] + WORDS_ALONE[1] * coverage) if coverage else 0.0
-    if model not in CALIBRATED:
-        return min(1.0, max(0.0, similarity, ALL_WORDS * coverage**4))
-    bias, by_similarity, by_coverage = CALIBRATED[model]
-    told = _logistic(bias + by_similarity * similarity + by_coverage * coverage)
-    return max(told, ALL_WORDS * coverage**4)
+        return _logistic(KEYWORD_RELEVANCE[0] + KEYWORD_RELEVANCE[1] * coverage) if coverage else 0.0
+    if model not in RELEVANCE_MODELS:
+        return min(1.0, max(0.0, similarity, FULL_COVERAGE_RELEVANCE * coverage**4))
+    bias, by_similarity, by_coverage = RELEVANCE_MODELS[model]
+    estimate = _logistic(bias + by_similarity * similarity + by_coverage * coverage)
+    return max(estimate, FULL_COVERAGE_RELEVANCE * coverage**4)
 
 
-# Logistic regressions on every second conversation of LoCoMo: evidence for a question against what the same question
-# finds in another conversation. So that a paraphrase can be relevant too, the words were hidden from 3 of 10 pairs. On
-# the other conversations: AUC .98 for telling a question's own conversation from another by its best hit. Since every
-# few sentences have a vector, something is a little nearer everywhere: MiniLM's first number was lowered by .5.
-CALIBRATED = {MINILM: (-8.2, 16.6, 3.7), BGE_SMALL: (-18.4, 29.7, 2.9)}
-WORDS_ALONE = (-3.6, 9.4)
-# A memory with every word of the question, such as the one commit hash that was asked for, is about it whatever a
-# language model makes of that word; with half of the words this says next to nothing.
-ALL_WORDS = 0.8
+# Logistic regressions (bias, similarity, coverage), fitted on every second conversation of LoCoMo: evidence for a
+# question against what the same question finds in another conversation. The words were hidden from 3 of 10 pairs, so
+# that a paraphrase can be relevant too. On the other conversations: AUC .98 for telling a question's own conversation
+# from another by its best hit. MiniLM's bias was lowered by .5 since every few sentences have a vector of their own,
+# which brings something a little nearer everywhere.
+RELEVANCE_MODELS = {MINILM: (-8.2, 16.6, 3.7), BGE_SMALL: (-18.4, 29.7, 2.9)}
+KEYWORD_RELEVANCE = (-3.6, 9.4)
+# A memory with every word of the question, such as a commit hash, is relevant whatever a language model makes of that
+# word; with half of the words this adds next to nothing.
+FULL_COVERAGE_RELEVANCE = 0.8
 
 
 def _logistic(value: float) -> float:

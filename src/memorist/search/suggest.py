@@ -1,7 +1,7 @@
 """
-"Did you mean ...": a question again, with the words that stand nowhere as they were probably meant.
+"Did you mean": a query with its unknown words corrected.
 
-Only those words are replaced. All around them stays as it was typed: quotation marks, operators, capitals.
+Only those words are replaced. Quotation marks, operators and capitals stay as they were typed.
 """
 
 import re
@@ -12,22 +12,22 @@ from itertools import groupby, islice, pairwise, product
 
 from memorist.records import Query, Term
 from memorist.text.query import STOP_WORDS
-from memorist.text.tokenizer import folded, stemmed, stems, unspaced
+from memorist.text.tokenizer import find_unspaced_runs, fold, list_stems, stem_words
 
-SHORTEST = 4  # letters; a shorter word by itself is one slip away from too many others
-SHORTEST_PART = 2  # letters of a word in an identifier or phrase, where the others beside it tell what it was
-LONGEST_WORD = 40  # letters
-SHORTEST_HALF = 3  # letters on each side of a space that may be missing
-MOST_UNKNOWN = 5  # words; with more of them it is not a slip, but a question about something else
-LONGEST_QUESTION = 1000  # characters; what is longer is a text, and has more words than a few to go by
-MOST_TRIED = 100  # spellings of one identifier or phrase
+MIN_WORD_LETTERS = 4  # a shorter word alone is one typo away from too many others
+MIN_PART_LETTERS = 2  # of a word in an identifier or phrase, where the other words narrow it down
+MAX_WORD_LETTERS = 40
+MIN_HALF_LETTERS = 3  # on each side of a missing space
+MAX_UNKNOWN_WORDS = 5  # with more it is not a typo, but a question about something else
+MAX_QUERY_CHARACTERS = 1000  # a longer query is a text with enough known words
+MAX_SPELLINGS = 100  # tried for one identifier or phrase
 
 Known = Callable[[Sequence[Term]], Collection[Term]]
 Similar = Callable[[str], Sequence[str]]
 Place = tuple[int, int]
 
 _STRETCH = re.compile(r'"[^"]*"|\S+')
-# The same in the index's own syntax, and what is no word in it: columns, and the operator NEAR.
+# The same in the index's own syntax, in which column names and the operator NEAR are no words.
 _RAW_STRETCH = re.compile(r'"[^"]*"|[^\s():{}]+')
 _SYNTAX = re.compile(r'"[^"]*"|(\{[^}]*\}|\w+(?=\s*:)|\bNEAR(?=\s*\())')
 
@@ -35,10 +35,10 @@ _SYNTAX = re.compile(r'"[^"]*"|(\{[^}]*\}|\w+(?=\s*:)|\bNEAR(?=\s*\())')
 @dataclass(frozen=True, slots=True)
 class _QueryWord:
     """
-    A word of a question and its place.
+    A word of a query and its position.
 
-    `stretch` is the place of the identifier or phrase that it is a part of, unless it stands `alone`. One that is not
-    `asked` may be as it likes: a stop word, a number, an operator.
+    `stretch` is the span of the identifier or phrase that it is a part of, unless it stands `alone`. A word that is not
+    `asked` is never corrected: a stop word, a number, an operator.
     """
 
     text: str
@@ -48,31 +48,31 @@ class _QueryWord:
     asked: bool
 
 
-def suggestion(query: Query, known: Known, similar: Similar) -> str | None:
+def suggest_query(query: Query, known: Known, similar: Similar) -> str | None:
     """
-    The question with its unknown words corrected; None if all are known, or nothing in the store is like them.
+    Return the query with its unknown words corrected; None if all are known, or nothing in the store is similar.
 
-    `known` picks the terms that stand in the store; `similar` gives its words that are most like one, best first.
+    `known` picks the terms that the store has; `similar` returns its most similar words, best first.
     """
-    if len(query.text) > LONGEST_QUESTION:
+    if len(query.text) > MAX_QUERY_CHARACTERS:
         return None
-    words = list(_words(query))
-    unknown = _unknown([word for word in words if word.asked], known)
-    if len({word.text for word in unknown}) > MOST_UNKNOWN:
+    words = list(_query_words(query))
+    unknown = _find_unknown([word for word in words if word.asked], known)
+    if len({word.text for word in unknown}) > MAX_UNKNOWN_WORDS:
         return None
-    fixes = _joined(query.text, words, unknown, known)
+    fixes = _join_words(query.text, words, unknown, known)
     joined = list(fixes)
     left = [word for word in unknown if not any(start <= word.place[0] < end for start, end in joined)]
     for _, wrong in groupby(left, key=lambda word: word.stretch):
-        fixes |= _corrected(query.text, list(wrong), known, similar)
-    return _rewritten(query.text, (0, len(query.text)), fixes) if fixes else None
+        fixes |= _correct_stretch(query.text, list(wrong), known, similar)
+    return _apply_fixes(query.text, (0, len(query.text)), fixes) if fixes else None
 
 
-def _words(query: Query) -> Iterator[_QueryWord]:
-    asked = {stem for term in query.terms if term.text.lower() not in STOP_WORDS for stem in stems(term.text)}
+def _query_words(query: Query) -> Iterator[_QueryWord]:
+    asked = {stem for term in query.terms if term.text.lower() not in STOP_WORDS for stem in list_stems(term.text)}
     syntax = [match.span(1) for match in _SYNTAX.finditer(query.text) if match[1]] if query.raw is not None else []
     for stretch in (_STRETCH if query.raw is None else _RAW_STRETCH).finditer(query.text):
-        parts = stemmed(stretch[0])
+        parts = stem_words(stretch[0])
         for part in parts:
             text = stretch[0][part.start : part.end]
             start = stretch.start() + part.start
@@ -82,30 +82,32 @@ def _words(query: Query) -> Iterator[_QueryWord]:
                 stretch.span(),
                 alone=len(parts) == 1,
                 asked=part.stem in asked
-                and _may_be_misspelt(text, SHORTEST if len(parts) == 1 else SHORTEST_PART)
+                and _may_be_misspelt(text, MIN_WORD_LETTERS if len(parts) == 1 else MIN_PART_LETTERS)
                 and not any(begin <= start < end for begin, end in syntax),
             )
 
 
 def _may_be_misspelt(word: str, shortest: int) -> bool:
-    """Numbers, stop words and scripts without spaces are left alone."""
+    """Return whether a word can be corrected: not a number, a stop word, or of a script without spaces."""
     return (
-        shortest <= len(word) <= LONGEST_WORD
+        shortest <= len(word) <= MAX_WORD_LETTERS
         and any(character.isalpha() for character in word)
-        and folded(word) not in STOP_WORDS
-        and not unspaced(word)
+        and fold(word) not in STOP_WORDS
+        and not find_unspaced_runs(word)
     )
 
 
-def _unknown(words: Sequence[_QueryWord], known: Known) -> list[_QueryWord]:
-    """Those that stand nowhere, neither by their stems nor as a beginning."""
+def _find_unknown(words: Sequence[_QueryWord], known: Known) -> list[_QueryWord]:
+    """Return the words that the store lacks, both by their stems and as prefixes."""
     forms = {word.text: [Term(word.text), Term(word.text, prefix=True)] for word in words}
     standing = known([form for each in forms.values() for form in each])
     return [word for word in words if not any(form in standing for form in forms[word.text])]
 
 
-def _joined(text: str, words: Sequence[_QueryWord], unknown: Collection[_QueryWord], known: Known) -> dict[Place, str]:
-    """Two words, one of them unknown, that are known as one: a space too many."""
+def _join_words(
+    text: str, words: Sequence[_QueryWord], unknown: Collection[_QueryWord], known: Known
+) -> dict[Place, str]:
+    """Join two words, one of them unknown, that are known as one: a space too many."""
     fixes: dict[Place, str] = {}
     end = 0
     for first, second in pairwise(words):
@@ -118,48 +120,48 @@ def _joined(text: str, words: Sequence[_QueryWord], unknown: Collection[_QueryWo
     return fixes
 
 
-def _corrected(text: str, wrong: Sequence[_QueryWord], known: Known, similar: Similar) -> dict[Place, str]:
+def _correct_stretch(text: str, wrong: Sequence[_QueryWord], known: Known, similar: Similar) -> dict[Place, str]:
     """
-    The unknown words of one stretch as they were probably meant, or nothing.
+    Return corrections of the unknown words of one stretch, or nothing.
 
-    An identifier or a phrase is looked for as a whole, so it has to stand somewhere as a whole.
+    An identifier or a phrase is searched for as a whole, so the corrected whole must exist in the store.
     """
     places = [word.place for word in wrong]
-    spellings = [[_dressed(other, word.text) for other in similar(word.text)] for word in wrong]
-    for chosen in islice(product(*spellings), MOST_TRIED):
+    spellings = [[_match_typing(other, word.text) for other in similar(word.text)] for word in wrong]
+    for chosen in islice(product(*spellings), MAX_SPELLINGS):
         fixes = dict(zip(places, chosen, strict=True))
-        if wrong[0].alone or known([Term(_rewritten(text, wrong[0].stretch, fixes))]):
+        if wrong[0].alone or known([Term(_apply_fixes(text, wrong[0].stretch, fixes))]):
             return fixes
-    return _cut(wrong[0], known) if wrong[0].alone else {}
+    return _split_word(wrong[0], known) if wrong[0].alone else {}
 
 
-def _cut(word: _QueryWord, known: Known) -> dict[Place, str]:
-    """An unknown word as two that stand side by side somewhere: a space too few."""
-    for at in range(SHORTEST_HALF, len(word.text) - SHORTEST_HALF + 1):
+def _split_word(word: _QueryWord, known: Known) -> dict[Place, str]:
+    """Split an unknown word into two that stand side by side somewhere: a space too few."""
+    for at in range(MIN_HALF_LETTERS, len(word.text) - MIN_HALF_LETTERS + 1):
         pair = Term(f"{word.text[:at]} {word.text[at:]}")
         if known([pair]):
             return {word.place: pair.text}
     return {}
 
 
-def _dressed(word: str, typed: str) -> str:
-    """A word of the store with the capitals and accents of the one that was typed in its place."""
-    if len(folded(typed)) != len(typed):
+def _match_typing(word: str, typed: str) -> str:
+    """Give a word of the store the capitals and accents of the one that was typed."""
+    if len(fold(typed)) != len(typed):
         return word
     if typed.isupper():
-        return _dressed(word, typed.lower()).upper()
+        return _match_typing(word, typed.lower()).upper()
     if typed[0].isupper() and typed == typed.capitalize():
-        plain = _dressed(word, typed.lower())
+        plain = _match_typing(word, typed.lower())
         return plain[0].upper() + plain[1:]
-    # A letter that was typed elsewhere, and as a capital only, is one here too: getsUer, getUser.
+    # A letter that was typed only as a capital stays one where it moved: getsUer, getUser.
     letters = [letter.upper() if letter not in typed and letter.upper() in typed else letter for letter in word]
-    for here, there, length in SequenceMatcher(None, folded(typed), word, autojunk=False).get_matching_blocks():
+    for here, there, length in SequenceMatcher(None, fold(typed), word, autojunk=False).get_matching_blocks():
         letters[there : there + length] = typed[here : here + length]
     return "".join(letters)
 
 
-def _rewritten(text: str, stretch: Place, fixes: Mapping[Place, str]) -> str:
-    """A stretch of a text with what stands at some places replaced."""
+def _apply_fixes(text: str, stretch: Place, fixes: Mapping[Place, str]) -> str:
+    """Return a stretch of a text with some spans replaced."""
     parts, (at, end) = [], stretch
     for start, stop in sorted(fixes):
         parts += [text[at:start], fixes[start, stop]]

@@ -45,8 +45,8 @@ class QueryWords:
 
     @classmethod
     def from_atom(cls, atom: Atom, weight: float, literals: Sequence[str]) -> "QueryWords":
-        stems = tuple(tokenizer.stems(atom.text))
-        text = tokenizer.folded(atom.text)
+        stems = tuple(tokenizer.list_stems(atom.text))
+        text = tokenizer.fold(atom.text)
         literal = atom.text.lower() in literals
         if not atom.prefix or not stems:
             return cls(text, stems, None, literal, weight)
@@ -70,12 +70,12 @@ def measure_coverage(query: Sequence[QueryWords], text: str) -> float:
     """
     if not query:
         return 1.0
-    stems = tokenizer.stems(text[:_MAX_TOKENIZED_CHARACTERS])
+    stems = tokenizer.list_stems(text[:_MAX_TOKENIZED_CHARACTERS])
     distinct = set(stems)
     found = {words for words in query if not words.literal and words.is_in(distinct)}
     has_literals = any(words.literal for words in query)
     if len(found) < len(query) and (len(text) > _MAX_TOKENIZED_CHARACTERS or has_literals):
-        folded = tokenizer.folded(text)
+        folded = tokenizer.fold(text)
         found |= {words for words in query if words.text in folded}
     # The index matched the text, so it contains at least the lightest of them.
     least = 0.0 if has_literals else min(words.weight for words in query)

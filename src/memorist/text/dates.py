@@ -1,4 +1,4 @@
-"""Times as people say them ("yesterday", "last march", "2026-W12", "an hour ago") and the stretch of time they mean."""
+"""Dates and periods as people write them: "yesterday", "last march", "2026-W12", "an hour ago"."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,78 +8,76 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from typing import Any
 
-MAX_TEXT = 100  # nobody says a time with more characters, and so reading one is always instant
-MAX_QUESTION = 1000  # characters of a question that are looked at for times
-MOST_TIMES = 3  # that a question speaks of; more are those of a log
+MAX_PERIOD_CHARACTERS = 100  # a longer text is no time; so parsing one is always fast
+MAX_QUERY_CHARACTERS = 1000  # of a query that are searched for times
+MAX_PERIODS = 3  # that a query names; more are those of a log
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
     """
-    A stretch of time a person named: from `start` up to, not including, `end`; both in UTC.
-
-    An instant has start == end.
+    A period of time, from `start` up to, not including, `end`, both in UTC. An instant has start == end.
     """
 
     start: datetime
     end: datetime
 
 
-def period(value: object, now: datetime | None = None, zone: tzinfo | None = None) -> Period | None:
-    """What a person means by a time; None where it is none. No zone means the system's, no `now` the present."""
+def parse_period(value: object, now: datetime | None = None, zone: tzinfo | None = None) -> Period | None:
+    """Parse a time into the period it means; None where it is no time. No zone means the local one."""
     try:
         present = datetime.now(UTC) if now is None else _utc(now, zone)
         if isinstance(value, datetime):
             return _instant(_utc(value, zone))
         if isinstance(value, date):
-            return _whole((value, value), zone)
+            return _whole_days((value, value), zone)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _instant(datetime.fromtimestamp(value, UTC))
-        if isinstance(value, str) and len(value) <= MAX_TEXT:
-            return _said(" ".join(value.lower().split()).removeprefix("the "), present, zone)
+        if isinstance(value, str) and len(value) <= MAX_PERIOD_CHARACTERS:
+            return _parse_text(" ".join(value.lower().split()).removeprefix("the "), present, zone)
     except (ValueError, OverflowError, OSError):  # a 31 February, or beyond what the calendar or the system can count
         pass
     return None
 
 
-def mentioned(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Period, ...]:
+def find_periods(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[Period, ...]:
     """
-    The times that a question speaks of, such as "last week" or "on 7 May 2023", as far as they have begun.
+    Find the periods that a query names, such as "last week" or "on 7 May 2023", if they have begun.
 
-    Only what is surely a time counts: "it may fail", "version 2022" and "how many days ago" name none. Beside a date,
-    "last week" is the one before that, and says no more. Who names many times asks for none of them.
+    Only clear mentions count: "it may fail", "version 2022" and "how many days ago" name no time. Beside a date, "last
+    week" is the one before that date, and is ignored. A query that names many times asks for none of them.
     """
-    present, said = _utc(now, zone), " ".join(text[:MAX_QUESTION].lower().replace(",", " ").split())
+    present, said = _utc(now, zone), " ".join(text[:MAX_QUERY_CHARACTERS].lower().replace(",", " ").split())
     dates = [date for date in re.finditer(_DATE_IN_TEXT, said) if date["date"] or date["lead"]]
-    found = [_dated(date, said, present, zone) for date in dates]
+    found = [_date_in_text(date, said, present, zone) for date in dates]
     if not any(date["date"] for date in dates):
-        found += [_relative(words, said, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
+        found += [_relative_in_text(words, said, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
     times = tuple(dict.fromkeys(time for time in found if time and time.start <= present))
-    return times if len(times) <= MOST_TIMES else ()
+    return times if len(times) <= MAX_PERIODS else ()
 
 
-_Days = tuple[date, date]  # the first and the last, as the calendar on the person's wall has them
+_Days = tuple[date, date]  # the first and the last, in local time
 _Found = Mapping[str, Any]
 _DAY = timedelta(days=1)
 
 
-def _table(lines: str, numbers: Iterable[int]) -> dict[str, int]:
-    """Every word of each line, with the number of its line."""
+def _number_words(lines: str, numbers: Iterable[int]) -> dict[str, int]:
+    """Map every word of each line to the number of its line."""
     return {word: number for line, number in zip(lines.split("|"), numbers, strict=True) for word in line.split()}
 
 
-_COUNTS = _table("a an one|couple two|three|four|five|six|seven|eight|nine|ten|eleven|twelve", range(1, 13))
-_SECONDS = _table("s sec secs second seconds|m min mins minute minutes|h hr hrs hour hours", (1, 60, 3600))
-_WHOLE_DAYS = _table("d day days|w wk wks week weeks", (1, 7))
-_WHOLE_MONTHS = _table("mo mos month months|y yr yrs year years", (1, 12))
-_CALENDAR_MONTHS = _table("month|quarter|year", (1, 3, 12))
-_STEPS = _table("last|this|next", (-1, 0, 1))
+_COUNTS = _number_words("a an one|couple two|three|four|five|six|seven|eight|nine|ten|eleven|twelve", range(1, 13))
+_SECONDS = _number_words("s sec secs second seconds|m min mins minute minutes|h hr hrs hour hours", (1, 60, 3600))
+_WHOLE_DAYS = _number_words("d day days|w wk wks week weeks", (1, 7))
+_WHOLE_MONTHS = _number_words("mo mos month months|y yr yrs year years", (1, 12))
+_CALENDAR_MONTHS = _number_words("month|quarter|year", (1, 3, 12))
+_STEPS = _number_words("last|this|next", (-1, 0, 1))
 _FROM_TODAY = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
-_WEEKDAYS = _table(
+_WEEKDAYS = _number_words(
     "mon monday|tue tues tuesday|wed weds wednesday|thu thur thurs thursday|fri friday|sat saturday|sun sunday",
     range(7),
 )
-_MONTHS = _table(
+_MONTHS = _number_words(
     "1 01 jan january|2 02 feb february|3 03 mar march|4 04 apr april|5 05 may|6 06 jun june|7 07 jul july|"
     "8 08 aug august|9 09 sep sept september|10 oct october|11 nov november|12 dec december",
     range(1, 13),
@@ -87,7 +85,7 @@ _MONTHS = _table(
 _PARTS_OF_WEEK = {"week": (0, 6), "weekend": (5, 6)}  # by the days since Monday
 _HOURS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}  # of the day it begins in
 
-# All patterns are texts, which `re` compiles when first used: who names no time does not wait for them.
+# All patterns are texts, which `re` compiles when first used: a program that parses no time does not wait for them.
 _EPOCH_SECONDS = r"[0-9]{9,11}(\.[0-9]+)?"
 _ISO_MOMENT = r"([0-9]{8}|[0-9w-]{10})[t ]([0-9]{2}[0-9:.,]*) ?(z|[+-][0-9:]+)?"
 _AMOUNT = r"(?P<count>[0-9]+|[a-z]+(?= )) ?(?P<unit>[a-z]+)"
@@ -99,18 +97,18 @@ _YEAR, _MONTH, _DAY_NUMBER = r"(?P<year>[0-9]{4})", r"(?P<month>[0-9]{1,2})", r"
 _MONTH_NAME, _NTH, _MAYBE_YEAR = r"(?P<month>[a-z]{3,9})", rf"{_DAY_NUMBER}(?:st|nd|rd|th)?", rf"(?:,? {_YEAR})?"
 
 
-def _said(text: str, present: datetime, zone: tzinfo | None) -> Period | None:
-    """An instant, whole days, or a time or part of one day."""
-    if moment := _moment(text, present, zone):
+def _parse_text(text: str, present: datetime, zone: tzinfo | None) -> Period | None:
+    """Parse an instant, whole days, or a time or part of one day."""
+    if moment := _parse_instant(text, present, zone):
         return _instant(moment)
     today = present.astimezone(zone).date()
-    if days := _days(text, today):
-        return _whole(days, zone)
+    if days := _parse_days(text, today):
+        return _whole_days(days, zone)
     if found := re.fullmatch(_DAY_AND_CLOCK, text):
-        day, time = _one_day(found["day"], today), _clock(found)
+        day, time = _parse_one_day(found["day"], today), _parse_clock(found)
         return _instant(_utc(datetime.combine(day, time), zone)) if day and time else None
     if found := re.fullmatch(_DAY_AND_PART, "this night" if text == "tonight" else text):
-        day = _one_day({"this": "today", "last": "yesterday"}.get(found["day"], found["day"]), today)
+        day = _parse_one_day({"this": "today", "last": "yesterday"}.get(found["day"], found["day"]), today)
         if day:
             first, after = (datetime.combine(day, clock()) + timedelta(hours=hour) for hour in _HOURS[found["part"]])
             return _between(first, after, zone)
@@ -119,10 +117,10 @@ def _said(text: str, present: datetime, zone: tzinfo | None) -> Period | None:
 
 def _utc(moment: datetime, zone: tzinfo | None) -> datetime:
     """
-    The instant a clock in the zone shows this; where it shows it twice, the first.
+    Convert a local time to UTC; where the clock shows it twice, the first.
 
-    Where it skips it, the time counts on from before the change, so that a day without a midnight begins where it
-    begins. In the system's zone only `timestamp` does so: `astimezone` is an hour early there.
+    A time that the clock skips counts on from before the change, so that a day without a midnight begins where it
+    begins. In the local zone only `timestamp` does so: `astimezone` is an hour early there.
     """
     if moment.tzinfo is not None:
         return moment.astimezone(UTC)
@@ -141,15 +139,15 @@ def _between(start: datetime, end: datetime, zone: tzinfo | None) -> Period:
     return Period(first, max(first, _utc(end, zone)))  # a day a zone left out (Samoa, 30 December 2011) runs backwards
 
 
-def _whole(days: _Days, zone: tzinfo | None) -> Period:
-    """From midnight to midnight: a day is 23 or 25 hours long where the clock changes."""
+def _whole_days(days: _Days, zone: tzinfo | None) -> Period:
+    """Return the period from midnight to midnight: a day has 23 or 25 hours where the clock changes."""
     first, last = (datetime.combine(day, clock()) for day in days)
-    if days[1] == date.max:  # how some say "for ever": a day like any other, though none comes after it
+    if days[1] == date.max:  # sometimes used for "for ever": no day comes after it
         return Period(_utc(first, zone), datetime.max.replace(tzinfo=UTC))
     return _between(first, last + _DAY, zone)
 
 
-def _moment(text: str, present: datetime, zone: tzinfo | None) -> datetime | None:
+def _parse_instant(text: str, present: datetime, zone: tzinfo | None) -> datetime | None:
     if text == "now":
         return present
     if re.fullmatch(_EPOCH_SECONDS, text):
@@ -157,12 +155,12 @@ def _moment(text: str, present: datetime, zone: tzinfo | None) -> datetime | Non
     if found := re.fullmatch(_ISO_MOMENT, text):
         day, time, offset = found.groups(default="")
         return _utc(datetime.fromisoformat(f"{day}T{time}{offset}".upper()), zone)
-    count, unit = _amount(text)
+    count, unit = _parse_amount(text)
     return present + timedelta(seconds=count * _SECONDS[unit]) if unit in _SECONDS else None
 
 
-def _amount(text: str) -> tuple[int, str]:
-    """How many of which unit from now: "2 weeks ago", "an hour ago" and "24h" lie behind, "in 2 days" ahead."""
+def _parse_amount(text: str) -> tuple[int, str]:
+    """Parse an amount and its unit: "2 weeks ago", "an hour ago" and "24h" are negative, "in 2 days" is positive."""
     sign = 1 if text.startswith("in ") else -1
     length = text.removeprefix("in ") if sign == 1 else text.removesuffix(" ago")
     found = re.fullmatch(_AMOUNT, re.sub(_A_COUPLE, "couple", length))
@@ -171,8 +169,8 @@ def _amount(text: str) -> tuple[int, str]:
     return sign * (_COUNTS.get(found["count"]) or int(found["count"])), found["unit"]
 
 
-def _clock(found: re.Match[str]) -> clock | None:
-    """14:30, 2pm, 2:30 pm, noon, or the midnight a day begins with; a bare "at 2" may be either half of the day."""
+def _parse_clock(found: re.Match[str]) -> clock | None:
+    """Parse 14:30, 2pm, 2:30 pm, noon, or the midnight a day begins with; a bare "at 2" is ambiguous."""
     if found["clock"] in ("noon", "midnight"):
         return clock(12 if found["clock"] == "noon" else 0)
     hour = int(found["hour"])
@@ -184,33 +182,33 @@ def _clock(found: re.Match[str]) -> clock | None:
     return clock(hour, minute, second)
 
 
-def _days(text: str, today: date) -> _Days | None:
+def _parse_days(text: str, today: date) -> _Days | None:
     for form, read in _FORMS:
         if (found := re.fullmatch(form, text)) and (days := read(found.groupdict(), today)):
             return days
-    return _days_away(text, today)
+    return _days_from_today(text, today)
 
 
-def _one_day(text: str, today: date) -> date | None:
-    days = _days(text, today)
+def _parse_one_day(text: str, today: date) -> date | None:
+    days = _parse_days(text, today)
     return days[0] if days and days[0] == days[1] else None
 
 
-def _year(found: _Found, today: date) -> _Days:
-    return _months(12 * int(found["year"]), 12)
+def _year_span(found: _Found, today: date) -> _Days:
+    return _month_span(12 * int(found["year"]), 12)
 
 
-def _month(found: _Found, today: date) -> _Days | None:
-    """A month; without a year, the latest that has begun."""
+def _month_days(found: _Found, today: date) -> _Days | None:
+    """Return a month; without a year, the latest that has begun."""
     if not (month := _MONTHS.get(found["month"])):
         return None
     if found["year"]:
-        return _months(12 * int(found["year"]) + month - 1, 1)
-    return _months(_near(12 * today.year + month - 1, _month_number(today), 12, None), 1)
+        return _month_span(12 * int(found["year"]) + month - 1, 1)
+    return _month_span(_nearest_in_cycle(12 * today.year + month - 1, _month_number(today), 12, None), 1)
 
 
-def _date(found: _Found, today: date) -> _Days | None:
-    """A day of a month; without a year, the latest not after today."""
+def _calendar_day(found: _Found, today: date) -> _Days | None:
+    """Return a day of a month; without a year, the latest not after today."""
     month, day = _MONTHS.get(found["month"], 0), int(found["day"])
     for year in [int(found["year"])] if found["year"] else range(today.year, today.year - 9, -1):  # for 29 February
         with suppress(ValueError):
@@ -219,17 +217,17 @@ def _date(found: _Found, today: date) -> _Days | None:
     return None
 
 
-def _week(found: _Found, today: date) -> _Days:
+def _iso_week(found: _Found, today: date) -> _Days:
     day = date.fromisocalendar(int(found["year"]), int(found["week"]), int(found["weekday"] or 1))
     return day, day if found["weekday"] else day + 6 * _DAY
 
 
-def _named(found: _Found, today: date) -> _Days | None:
-    """Yesterday, tuesday, this week, next year, last march."""
+def _named_days(found: _Found, today: date) -> _Days | None:
+    """Parse names of days and periods: yesterday, tuesday, this week, next year, last march."""
     step, name = _STEPS.get(found["which"]), found["name"]
     monday = today - today.weekday() * _DAY
     if name in _WEEKDAYS:
-        day = date.fromordinal(_near(monday.toordinal() + _WEEKDAYS[name], today.toordinal(), 7, step))
+        day = date.fromordinal(_nearest_in_cycle(monday.toordinal() + _WEEKDAYS[name], today.toordinal(), 7, step))
         return day, day
     if step is None:
         return (day := today + _FROM_TODAY[name] * _DAY, day) if name in _FROM_TODAY else None
@@ -237,17 +235,17 @@ def _named(found: _Found, today: date) -> _Days | None:
         first, last = _PARTS_OF_WEEK[name]
         return monday + (7 * step + first) * _DAY, monday + (7 * step + last) * _DAY
     if size := _CALENDAR_MONTHS.get(name):
-        return _months((_month_number(today) // size + step) * size, size)
+        return _month_span((_month_number(today) // size + step) * size, size)
     if month := _MONTHS.get(name):
-        return _months(_near(12 * today.year + month - 1, _month_number(today), 12, step), 1)
+        return _month_span(_nearest_in_cycle(12 * today.year + month - 1, _month_number(today), 12, step), 1)
     return None
 
 
-def _near(this: int, current: int, cycle: int, step: int | None) -> int:
+def _nearest_in_cycle(this: int, current: int, cycle: int, step: int | None) -> int:
     """
-    Which one is meant of those that return every `cycle`, when `this` is the one of the current week or year.
+    Choose among recurring days or months, where `this` is the one of the current week or year.
 
-    "Last" is the latest before the current day or month, "next" the first after it; no word the latest up to it.
+    "Last" is the latest before the current one, "next" the first after it; without a word it is the latest up to it.
     """
     if step == 0:
         return this
@@ -257,44 +255,44 @@ def _near(this: int, current: int, cycle: int, step: int | None) -> int:
     return latest - (latest - this) % cycle
 
 
-def _days_away(text: str, today: date) -> _Days | None:
-    """Days, weeks, months or years from today; a day that month does not have is the last it has."""
-    count, unit = _amount(text)
+def _days_from_today(text: str, today: date) -> _Days | None:
+    """Count days, weeks, months or years from today; a day that a month lacks becomes its last one."""
+    count, unit = _parse_amount(text)
     if unit in _WHOLE_DAYS:
         day = today + count * _WHOLE_DAYS[unit] * _DAY
         return day, day
     if unit in _WHOLE_MONTHS:
-        first, last = _months(_month_number(today) + count * _WHOLE_MONTHS[unit], 1)
+        first, last = _month_span(_month_number(today) + count * _WHOLE_MONTHS[unit], 1)
         day = first.replace(day=min(today.day, last.day))
         return day, day
     return None
 
 
 def _month_number(day: date) -> int:
-    """Months numbered through from the year 0, to count over the turn of a year."""
+    """Return the number of a month counted from year 0, for arithmetic across years."""
     return 12 * day.year + day.month - 1
 
 
-def _months(number: int, size: int) -> _Days:
+def _month_span(number: int, size: int) -> _Days:
     first, after = (date(month // 12, month % 12 + 1, 1) for month in (number, number + size))
     return first, after - _DAY
 
 
 _FORMS: tuple[tuple[str, Callable[[_Found, date], _Days | None]], ...] = (
-    (_YEAR, _year),  # 2026
-    (rf"{_YEAR}[-/]{_MONTH}", _month),  # 2026-03
-    (rf"{_YEAR}(?P<mark>[-/]){_MONTH}(?P=mark){_DAY_NUMBER}", _date),  # 2026-03-31, 2026/03/31
-    (r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})", _date),  # 20260331
-    (rf"{_DAY_NUMBER}\.{_MONTH}\.{_YEAR}", _date),  # 31.03.2026
-    (rf"{_YEAR}-?w(?P<week>[0-9]{{2}})(?:-?(?P<weekday>[1-7]))?", _week),  # 2026-W12, 2026-W12-3
-    (rf"{_MONTH_NAME}{_MAYBE_YEAR}", _month),  # march, march 2026
-    (rf"{_MONTH_NAME} (?:the )?{_NTH}{_MAYBE_YEAR}", _date),  # march 5, march 5th, 2026
-    (rf"{_NTH} (?:of )?{_MONTH_NAME}{_MAYBE_YEAR}", _date),  # 5 march 2026, 5th of march
-    (r"(?:(?P<which>last|this|next) )?(?P<name>[a-z ]+)", _named),  # today, tuesday, last week, next march
+    (_YEAR, _year_span),  # 2026
+    (rf"{_YEAR}[-/]{_MONTH}", _month_days),  # 2026-03
+    (rf"{_YEAR}(?P<mark>[-/]){_MONTH}(?P=mark){_DAY_NUMBER}", _calendar_day),  # 2026-03-31, 2026/03/31
+    (r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})", _calendar_day),  # 20260331
+    (rf"{_DAY_NUMBER}\.{_MONTH}\.{_YEAR}", _calendar_day),  # 31.03.2026
+    (rf"{_YEAR}-?w(?P<week>[0-9]{{2}})(?:-?(?P<weekday>[1-7]))?", _iso_week),  # 2026-W12, 2026-W12-3
+    (rf"{_MONTH_NAME}{_MAYBE_YEAR}", _month_days),  # march, march 2026
+    (rf"{_MONTH_NAME} (?:the )?{_NTH}{_MAYBE_YEAR}", _calendar_day),  # march 5, march 5th, 2026
+    (rf"{_NTH} (?:of )?{_MONTH_NAME}{_MAYBE_YEAR}", _calendar_day),  # 5 march 2026, 5th of march
+    (r"(?:(?P<which>last|this|next) )?(?P<name>[a-z ]+)", _named_days),  # today, tuesday, last week, next march
 )
 
 
-# Times within a text. A month with a day or a year is a date; alone, either is one only behind a word such as "in".
+# Times within a text. A month with a day or a year is a date; either alone is one only after a word such as "in".
 _SOME_MONTH = "|".join(filter(str.isalpha, _MONTHS))
 _SURE_MONTH = "|".join(name for name in _MONTHS if name.isalpha() and name not in ("mar", "march", "may"))
 _SOME_WEEKDAY = "|".join(name for name in _WEEKDAYS if name.endswith("day"))
@@ -325,36 +323,36 @@ _RELATIVE_IN_TEXT = (
     rf"(?<![\w-])(?:(?P<lead>since|after|until|before|by) )?(?P<words>{'|'.join(_RELATIVES)})"
     rf"(?![\w-]| of\b| (?:{_PART_OF_DAY})s)"
 )
-_NEAR_IT = rf"(?:day|week|weekend|month|year|{_SOME_WEEKDAY})s? $"
+_UNIT_BEFORE = rf"(?:day|week|weekend|month|year|{_SOME_WEEKDAY})s? $"
 _HALF_OF = {"week": 3 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
 
 
-def _dated(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
-    """The time of a date in a text."""
-    time = period((found["date"] or found["led"]).replace(" of ", " "), now, zone)
-    return _led(time, found, said, now)
+def _date_in_text(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
+    """Return the period of a date in a text."""
+    time = parse_period((found["date"] or found["led"]).replace(" of ", " "), now, zone)
+    return _apply_lead(time, found, said, now)
 
 
-def _relative(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
-    """The time of words in a text that count from now. "Two months ago" is not the day, but about then."""
+def _relative_in_text(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:
+    """Return the period of relative words in a text. "Two months ago" is not one day, but about then."""
     length = found["several"] or (found["one"] and f"a {found['one']}")
     words = re.sub("(a )?few", "three", length or found["words"])
-    time = period(words.replace("past ", "last ").removeprefix("on "), now, zone)
+    time = parse_period(words.replace("past ", "last ").removeprefix("on "), now, zone)
     if time is None or length:
         return time and Period(time.start, now)
     with suppress(OverflowError):  # so long ago that half of it more is beyond the calendar
         around = _HALF_OF.get(found["unit"], timedelta())
         time = Period(time.start - around, time.end + around)
-    return _led(time, found, said, now)
+    return _apply_lead(time, found, said, now)
 
 
-def _led(time: Period | None, found: re.Match[str], said: str, now: datetime) -> Period | None:
+def _apply_lead(time: Period | None, found: re.Match[str], said: str, now: datetime) -> Period | None:
     """
-    A time as the word that leads it has it. "Since" and "after" it is all up to now. "Before" and "until" it is any
-    time, unless it is the week before, or the Sunday: that is near.
+    Apply the word before a time. "Since" and "after" reach up to now. "Before" and "until" may be any time, and name
+    none, unless it is "the week before" or "the Sunday before": that is near.
     """
     lead = found["lead"]
-    if time is None or lead in (None, "in", "on", "during") or re.search(_NEAR_IT, said[: found.start()]):
+    if time is None or lead in (None, "in", "on", "during") or re.search(_UNIT_BEFORE, said[: found.start()]):
         return time
     if lead in ("since", "after") and time.start <= now:
         return Period(time.start if lead == "since" else min(time.end, now), now)

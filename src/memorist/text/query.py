@@ -1,12 +1,12 @@
 """
-From the text a person or a model typed to a Query. No text is refused.
+The query grammar: text as a person or a model typed it becomes a Query. Any text is a valid query.
 
 Grammars:
 
-* `auto`       words, "phrases" and beginnings*; all of them first, then some of them
-* `and`, `or`  the words as they stand: all of them, or any
-* `or_prefix`  any word, each as a beginning
-* `fts5`       the index's own syntax (AND, OR, NOT, "phrase", begin*); text it cannot read is taken as plain words
+* `auto`       words, "phrases" and prefixes*; matches of all of them first, then of some
+* `and`, `or`  plain words: all of them, or any
+* `or_prefix`  any word, each as a prefix
+* `fts5`       the index's own syntax (AND, OR, NOT, "phrase", prefix*); where it has an error, plain words
 """
 
 import re
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from memorist.records import Query, Term
 from memorist.text.tokenizer import split_unspaced
 
-MAX_TERMS = 64  # more say nothing more, and the index's parser has a depth limit
+MAX_TERMS = 64  # further ones hardly narrow a query, and the index's parser has a depth limit
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 _NEGATED = re.compile(r'\bNOT\s+("[^"]*"|\S+)|\b(?:AND|OR|NOT)\b')
@@ -24,7 +24,7 @@ _IDENTIFIER = re.compile(r"[^\W_](?:[^\w\s]|_)+[^\W_]")
 _LEADING_DOT = re.compile(r"\.[^\W\d_]")
 _SYMBOL_TAIL = re.compile(r"[^\W_][+#]+$|^[.#@$][^\W_]")
 
-# Function words of English, and what is left of its contractions once a tokenizer cut them at the apostrophe.
+# Function words of English, and its contractions.
 STOP_WORDS = frozenset(
     """
     a about above after again against all am an and any are as at be because been before being below between both but
@@ -40,43 +40,44 @@ STOP_WORDS = frozenset(
 )
 
 
-def parse(text: str, grammar: str) -> Query:
+def parse_query(text: str, grammar: str) -> Query:
+    """Parse a query in one of the grammars."""
     if grammar == "fts5":
-        return Query(text, terms=_split(_NEGATED.sub(" ", text), phrases=True), raw=text.strip() or None)
+        return Query(text, terms=_split_terms(_NEGATED.sub(" ", text), phrases=True), raw=text.strip() or None)
     if grammar in ("and", "or"):
-        return Query(text, terms=_split(text, phrases=False), every=grammar == "and", any_of=grammar == "or")
+        return Query(text, terms=_split_terms(text, phrases=False), every=grammar == "and", any_of=grammar == "or")
     if grammar == "or_prefix":
-        terms = _split(text, phrases=False)
-        # Single letters begin too many words, unless there is nothing else.
+        terms = _split_terms(text, phrases=False)
+        # A single letter is the prefix of too many words, unless there is nothing else.
         longer = tuple(term for term in terms if len(term.text) > 1) or terms
         return Query(text, terms=tuple(Term(term.text, prefix=True) for term in longer), every=False)
-    return _auto(text)
+    return _parse_auto(text)
 
 
-def _auto(text: str) -> Query:
-    terms = _split(text, phrases=True)
+def _parse_auto(text: str) -> Query:
+    terms = _split_terms(text, phrases=True)
     telling = tuple(term for term in terms if term.exact or term.prefix or term.text.lower() not in STOP_WORDS)
     spare = tuple(term for term in terms if term not in telling)
     return Query(text, terms=telling or spare, spare=spare if telling else ())
 
 
-def _split(text: str, *, phrases: bool) -> tuple[Term, ...]:
-    """The terms of a text, each once. Without `phrases`, quotation marks and stars are only punctuation."""
+def _split_terms(text: str, *, phrases: bool) -> tuple[Term, ...]:
+    """Return the terms of a text, each once. Without `phrases`, quotation marks and stars are punctuation."""
     found: dict[Term, None] = {}
     for quoted, star, word in _TOKEN.findall(text if phrases else text.replace('"', " ")):
-        for term in _quoted(quoted, star) if quoted else _word(word, phrases=phrases):
+        for term in _quoted_terms(quoted, star) if quoted else _word_terms(word, phrases=phrases):
             found[term] = None
         if len(found) >= MAX_TERMS:
             break
     return tuple(found)[:MAX_TERMS]
 
 
-def _quoted(text: str, star: str) -> Iterable[Term]:
+def _quoted_terms(text: str, star: str) -> Iterable[Term]:
     if _WORD_CHARACTER.search(text):
         yield Term(text, prefix=bool(star), exact=True, literal=bool(_SYMBOL_TAIL.search(text)))
 
 
-def _word(token: str, *, phrases: bool) -> Iterable[Term]:
+def _word_terms(token: str, *, phrases: bool) -> Iterable[Term]:
     prefix = phrases and token.endswith("*") and not token.startswith("*")
     bare = token.strip(_EDGES)
     if _LEADING_DOT.match(token):  # .NET is a name, not the end of a sentence

@@ -1,4 +1,4 @@
-"""The passage of a memory that shows why it was found."""
+"""Snippets: the passage of a text that matches a query best, with its matches marked."""
 
 import re
 from collections.abc import Sequence
@@ -6,19 +6,25 @@ from dataclasses import dataclass
 from itertools import chain
 
 from memorist.records import Query
-from memorist.text.tokenizer import Word, split_unspaced, stemmed
+from memorist.text.tokenizer import Word, split_unspaced, stem_words
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
-LOOKED_AT, MOST_LOOKS = 20_000, 10  # characters of a memory searched for the best passage at a time, and how often
-AROUND, LONGEST_WORD = 1_000, 50  # characters before and after the nearest part that are looked at, to whole words
+WINDOW_CHARACTERS, MAX_WINDOWS = (
+    20_000,
+    10,
+)  # characters of a memory searched for the best passage at a time, and how often
+NEAREST_MARGIN, LONGEST_WORD = (
+    1_000,
+    50,
+)  # characters before and after the nearest part that are looked at, to whole words
 _SPACE = re.compile(r"\s+")
-MOST_PAIRS = 128  # of a run of unspaced script that are looked for
+MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A cut of the content with its matches marked, and where the matches are in the content."""
+    """A piece of a text with its matches marked, and the spans of all matches in the text."""
 
     text: str
     highlights: tuple[tuple[int, int], ...]
@@ -26,37 +32,37 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class HighlightTerms:
-    """The words of a query as the index has them: whole stems, beginnings, and runs of unspaced script."""
+    """The words of a query to be marked: stems, prefixes, and runs of unspaced script."""
 
     stems: frozenset[str]
-    beginnings: tuple[str, ...]
+    prefixes: tuple[str, ...]
     runs: tuple[str, ...]
 
     @classmethod
     def of(cls, query: Query) -> "HighlightTerms":
         stems: set[str] = set()
-        beginnings, runs = [], []
+        prefixes, runs = [], []
         for term in query.terms:
             for stretch, unspaced in split_unspaced(term.text):
                 if unspaced:
                     runs.append(stretch)
                 elif term.prefix:
-                    beginnings.append(stretch.lower())
+                    prefixes.append(stretch.lower())
                 else:
-                    stems.update(word.stem for word in stemmed(stretch))
-        return cls(frozenset(stems), tuple(beginnings), tuple(runs))
+                    stems.update(word.stem for word in stem_words(stretch))
+        return cls(frozenset(stems), tuple(prefixes), tuple(runs))
 
     def find(self, text: str, words: Sequence[Word]) -> list[tuple[int, int, str]]:
-        """Where they occur: start, end, and which one it was."""
+        """Return where they occur: start, end, and which one."""
         found = [(word.start, word.end, word.stem) for word in words if word.stem in self.stems]
-        for beginning in self.beginnings:
+        for prefix in self.prefixes:
             found += [
-                (word.start, word.end, beginning)
+                (word.start, word.end, prefix)
                 for word in words
-                if text[word.start : word.end].lower().startswith(beginning)
+                if text[word.start : word.end].lower().startswith(prefix)
             ]
         for run in self.runs:
-            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MOST_PAIRS))] or [run]
+            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MAX_BIGRAMS))] or [run]
             for piece in dict.fromkeys(pieces):
                 start = text.find(piece)
                 while start >= 0:
@@ -65,37 +71,42 @@ class HighlightTerms:
         return sorted(set(found))
 
 
-def passage(content: str, needles: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
+def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
     """
-    The stretch of about `width` words with the most different matches, whole words only.
+    Return the passage of about `width` words with the most different matches, cut at words.
 
-    It is looked for around the part that is `nearest` in meaning first, if there is one. Without a match, as for a
-    memory that only its meaning found, it is the beginning, of that part or of all.
+    The part that is `nearest` in meaning is searched first, if there is one. Without a match, as where only the vector
+    leg found a memory, the passage is the beginning of that part, or of the text.
     """
-    places = range(0, max(1, min(len(content), LOOKED_AT * MOST_LOOKS)), LOOKED_AT)
+    places = range(0, max(1, min(len(content), WINDOW_CHARACTERS * MAX_WINDOWS)), WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
-    around = [(_after_space(content, start - AROUND), _after_space(content, end + AROUND))] if nearest else []
-    looks = (
-        _TextWindow.at(content, *stretch, needles) for stretch in [*around, *((at, at + LOOKED_AT) for at in places)]
+    around = (
+        [(_next_word_start(content, start - NEAREST_MARGIN), _next_word_start(content, end + NEAREST_MARGIN))]
+        if nearest
+        else []
     )
-    first = next(looks)
-    look = next((each for each in chain([first], looks) if each.found), None)
-    if look is None:
-        look = _TextWindow.at(content, start, start + LOOKED_AT, needles) if nearest else first
-    start, end = _best_window(look.text, look.words, look.found, width)
-    highlights = _merged([(look.base + left, look.base + right) for left, right, _ in look.found])
-    return Passage(_marked(content, look.base + start, look.base + end, highlights), highlights)
+    windows = (
+        _TextWindow.at(content, *stretch, terms)
+        for stretch in [*around, *((at, at + WINDOW_CHARACTERS) for at in places)]
+    )
+    first = next(windows)
+    window = next((candidate for candidate in chain([first], windows) if candidate.found), None)
+    if window is None:
+        window = _TextWindow.at(content, start, start + WINDOW_CHARACTERS, terms) if nearest else first
+    start, end = _best_window(window.text, window.words, window.found, width)
+    highlights = _merge_ranges([(window.base + left, window.base + right) for left, right, _ in window.found])
+    return Passage(_mark_matches(content, window.base + start, window.base + end, highlights), highlights)
 
 
-def _after_space(content: str, place: int) -> int:
-    """Where the next word begins, if one does soon."""
+def _next_word_start(content: str, place: int) -> int:
+    """Return where the next word begins, if one does soon."""
     space = _SPACE.search(content, place, place + LONGEST_WORD) if place > 0 else None
     return space.end() if space else max(place, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _TextWindow:
-    """A stretch of a content that is not too long to be cut into words, and what was found in it."""
+    """A stretch of a text that is short enough to be tokenized, with its matches."""
 
     base: int
     text: str
@@ -103,18 +114,19 @@ class _TextWindow:
     found: list[tuple[int, int, str]]
 
     @classmethod
-    def at(cls, content: str, base: int, end: int, needles: HighlightTerms) -> "_TextWindow":
+    def at(cls, content: str, base: int, end: int, terms: HighlightTerms) -> "_TextWindow":
         text = content[base:end]
-        words = stemmed(text)
-        return cls(base, text, words, needles.find(text, words))
+        words = stem_words(text)
+        return cls(base, text, words, terms.find(text, words))
 
 
-def without_marks(text: str) -> str:
+def strip_marks(text: str) -> str:
+    """Remove the marks around matches."""
     return _MARKS.sub("", text)
 
 
 def preview(content: str, length: int) -> str:
-    """The beginning of a text on one line, cut at a word where that is possible."""
+    """Return the beginning of a text on one line, cut at a word where possible."""
     line = " ".join(content[: length * 4].split())
     if len(line) <= length and len(content) <= length * 4:
         return line
@@ -136,12 +148,12 @@ def _best_window(
         if worth > best_worth:
             best, best_worth = start, worth
     if best_worth == (0, 0):
-        return _on_word_edges(text, words, 0, length)
-    # The match stands a little in from the left, so that what leads up to it is seen.
-    return _on_word_edges(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
+        return _snap_to_words(text, words, 0, length)
+    # The match is put a little to the right, so that the words before it are seen.
+    return _snap_to_words(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
 
 
-def _on_word_edges(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
+def _snap_to_words(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
     for word in words:
         if word.start < start < word.end and word.end - word.start < 60:
             start = word.start
@@ -150,7 +162,7 @@ def _on_word_edges(text: str, words: Sequence[Word], start: int, end: int) -> tu
     return start, min(end, len(text))
 
 
-def _marked(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:
+def _mark_matches(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:
     parts, at = [ELLIPSIS if start > 0 else ""], start
     for left, right in highlights:
         if left >= start and right <= end:
@@ -160,7 +172,7 @@ def _marked(content: str, start: int, end: int, highlights: Sequence[tuple[int, 
     return "".join(parts).strip()
 
 
-def _merged(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _merge_ranges(ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     merged: list[tuple[int, int]] = []
     for start, end in ranges:
         if merged and start <= merged[-1][1]:

@@ -1,8 +1,8 @@
 """
-Words in memory, and which of them a misspelt one could have been.
+Spelling: known words within a few typos of a misspelt one.
 
-The sets of their letters, as bits, rule out almost all of them at once; how far the rest is from the word is worked out
-for all of that rest together.
+The letters of each word, as a bit set, rule out almost all of them at once; edit distances are computed for the rest
+together.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 LETTER_BITS = 37  # the remainder tells apart all of a-z and, but for the 0, all digits
 
 
-def reach(word: str) -> int:
-    """How many slips a word of this length may have: in a short one, two make it another word."""
+def max_typos(word: str) -> int:
+    """Return how many typos a word of this length may have: in a short one, two make another word."""
     return 1 if len(word) < 8 else 2
 
 
 class Lexicon:
-    """A list of words that finds those a few slips away."""
+    """A list of words that can be searched by edit distance."""
 
     def __init__(self, words: Sequence[str] = ()) -> None:
         self._words = words
@@ -27,29 +27,29 @@ class Lexicon:
         self._letters = np.zeros(0, np.uint64)
         if words:
             starts = np.cumsum(self._lengths) - self._lengths
-            self._letters = np.bitwise_or.reduceat(_bits("".join(words)), starts)
+            self._letters = np.bitwise_or.reduceat(_letter_bits("".join(words)), starts)
 
-    def near(self, word: str, most: int) -> dict[str, int]:
+    def find_near(self, word: str, most: int) -> dict[str, int]:
         """
-        The words that 1 to `most` slips made into this one, with their number: a letter wrong, missing or too many, or
-        two neighbours swapped. Digits are no slips: another number names another thing.
+        Return the words within 1 to `most` typos of this one, with the number of typos: a letter wrong, missing or too
+        many, or two adjacent ones swapped. Digits must be equal: another number names another thing.
         """
         places = np.flatnonzero(np.abs(self._lengths - len(word)) <= most)
-        differing = self._letters[places] ^ np.bitwise_or.reduce(_bits(word))
-        for _ in range(2 * most):  # a slip adds one letter to the set and takes one away, at most
+        differing = self._letters[places] ^ np.bitwise_or.reduce(_letter_bits(word))
+        for _ in range(2 * most):  # a typo adds one letter to the set and removes one, at most
             differing &= differing - np.uint64(1)  # clears the lowest bit
         digits = _digits(word)
         fitting = [self._words[place] for place in places[differing == 0]]
         fitting = [other for other in fitting if _digits(other) == digits]
-        found = zip(fitting, distances(word, fitting), strict=True)
+        found = zip(fitting, edit_distances(word, fitting), strict=True)
         return {other: distance for other, distance in found if 0 < distance <= most}
 
 
-def distances(word: str, others: Sequence[str]) -> list[int]:
+def edit_distances(word: str, others: Sequence[str]) -> list[int]:
     """
-    How many slips lie between a word and each of the others.
+    Return the number of typos between a word and each of the others.
 
-    The Damerau-Levenshtein distance in which no letter takes part in two slips ("optimal string alignment"), one row of
+    The Damerau-Levenshtein distance in which no letter takes part in two edits ("optimal string alignment"), one row of
     its table at a time, for all words side by side.
     """
     if not others:
@@ -71,8 +71,8 @@ def distances(word: str, others: Sequence[str]) -> list[int]:
     return [int(distance) for distance in last[np.arange(len(others)), ends]]
 
 
-def _bits(text: str) -> NDArray[np.uint64]:
-    """Each character as one bit."""
+def _letter_bits(text: str) -> NDArray[np.uint64]:
+    """Return one bit a character."""
     characters = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
     return np.uint64(1) << (characters % LETTER_BITS).astype(np.uint64)
 

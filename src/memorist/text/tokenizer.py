@@ -1,4 +1,4 @@
-"""Words as the full-text index sees them: the same tokenizer, asked from Python."""
+"""The tokenizer of the full-text index, called from Python, so that all of the code sees the same words."""
 
 import re
 import threading
@@ -23,15 +23,15 @@ _connections = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word's place in a text, in characters, and its stem."""
+    """The position of a word in a text, in characters, and its stem."""
 
     start: int
     end: int
     stem: str
 
 
-def stemmed(text: str) -> list[Word]:
-    """The words of a text as the stemmed index has them."""
+def stem_words(text: str) -> list[Word]:
+    """Return the words of a text with positions and stems, as the stemmed index has them."""
     encoded = text.encode("utf-8", "replace")
     found: Any = _tokenizer("porter")(encoded, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
     if len(encoded) == len(text):
@@ -45,17 +45,17 @@ def stemmed(text: str) -> list[Word]:
     return words
 
 
-def stems(text: str) -> list[str]:
-    """The stems of a text, without their places: several times faster."""
-    return _cut(text, "porter")
+def list_stems(text: str) -> list[str]:
+    """Return the stems of a text without positions, which is several times faster."""
+    return _tokenize(text, "porter")
 
 
-def tokens(text: str) -> list[str]:
-    """The words of a text as the unstemmed index has them."""
-    return _cut(text, "unicode61")
+def list_tokens(text: str) -> list[str]:
+    """Return the words of a text as the unstemmed index has them."""
+    return _tokenize(text, "unicode61")
 
 
-def _cut(text: str, tokenizer: str) -> list[str]:
+def _tokenize(text: str, tokenizer: str) -> list[str]:
     found: Any = _tokenizer(tokenizer)(
         text.encode("utf-8", "replace"),
         apsw.FTS5_TOKENIZE_DOCUMENT,
@@ -66,30 +66,30 @@ def _cut(text: str, tokenizer: str) -> list[str]:
     return list(found)
 
 
-def folded(text: str) -> str:
-    """A text in small letters and without accents, as the tokenizer compares it."""
+def fold(text: str) -> str:
+    """Lower-case a text and remove accents, as the tokenizer does."""
     lowered = text.lower()
     return lowered if lowered.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", lowered))
 
 
-def segments(*texts: str | None) -> str | None:
+def unspaced_bigrams(*texts: str | None) -> str | None:
     """
-    The runs of unspaced script in the texts as pairs of neighbouring characters; None where there are none.
+    Return the runs of unspaced script in the texts as pairs of adjacent characters; None where there are none.
 
-    A run ends with its last character alone, so that every character begins some token and a single one can be
-    found as a prefix.
+    A run ends with its last character alone, so that every character begins a token and a single one can be found as a
+    prefix.
     """
     whole = [unicodedata.normalize("NFC", text) for text in texts if text and not text.isascii()]
-    return " ".join(pair for text in whole for run in unspaced(text) for pair in _pairs(run)) or None
+    return " ".join(pair for text in whole for run in find_unspaced_runs(text) for pair in _bigrams(run)) or None
 
 
-def unspaced(text: str) -> list[str]:
-    """The runs of unspaced script in a text."""
+def find_unspaced_runs(text: str) -> list[str]:
+    """Return the runs of unspaced script in a text."""
     return _UNSPACED.findall(text)
 
 
 def split_unspaced(text: str) -> list[tuple[str, bool]]:
-    """A text cut into stretches, each with whether it is unspaced script."""
+    """Split a text into stretches, each with whether it is unspaced script."""
     parts, end = [], 0
     for run in _UNSPACED.finditer(text):
         if run.start() > end:
@@ -101,7 +101,7 @@ def split_unspaced(text: str) -> list[tuple[str, bool]]:
     return parts
 
 
-def _pairs(run: str) -> list[str]:
+def _bigrams(run: str) -> list[str]:
     return [a + b for a, b in pairwise(run)] + [run[-1]]
 
 

@@ -1,1 +1,1 @@
-"""Weights of a model for vectors; `memorist.embed.optional_models` knows what to do with them."""
+"""Weights of an embedding model, which `memorist.embed.optional_models` loads."""

@@ -1,1 +1,1 @@
-"""Weights of a reranker; `memorist.embed.optional_models` knows what to do with them."""
+"""Weights of a reranker, which `memorist.embed.optional_models` loads."""

@@ -60,7 +60,7 @@ class PastTerm:
 
     @classmethod
     def from_atom(cls, atom: Atom, idf: float, *, stemmed: bool) -> "PastTerm":
-        words = tokenizer.stems(atom.text) if stemmed else tokenizer.tokens(atom.text)
+        words = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
         if not atom.prefix or not words:
             return cls(tuple(words), None, stemmed, idf)
         return cls(tuple(words[:-1]), words[-1], stemmed, idf)
@@ -114,21 +114,21 @@ def match_past_texts(
         texts = {rid: text for rid, text in texts.items() if rid in matching}
     found = [match for rid, text in texts.items() if (match := _match(rid, text, query, weights)) is not None]
     if not found and query.part:
-        part = tokenizer.folded(query.part)
-        found = [Match(rid, 1e-6) for rid, text in texts.items() if part in tokenizer.folded(text["content"])]
+        part = tokenizer.fold(query.part)
+        found = [Match(rid, 1e-6) for rid, text in texts.items() if part in tokenizer.fold(text["content"])]
     return found
 
 
 def _index_columns(title: str | None, content: str, tags: str, source: str | None, facts: str | None) -> dict[str, str]:
-    segments = tokenizer.segments(title, content, tags, facts)
+    segments = tokenizer.unspaced_bigrams(title, content, tags, facts)
     columns = {"title": title, "content": content, "tags": tags, "source": source, "segments": segments, "facts": facts}
     return {name: text for name, text in columns.items() if text}
 
 
 def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mapping[str, float]) -> Match | None:
-    tokens = {True: {name: tokenizer.stems(text) for name, text in texts.items()}}  # stemmed -> column -> tokens
+    tokens = {True: {name: tokenizer.list_stems(text) for name, text in texts.items()}}  # stemmed -> column -> tokens
     if not all(term.stemmed for term in (*query.terms, *query.spare)):
-        tokens[False] = {name: tokenizer.tokens(text) for name, text in texts.items()}
+        tokens[False] = {name: tokenizer.list_tokens(text) for name, text in texts.items()}
     score, found = 0.0, 0
     for term in query.terms:
         counts = {name: term.count_in(column) for name, column in tokens[term.stemmed].items()}

@@ -15,7 +15,7 @@ from uuid import uuid4
 import apsw
 
 from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
-from memorist.text.tokenizer import folded
+from memorist.text.tokenizer import fold
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside a database
@@ -303,7 +303,7 @@ def fetch_value(connection: apsw.Connection, sql: str, values: Any = None) -> An
 
 def _fold_text(*texts: Any) -> Any:
     """Implement `folded(text)` for SQL, whose own lower() knows ASCII only."""
-    return folded(texts[0])
+    return fold(texts[0])
 
 
 _forking: list[ConnectionPool] = []

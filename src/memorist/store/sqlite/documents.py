@@ -17,7 +17,7 @@ from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
 from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 
 CHUNK_SUFFIX = "\x1fdocuments"  # no name of a namespace can hold this character
 
@@ -176,7 +176,10 @@ class SqliteDocuments:
             update memories set project = :project, source = :path, tags = :tags, sector = :sector, segments = :segments
             where rid = :rid
             """,
-            [values | {"rid": rid, "segments": segments(title, text, *file.tags)} for rid, title, text in outdated],
+            [
+                values | {"rid": rid, "segments": unspaced_bigrams(title, text, *file.tags)}
+                for rid, title, text in outdated
+            ],
         )
 
     def _insert_chunk(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.forks import renew_after_fork
-from memorist.records import EVERYTHING, GLOBAL, SUPERSEDES, Filter
+from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.base import Scope
 from memorist.store.sqlite.connections import fetch
-from memorist.text.dates import period
+from memorist.text.dates import parse_period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -139,7 +139,7 @@ def _month_ranges(months: tuple[str, ...], zone: tuple[str, str]) -> list[list[i
     """Return months of the local `zone` as microseconds from and to, adjacent ones joined."""
     ranges: list[list[int]] = []
     for month in sorted(set(months)):
-        span = period(month)
+        span = parse_period(month)
         assert span is not None, "validation has checked the months"
         start, end = to_micros(span.start), to_micros(span.end)
         if ranges and ranges[-1][1] == start:
@@ -172,7 +172,7 @@ class Scopes:
     def resolve(self, connection: apsw.Connection, filter: Filter) -> Scope:
         """Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect."""
         where, values, select_keys = "", dict[str, Any](), "null"
-        if replace(filter, superseded=True, as_of=None) != EVERYTHING and not self._is_broad(filter):
+        if replace(filter, superseded=True, as_of=None) != NO_FILTER and not self._is_broad(filter):
             where, values = filter_conditions(filter)
             # For a project and global memories, SQLite would choose an index that covers neither.
             hint = "indexed by memories_scope" if filter.project and filter.include_global else ""

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import EVERYTHING, Filter, Match, Query, Term
+from memorist.records import NO_FILTER, Filter, Match, Query, Term
 from memorist.store.base import KeywordMatches, Scope
 from memorist.store.coverage import Atom, QueryWords, inverse_document_frequency, measure_coverage
 from memorist.store.sqlite.as_of import INDEX_COLUMNS, PastQuery, PastTerm, match_past_texts
@@ -97,7 +97,7 @@ class KeywordLeg:
     def _match_raw(self, connection: apsw.Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
         """Return the matches of an expression in the index's own syntax; None if it is not valid."""
         # The index holds unspaced script as pairs of characters, and only terms are split into them.
-        if any(len(run) > 2 for run in tokenizer.unspaced(expression)):
+        if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
             return None
         raw = replace(search, needs_all=True, all_first=False, is_narrow=False, literals=(), spare=[], substring=None)
         self.plan(connection, raw)
@@ -470,7 +470,7 @@ def _contains(substring: str) -> tuple[str, str]:
     """Return the condition that a memory `m` contains `:substring`, and its value. SQL's lower() knows ASCII only."""
     if substring.isascii():
         return "instr(lower(m.content), :substring) > 0", substring
-    return "instr(folded(m.content), :substring) > 0", tokenizer.folded(substring)
+    return "instr(folded(m.content), :substring) > 0", tokenizer.fold(substring)
 
 
 def _select_substring(search: KeywordSearch) -> str:
@@ -559,7 +559,7 @@ def count_filtered_out(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    unfiltered = Scope(replace(EVERYTHING, as_of=filter.as_of))
+    unfiltered = Scope(replace(NO_FILTER, as_of=filter.as_of))
     matching, more, _ = _select_matching(connection, leg, query, unfiltered, keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(

@@ -30,7 +30,7 @@ from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
 from memorist.store.sqlite.links import is_superseded_by
 from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import as_json, content_hash, identity_hash
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 
 Fields = Mapping[str, Any]
 
@@ -213,7 +213,7 @@ class SqliteLoader:
         derived = {
             "namespace": namespace,
             "content_hash": hash,
-            "segments": segments(fields.get("title"), fields["content"], *fields["tags"], *texts),
+            "segments": unspaced_bigrams(fields.get("title"), fields["content"], *fields["tags"], *texts),
             "facts": "\n".join(texts) or None,
         }
         rid: int | None = self._insert(connection, "memories", MEMORY, fields, derived, key="rid")

@@ -14,7 +14,7 @@ from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.ids import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id
 from memorist.store.sqlite.rows import to_fact
 from memorist.store.sqlite.sessions import link_memories, require_open_session
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 
 _DAY = 86_400e6  # microseconds
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
@@ -192,7 +192,7 @@ def index_facts(connection: apsw.Connection, rid: int) -> None:
     title, content, tags = fetch_value(connection, "select title, content, tags from memories where rid = ?", (rid,))
     connection.execute(
         "update memories set facts = ?, segments = ? where rid = ?",
-        ("\n".join(texts) or None, segments(title, content, *json.loads(tags), *texts), rid),
+        ("\n".join(texts) or None, unspaced_bigrams(title, content, *json.loads(tags), *texts), rid),
     )
 
 

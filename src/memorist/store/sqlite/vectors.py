@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.forks import renew_after_fork
-from memorist.records import EVERYTHING, Filter, Match
+from memorist.records import NO_FILTER, Filter, Match
 from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Scope, VectorMatches
 from memorist.store.sqlite.as_of import load_past_vectors
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
@@ -188,12 +188,12 @@ class SqliteVectors:
     ) -> tuple[list[Match], list[Match]]:
         """Return the matches that pass the filter, and those without the filter."""
         filter = scope.filter
-        if filter == EVERYTHING:
+        if filter == NO_FILTER:
             matches = mirror.match(vector, limit)
             return matches, matches
         # A filter that lets much through is cheapest to check on the best matches; if too few of them pass, all keys
         # that pass are read and only those are compared. Either way the result is that of a complete scan.
-        only_superseded = replace(filter, superseded=True) == EVERYTHING
+        only_superseded = replace(filter, superseded=True) == NO_FILTER
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
         if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= count:
             matches = mirror.match(vector, limit, self._read_passing(filter) if scope.keys is None else scope.keys)

@@ -17,8 +17,8 @@ from memorist.records import Term
 from memorist.store.coverage import Atom
 from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.keyword import STEMS, WORDS
-from memorist.text.spelling import Lexicon, reach
-from memorist.text.tokenizer import folded, tokens, unspaced
+from memorist.text.spelling import Lexicon, max_typos
+from memorist.text.tokenizer import find_unspaced_runs, fold, list_tokens
 
 MAX_WORD_CHARACTERS = 40  # nobody types a longer word
 QUICK_READ_SECONDS = 0.01  # a list that takes less to read is read whenever the index has changed
@@ -102,13 +102,13 @@ class Vocabulary:
 
         They are in lower case and without accents, as in the index.
         """
-        plain = folded(word)
-        if not 2 <= len(plain) <= MAX_WORD_CHARACTERS or unspaced(plain):
+        plain = fold(word)
+        if not 2 <= len(plain) <= MAX_WORD_CHARACTERS or find_unspaced_runs(plain):
             return []
         distances = {
             other: distance
-            for other, distance in self._find_near(connection, plain, reach(plain)).items()
-            if not unspaced(other)
+            for other, distance in self._find_near(connection, plain, max_typos(plain)).items()
+            if not find_unspaced_runs(other)
         }
         if not distances:
             return []
@@ -122,7 +122,7 @@ class Vocabulary:
         with self._lock:
             self._refresh(connection)
             listed, added = self._list, self._added
-        return listed.near(word, distance) | added.near(word, distance)
+        return listed.find_near(word, distance) | added.find_near(word, distance)
 
     def _refresh(self, connection: apsw.Connection) -> None:
         """Take in what any process has written since the list was read."""
@@ -135,7 +135,7 @@ class Vocabulary:
             self._segments = segments
         elif newest > self._newest:
             values = {"newest": self._newest, "namespace": self._namespace}
-            words = (word for (text,) in fetch(connection, _NEW_TEXTS, values) for word in tokens(text))
+            words = (word for (text,) in fetch(connection, _NEW_TEXTS, values) for word in list_tokens(text))
             self._added_words.update(word for word in words if 2 <= len(word) <= MAX_WORD_CHARACTERS)
             self._added = Lexicon(list(self._added_words))
         self._newest = newest

@@ -14,7 +14,7 @@ from memorist.store.sqlite.connections import fetch_value
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.rows import load_memory
 from memorist.store.sqlite.strength import save_strength
-from memorist.text.tokenizer import segments
+from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
 _INSERT = """
@@ -37,7 +37,7 @@ def insert_memory(connection: apsw.Connection, namespace: str, draft: MemoryDraf
         "namespace": namespace,
         "content_hash": hash,
         "tags": as_json(draft.tags),
-        "segments": segments(draft.title, draft.content, *draft.tags, *facts),
+        "segments": unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
         "metadata": as_json(draft.metadata),
         "created_at": to_micros(draft.created_at),
         "recorded_at": to_micros(draft.recorded_at),
@@ -99,7 +99,7 @@ def update_memory(
                 "content_hash": content_hash(text) if known_by_text else identity_hash(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
-                "segments": segments(new["title"], text, *new["tags"], *facts),
+                "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )
     except apsw.ConstraintError as exc:

@@ -1,4 +1,4 @@
-"""resolve(): from a setting to an embedder."""
+"""create_embedder(): from a setting to an embedder."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import types
 import pytest
 
 from conftest import MODELS
-from memorist.embed import resolve
+from memorist.embed import create_embedder
 from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 from memorist.errors import ConfigError
 
@@ -36,25 +36,25 @@ def local(monkeypatch):
 
 @pytest.mark.parametrize("spec", [None, "local", " local "])
 def test_the_bundled_model_is_the_default(local, spec):
-    assert resolve(spec) == ("local", None)
-    assert resolve(spec, threads=3) == ("local", 3)
+    assert create_embedder(spec) == ("local", None)
+    assert create_embedder(spec, threads=3) == ("local", 3)
 
 
-def test_a_further_model_is_looked_for_in_the_folder_of_models(elsewhere):
+def test_an_optional_model_is_looked_for_in_the_folder_of_models(elsewhere):
     os.symlink(MODELS / "bge-small" / "src" / "memorist_bge_small", elsewhere / "bge-small")
 
-    embedder = resolve("local:bge-small", threads=1, models=elsewhere)
+    embedder = create_embedder("local:bge-small", threads=1, models=elsewhere)
 
     assert embedder.model_id == "local:bge-small-en-v1.5-int8"
     assert embedder.embed(["a"]).shape == (1, 384)
 
 
 def test_none_means_no_embedder():
-    assert resolve("none") is None
+    assert create_embedder("none") is None
 
 
 def test_a_provider_and_a_model_name_a_remote_embedder():
-    openai, ollama = resolve("openai:text-embedding-3-small"), resolve("ollama:qwen3-embedding:0.6b")
+    openai, ollama = create_embedder("openai:text-embedding-3-small"), create_embedder("ollama:qwen3-embedding:0.6b")
 
     assert isinstance(openai, OpenAIEmbedder)
     assert isinstance(ollama, OllamaEmbedder)
@@ -66,33 +66,33 @@ def test_a_provider_and_a_model_name_a_remote_embedder():
 def test_an_embedder_of_ones_own_is_returned_as_it_is(kind):
     own = kind()
 
-    assert resolve(own) is own
+    assert create_embedder(own) is own
 
 
 @pytest.mark.parametrize("spec", ["", "Local", "local:", "local:bge-large", "cohere:x", "text-embedding-3-small"])
 def test_anything_else_is_refused_with_the_forms_that_are_not(spec):
     with pytest.raises(ConfigError, match="'local', 'local:bge-small', 'none', 'openai:MODEL', 'ollama:MODEL'"):
-        resolve(spec)
+        create_embedder(spec)
 
 
 @pytest.mark.parametrize("spec", ["openai:", "openai", "ollama: "])
 def test_a_provider_without_a_model_is_refused_with_an_example(spec):
     with pytest.raises(ConfigError, match=r"names no model: write (openai:MODEL|ollama:MODEL), as in '\w+:[\w-]+'"):
-        resolve(spec)
+        create_embedder(spec)
 
 
 def test_an_object_that_lacks_something_is_refused_by_what_it_lacks():
     with pytest.raises(ConfigError, match="SimpleNamespace has no dimensions;"):
-        resolve(types.SimpleNamespace(model_id="x", embed=len))
+        create_embedder(types.SimpleNamespace(model_id="x", embed=len))
     with pytest.raises(ConfigError, match="int has no model_id and no dimensions and no embed;"):
-        resolve(7)
+        create_embedder(7)
     with pytest.raises(ConfigError, match="embed cannot be called"):
-        resolve(types.SimpleNamespace(model_id="x", dimensions=2, embed=None))
+        create_embedder(types.SimpleNamespace(model_id="x", dimensions=2, embed=None))
 
 
 def test_a_class_in_place_of_an_object_is_refused():
     with pytest.raises(ConfigError, match="the class Own: pass an object"):
-        resolve(Own)
+        create_embedder(Own)
 
 
 def test_importing_the_package_loads_no_model_and_no_http():

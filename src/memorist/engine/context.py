@@ -1,0 +1,160 @@
+"""Context for a language model: a block of memories about a message, or about a project in general."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from memorist import validation
+from memorist.documents import DocumentHit
+from memorist.embed.wordpiece import count_tokens
+from memorist.engine.resources import Resources
+from memorist.engine.search import Searcher
+from memorist.present.context import ContextBlock, HitContext, index_line, session_line
+from memorist.present.hits import extend_with_chunks
+from memorist.records import TURN, Filter, Hit, Memory, Results
+
+# Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
+MIN_RELEVANCE = 0.25
+MIN_BUDGET, MAX_BUDGET = 64, 1_000_000  # tokens
+MAX_CORE = 200  # pinned memories that are considered
+RECENT_PAGE, RECENT_PAGES = 40, 12  # memories a page, and pages, searched for recent ones that are no turns
+RECENT_SESSIONS, MAX_SESSIONS = 3, 30  # listed, and considered
+EDGE_CHARACTERS, MESSAGE_CHARACTERS = 300, 1000  # of a message's first and last line, and of all of it, as queries
+MIN_PASSAGE, MAX_PASSAGE = 32, 1000  # words of a memory that does not fit whole
+
+
+@dataclass(frozen=True, slots=True)
+class ContextScope:
+    """The budget of a block, and which memories belong in it."""
+
+    budget: int
+    core: bool
+    project: str | None
+    include_global: bool
+
+    @classmethod
+    def check(cls, budget: object, core: object, project: object, include_global: object) -> "ContextScope":
+        return cls(
+            validation.whole_number(budget, "budget", MIN_BUDGET, MAX_BUDGET),
+            validation.flag(core, "core"),
+            validation.name(project, "project"),
+            validation.flag(include_global, "include_global"),
+        )
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        return {"project": self.project, "include_global": self.include_global}
+
+
+class ContextBuilder:
+    """Packs memories into blocks within a budget of tokens."""
+
+    def __init__(self, resources: Resources, searcher: Searcher) -> None:
+        self._resources = resources
+        self._store = resources.store
+        self._searcher = searcher
+
+    def context(
+        self,
+        message: str,
+        scope: ContextScope,
+        *,
+        limit: int,
+        min_relevance: float,
+        session: str | None,
+        documents: bool,
+    ) -> str:
+        """Return a block of what is relevant to a message, or ""."""
+        block = self._start_block(scope)
+        limit = validation.limit(limit)
+        session = None if session is None else validation.session_id(session)
+        options = {
+            "limit": min(limit * 3, validation.MAX_LIMIT),  # some of them may be in the block already
+            "min_relevance": validation.number(min_relevance, "min_relevance", 0, 1),
+            "snippet_words": min(max(MIN_PASSAGE, scope.budget // limit // 2), MAX_PASSAGE),
+            "record": "off",
+        }
+        answers = (
+            self._searcher.search(
+                query, scope.filters, options, mode="hybrid", profile=None, include_superseded=False,
+                include_documents=validation.flag(documents, "documents"),
+            )
+            for query in _split_message(validation.query_text(message))
+        )  # fmt: skip
+        hits = _merge_hits(answers)
+        new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
+        block.put_hits(list(islice(new, limit)), self._find_surroundings)
+        return str(block)
+
+    def briefing(self, scope: ContextScope, *, recent: int) -> str:
+        """Return a block of pinned and recent memories and the latest conversations, or ""."""
+        block = self._start_block(scope)
+        count = validation.whole_number(recent, "recent", 0, 1000)
+        filter = self._resources.resolve_filter(scope.filters, include_superseded=False)
+        block.put_lines("recent-memories", map(index_line, islice(self._iter_recent(filter), count)))
+        sessions = self._store.sessions.list_sessions(scope.project, None, MAX_SESSIONS)
+        summarised = islice((session for session in sessions if session.summary), RECENT_SESSIONS)
+        block.put_lines("recent-conversations", map(session_line, summarised))
+        return str(block)
+
+    def _start_block(self, scope: ContextScope) -> ContextBlock:
+        block = ContextBlock(scope.budget, count_tokens)
+        if scope.core:
+            filter = self._resources.resolve_filter({"pinned": True, **scope.filters}, include_superseded=False)
+            pinned = self._store.list_page(filter, limit=MAX_CORE, cursor=None, deleted=False)
+            block.put_core(sorted(pinned, key=lambda memory: (-memory.salience, memory.created_at)))
+        return block
+
+    def _iter_recent(self, filter: Filter) -> Iterator[Memory]:
+        """Yield the latest memories that are neither turns nor pinned."""
+        cursor = None
+        for _ in range(RECENT_PAGES):
+            page = self._store.list_page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
+            yield from (memory for memory in page if memory.kind != TURN and not memory.pinned)
+            if (cursor := page.cursor) is None:
+                return
+
+    def _find_surroundings(self, hit: Hit) -> HitContext:
+        """Return the chunks around a chunk, or the turns before and after a turn."""
+        if isinstance(hit, DocumentHit):
+            ((*chunks,),) = self._store.documents.load_chunk_ranges([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
+            return HitContext(extend_with_chunks(hit, chunks))
+        if hit.memory.kind != TURN or not hit.session:
+            return HitContext()
+        # A turn that was moved to another project is left out.
+        project = (hit.memory.project,) if hit.memory.project else ()
+        same_session = Filter(session=hit.session.id, kind=(TURN,), project=project)
+        turns = self._store.list_around(hit.memory.id, same_session, before=1, after=1)
+        place = next((at for at, turn in enumerate(turns) if turn.id == hit.memory.id), None)
+        if place is None:  # it was removed in the meantime
+            return HitContext()
+        return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
+
+
+def _split_message(message: str) -> list[str]:
+    """
+    Return the queries for a message: itself and, where it is long or has several lines, its first and last line.
+
+    There people say what they want; what stands between was often pasted, and would drown it.
+    """
+    lines = message.strip().splitlines() or [""]
+    if len(lines) == 1 and len(message) <= EDGE_CHARACTERS:
+        return [message]
+    first, last = lines[0], lines[-1]
+    beginning = first if len(first) <= EDGE_CHARACTERS else first[:EDGE_CHARACTERS].rpartition(" ")[0]
+    end = last if len(last) <= EDGE_CHARACTERS else last[-EDGE_CHARACTERS:].partition(" ")[2]
+    return list(dict.fromkeys([message[:MESSAGE_CHARACTERS], beginning, end]))
+
+
+def _merge_hits(answers: Iterable[Results]) -> list[Hit]:
+    """Return the hits of one answer in their order; of several answers each hit once, the more relevant first."""
+    first, *others = answers
+    if not others:
+        return list(first)
+    best: dict[str, Hit] = {}
+    for hit in chain(first, *others):
+        known = best.get(hit.memory.id)
+        if known is None or hit.relevance > known.relevance:
+            best[hit.memory.id] = hit
+    return sorted(best.values(), key=lambda hit: -hit.relevance)

@@ -1,0 +1,168 @@
+"""Indexed files: taken in, watched, listed and removed."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memorist import validation
+from memorist.documents import Document, DocumentLink, IndexReport
+from memorist.embed.base import token_counter
+from memorist.engine.resources import Resources
+from memorist.errors import InvalidInput, StoreBusy
+from memorist.search.documents import LinkResolver
+
+if TYPE_CHECKING:
+    from memorist.ingest.changes import Changes
+
+# After changes that changed nothing, watching waits so many times as long as looking at them took.
+IDLE_FACTOR = 10
+MAX_IDLE_SECONDS = 5.0
+
+Paths = str | Path | Sequence[str | Path]
+IndexProgress = Callable[[int, int], None]
+
+_log = logging.getLogger("memorist.watch")
+
+
+class _Stopped(Exception):
+    """Watching was asked to end: between two files, so that each is stored whole or not at all."""
+
+
+class Documents:
+    """Keeps the index of files in step with the files."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._store = resources.store.documents
+
+    def index(
+        self,
+        paths: Paths,
+        *,
+        project: str | None,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        redact: bool,
+        allow: Sequence[str],
+        progress: IndexProgress | None,
+    ) -> IndexReport:
+        """Take in files, folders and globs."""
+        from memorist.ingest.sync import Sync
+        from memorist.ingest.walk import walk
+
+        chosen, allowed = validation.paths(paths, "index"), validation.allowances(allow, "allow")
+        sync = Sync(
+            self._store,
+            self._resources.file_vectorizer,
+            token_counter(self._resources.model.embedder),
+            project=validation.name(project, "project"),
+            allow=(*self._resources.redaction.allow, *allowed) if validation.flag(redact, "redact") else None,
+        )
+        included, excluded = validation.patterns(include, "include"), validation.patterns(exclude, "exclude")
+        return sync.run(walk(chosen, include=included, exclude=excluded), progress)
+
+    def list_documents(self, project: str | None, limit: int) -> list[Document]:
+        """Return the indexed files, by path."""
+        validation.whole_number(limit, "limit", 1, 1_000_000_000)
+        return self._store.list_documents(validation.name(project, "project"), limit)
+
+    def get(self, path: str | Path) -> Document:
+        """Return one indexed file, with its links resolved and those that lead to it."""
+        document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.load_indexed_files()
+        resolver = LinkResolver.of(known.values())
+        links, linked_from = [], dict[str, None]()
+        for source, line, target, text in self._store.list_links():
+            leads_to = resolver.resolve(known[source], target) if source in known else None
+            if source == document.path:
+                links.append(DocumentLink(line, target, text, leads_to))
+            elif leads_to == document.path:
+                linked_from[source] = None
+        return replace(document, links=tuple(links), linked_from=tuple(linked_from))
+
+    def remove(self, path: str | Path) -> int:
+        """Remove a file, or all files of a folder, from the index; return how many."""
+        named = validation.path(path)
+        roots = {named.absolute(), Path(os.path.realpath(named))}  # of a link, where it leads, too
+        known = self._store.load_indexed_files()
+        keys = [file.key for name, file in known.items() if roots & {Path(name), *Path(name).parents}]
+        return self._store.remove(keys)
+
+    def watch(
+        self,
+        paths: Paths,
+        *,
+        project: str | None,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        redact: bool,
+        allow: Sequence[str],
+        stop: threading.Event | None,
+    ) -> Iterator[IndexReport]:
+        """Index files, and again whenever something in them changes."""
+        from memorist.ingest.changes import Changes
+        from memorist.ingest.walk import walk
+
+        chosen = validation.paths(paths, "watch")
+        walk(chosen, include=include, exclude=exclude)  # raises where there is nothing
+        stopped = stop or threading.Event()
+        own_files = list(self._resources.store.own_files)  # watching must not follow its own writes
+        changes = Changes(chosen, own_files, stopped)
+        index = partial(
+            self.index, project=project, include=include, exclude=exclude, redact=redact, allow=allow,
+            progress=partial(_stop_if_set, stopped),
+        )  # fmt: skip
+        return self._follow_changes(chosen, changes, index, stopped)
+
+    def _follow_changes(
+        self, paths: Sequence[str | Path], changes: "Changes", index: "partial[IndexReport]", stop: threading.Event
+    ) -> Iterator[IndexReport]:
+        """Yield a report for each settled burst of changes that changed something; for the first in any case."""
+        last: IndexReport | None = None
+        failed = False  # a burst could not be indexed; it is tried again, and reported once
+        for changed in changes:
+            if not (changed or failed):
+                continue
+            started, failed_before = time.monotonic(), failed
+            try:
+                report, failed = self._index_burst(paths, changes, index), False
+            except _Stopped:
+                return
+            except (StoreBusy, InvalidInput) as exc:
+                if last is None and isinstance(exc, InvalidInput):
+                    raise  # an argument that cannot be used will not get better
+                _log.warning("changes could not be indexed yet: %s", exc)
+                names = ", ".join(str(path) for path in paths)
+                report, failed = IndexReport(skipped=((names, str(exc)),)), True
+            repeated = failed and failed_before
+            if last is None or not report.quiet or (report.skipped != last.skipped and not repeated):
+                last = report
+                yield report
+            else:
+                # Something that is not indexed is written all the time: a log, a build.
+                stop.wait(min(MAX_IDLE_SECONDS, IDLE_FACTOR * (time.monotonic() - started)))
+
+    def _index_burst(
+        self, paths: Sequence[str | Path], changes: "Changes", index: "partial[IndexReport]"
+    ) -> IndexReport:
+        """Index the paths that are there, and remove those that were deleted."""
+        missing = changes.missing()
+        present = [path for path in paths if str(path) not in missing]
+        report = index(present) if present else IndexReport()
+        for path, mark in missing.items():
+            if mark.was_deleted:
+                report = replace(report, removed=report.removed + self.remove(mark.path))
+            else:
+                reason = "it is not there, nor the disk it was on; what is indexed of it stays"
+                report = replace(report, skipped=(*report.skipped, (path, reason)))
+        return report
+
+
+def _stop_if_set(stop: threading.Event, done: int, total: int) -> None:
+    if stop.is_set():
+        raise _Stopped

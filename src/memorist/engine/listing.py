@@ -1,0 +1,105 @@
+"""Reading without ranking: memories by id, page by page, and along time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memorist import validation
+from memorist.engine.resources import Resources
+from memorist.engine.search import Searcher
+from memorist.errors import InvalidInput
+from memorist.records import Memories, Memory, Page, Timeline, Version
+from memorist.validation import TimeLike
+
+
+class Listing:
+    """Lists memories as they are, or as they were at a time."""
+
+    def __init__(self, resources: Resources, searcher: Searcher) -> None:
+        self._resources = resources
+        self._store = resources.store
+        self._searcher = searcher
+
+    def get(self, ids: object, as_of: TimeLike | None) -> Memory | Memories:
+        """Return one memory by its id, or several in the order asked."""
+        moment = validation.as_of(as_of)
+        self._resources.recorder.settle()
+        if isinstance(ids, str):
+            return self._resources.find_memory(ids, moment)
+        if not isinstance(ids, list | tuple):
+            raise InvalidInput(f"get takes an id or a list of ids, not {type(ids).__name__}")
+        found = self._store.find([validation.id_or_part(id) for id in ids], as_of=moment)
+        return Memories(
+            tuple(self._resources.present(memory, as_of=moment) for memory in found if memory),
+            tuple(id for id, memory in zip(ids, found, strict=True) if not memory),
+        )
+
+    def list_memories(
+        self,
+        *,
+        limit: int,
+        cursor: str | None,
+        deleted: bool,
+        detail: str,
+        include_superseded: bool,
+        filters: dict[str, Any],
+    ) -> Page:
+        """Return one page of memories, newest first."""
+        validation.whole_number(limit, "limit", 1, 1_000_000_000)
+        detail = validation.detail(detail)
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        self._resources.recorder.settle()
+        page = self._store.list_page(filter, limit=limit, cursor=cursor, deleted=deleted)
+        memories = tuple(self._resources.present(memory, detail, filter.as_of) for memory in page)
+        return Page(memories, page.cursor)
+
+    def timeline(
+        self,
+        *,
+        start: TimeLike | None,
+        end: TimeLike | None,
+        anchor: str | None,
+        before: int,
+        after: int,
+        query: str | None,
+        project: str | Sequence[str] | None,
+        as_of: TimeLike | None,
+        limit: int,
+        detail: str,
+    ) -> Timeline:
+        """Return memories in the order they happened."""
+        validation.whole_number(limit, "limit", 1, 1_000_000)
+        for count, name in ((before, "before"), (after, "after")):
+            validation.whole_number(count, name, 0, 10_000)
+        detail = validation.detail(detail)
+        filter = self._resources.resolve_filter({"project": project, "as_of": as_of})
+        if start is not None:
+            filter = replace(filter, since=validation.moment(start, "start"))
+        if end is not None:
+            filter = replace(filter, until=validation.end(end, "end"))
+        self._resources.recorder.settle()
+        if anchor is not None and query is not None:
+            raise InvalidInput("a timeline has one middle: give anchor or query, not both")
+        if query is not None:
+            filters = dict(project=project, since=filter.since, until=filter.until, as_of=as_of)
+            best = self._searcher.search(
+                query, filters, {"limit": 1, "record": "off"}, mode="hybrid", profile=None, include_superseded=False
+            )
+            if not best:
+                return Timeline((), None, ())
+            anchor = best[0].memory.id
+        if anchor is None:
+            memories, middle = self._store.list_between(filter, limit), None
+        else:
+            memory = self._resources.find_memory(anchor, filter.as_of)
+            if project is None and memory.project is not None:
+                filter = replace(filter, project=(memory.project,))
+            memories, middle = self._store.list_around(memory.id, filter, before=before, after=after), memory.id
+        session_ids = dict.fromkeys(memory.session.id for memory in memories if memory.session)
+        sessions = self._store.sessions.list_by_ids(list(session_ids)) if session_ids else ()
+        shown = tuple(self._resources.present(memory, detail, filter.as_of) for memory in memories)
+        return Timeline(shown, middle, tuple(sessions))
+
+    def history(self, id: str) -> list[Version]:
+        """Return the earlier versions of a memory, latest first."""
+        return self._store.list_versions(validation.id_or_part(id))

@@ -1,0 +1,700 @@
+"""The whole interface of a memory. Every method is a line or two: the work is done by the components."""
+
+import builtins
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self, overload
+
+from memorist.documents import Document, File, ImportReport, IndexReport
+from memorist.embed.base import Embedder
+from memorist.engine.agent_files import AgentFiles
+from memorist.engine.context import MIN_RELEVANCE, ContextBuilder, ContextScope
+from memorist.engine.conversations import Conversations
+from memorist.engine.documents import Documents, IndexProgress, Paths
+from memorist.engine.listing import Listing
+from memorist.engine.maintenance import Maintenance
+from memorist.engine.recalls import Lenses, Recalls
+from memorist.engine.relations import Relations
+from memorist.engine.resources import Resources
+from memorist.engine.search import Searcher
+from memorist.engine.sessions import Sessions
+from memorist.engine.similarity import DUPLICATE_THRESHOLD, Similarity
+from memorist.engine.transfer import Progress, Transfer
+from memorist.engine.write import Writer
+from memorist.records import (
+    FACETS,
+    CheckReport,
+    Fact,
+    Feedback,
+    Lens,
+    Memories,
+    Memory,
+    Page,
+    Recall,
+    Related,
+    Relation,
+    Results,
+    Session,
+    SessionContext,
+    Stats,
+    Timeline,
+    Version,
+)
+from memorist.validation import TimeLike
+
+Names = str | Sequence[str]
+
+
+class Memorist:
+    """
+    A memory: text in, found again by word and by meaning.
+
+    Made by `memorist.open`. One object serves any number of threads; close it, or use it in a `with` block.
+    """
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._searcher = Searcher(resources)
+        self._listing = Listing(resources, self._searcher)
+        self._similarity = Similarity(resources)
+        self._writer = Writer(resources, self._similarity)
+        self._sessions = Sessions(resources)
+        self._relations = Relations(resources)
+        self._recalls = Recalls(resources)
+        self._lenses = Lenses(resources)
+        self._documents = Documents(resources)
+        self._context = ContextBuilder(resources, self._searcher)
+        self._conversations = Conversations(resources)
+        self._files = AgentFiles(resources)
+        self._transfer = Transfer(resources, self._conversations)
+        self._maintenance = Maintenance(resources)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file, the model and every thread. Closing twice is fine."""
+        self._resources.close()
+
+    # Writing
+
+    def add(
+        self,
+        content: str,
+        *,
+        project: str | None = None,
+        session: str | None = None,
+        sector: str | None = None,
+        tier: str | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        salience: float | None = None,
+        source: str | None = None,
+        title: str | None = None,
+        summary: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        facts: Sequence[str | Mapping[str, Any]] | None = None,
+        created_at: TimeLike | None = None,
+        id: str | None = None,
+        near: str | None = None,
+    ) -> Memory:
+        """
+        Remember a text. When this returns, it is safe on disk and can be found by its words, and by its meaning too
+        unless the model failed. The same text again in the same project reinforces the memory that is there.
+
+        Where an older memory says almost the same, `memory.near` tells which. With `near="merge"` the new one
+        supersedes it; with `near="off"` this is not checked.
+        """
+        fields = dict(
+            content=content, project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags,
+            salience=salience, source=source, title=title, summary=summary, metadata=metadata, facts=facts,
+            created_at=created_at, id=id,
+        )  # fmt: skip
+        return self._writer.add(fields, near)
+
+    def add_many(
+        self, items: Iterable[str | Mapping[str, Any]], *, progress: Progress | None = None
+    ) -> builtins.list[str]:
+        """
+        Remember many texts, or mappings with the fields of `add`; return their ids in order.
+        They are committed in batches. An item that cannot be used stops it; the items before are kept, and adding them
+        again does no harm.
+        """
+        return self._writer.add_many(items, progress)
+
+    def update(self, id: str, /, *, session: str | None = None, **changes: Any) -> Memory:
+        """Change fields of a memory; its earlier version is kept in its history. None empties a field."""
+        return self._writer.update(id, session, changes)
+
+    def forget(self, id: str, *, hard: bool = False) -> None:
+        """Hide a memory from every search. It can be restored until it is purged; `hard` erases it at once."""
+        self._writer.forget(id, hard=hard)
+
+    def restore(self, id: str) -> Memory:
+        """Bring a forgotten memory back."""
+        return self._writer.restore(id)
+
+    def purge(self, *, before: TimeLike | None = None) -> int:
+        """Erase forgotten memories from the file and from copies that migrations kept; return how many."""
+        return self._writer.purge(before)
+
+    # Finding
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        mode: str = "hybrid",
+        profile: str | None = None,
+        project: Names | None = None,
+        session: str | None = None,
+        sector: Names | None = None,
+        tier: Names | None = None,
+        kind: Names | None = None,
+        tags: Names | None = None,
+        source: Names | None = None,
+        fact_kind: Names | None = None,
+        month: Names | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
+        as_of: TimeLike | None = None,
+        now: TimeLike | None = None,
+        pinned: bool | None = None,
+        recalled: bool | None = None,
+        min_salience: float | None = None,
+        include_global: bool | None = None,
+        include_superseded: bool = False,
+        include_facts: bool = True,
+        include_documents: bool = False,
+        lens: str | None = None,
+        detail: str = "full",
+        record: str | None = None,
+        record_session: str | None = None,
+        facets: Sequence[str] = (),
+        explain: bool = False,
+        **options: Any,
+    ) -> Results:
+        """
+        Find memories by word and by meaning, best first.
+
+        Filters hold within both legs, so a page is full whenever enough memories pass. "Last week" in a query counts
+        from `now`. `options` replace those of the profile (`memorist.profiles.Profile`). `include_documents` searches
+        indexed files as well.
+        """
+        filters = dict(
+            project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source,
+            fact_kind=fact_kind, month=month, since=since, until=until, as_of=as_of, pinned=pinned, recalled=recalled,
+            min_salience=min_salience, include_global=include_global,
+        )  # fmt: skip
+        return self._searcher.search(
+            query, filters, {**options, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
+            record_session=record_session, include_superseded=include_superseded, now=now, detail=detail,
+            include_facts=include_facts, include_documents=include_documents, facets=facets, explain=explain,
+        )  # fmt: skip
+
+    def search_documents(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        mode: str = "hybrid",
+        profile: str | None = None,
+        project: Names | None = None,
+        sector: Names | None = None,
+        tags: Names | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
+        grouped: bool = True,
+        neighbours: int = 0,
+        explain: bool = False,
+        **options: Any,
+    ) -> Results:
+        """
+        Find passages in indexed files by word and by meaning: the best of each file, or every one unless `grouped`.
+        `neighbours` adds so many chunks before and after each passage; passages that then meet become one.
+        """
+        filters = dict(project=project, sector=sector, tags=tags, since=since, until=until)
+        return self._searcher.search_documents(
+            query, filters, {**options, "limit": limit}, mode=mode, profile=profile, grouped=grouped,
+            neighbours=neighbours, explain=explain,
+        )  # fmt: skip
+
+    def suggest(self, query: str) -> str | None:
+        """Return the query with misspelt words corrected by those of the memories; None where all are known."""
+        return self._searcher.suggest(query)
+
+    def facets(
+        self,
+        query: str | None = None,
+        fields: Sequence[str] = FACETS,
+        *,
+        include_superseded: bool = False,
+        **filters: Any,
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Count memories by the values of fields: all of them, or those that match words of a query."""
+        return self._searcher.facets(query, fields, include_superseded=include_superseded, filters=filters)
+
+    @overload
+    def get(self, ids: str, *, as_of: TimeLike | None = None) -> Memory: ...
+    @overload
+    def get(self, ids: builtins.list[str] | tuple[str, ...], *, as_of: TimeLike | None = None) -> Memories: ...
+    def get(
+        self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: TimeLike | None = None
+    ) -> Memory | Memories:
+        """Return one memory by its id, or several in the order asked, naming those not found; `as_of` as they were."""
+        return self._listing.get(ids, as_of)
+
+    def list(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        deleted: bool = False,
+        detail: str = "full",
+        include_superseded: bool = True,
+        **filters: Any,
+    ) -> Page:
+        """
+        List memories, newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones.
+        Superseded memories are listed, too, marked by `valid_until` and `superseded_by`.
+        """
+        return self._listing.list_memories(
+            limit=limit, cursor=cursor, deleted=deleted, detail=detail, include_superseded=include_superseded,
+            filters=filters,
+        )  # fmt: skip
+
+    def history(self, id: str) -> builtins.list[Version]:
+        """Return the versions of a memory before its updates, latest first."""
+        return self._listing.history(id)
+
+    def timeline(
+        self,
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        anchor: str | None = None,
+        before: int = 5,
+        after: int = 5,
+        query: str | None = None,
+        project: Names | None = None,
+        as_of: TimeLike | None = None,
+        limit: int = 1000,
+        detail: str = "index",
+    ) -> Timeline:
+        """
+        List memories in the order they happened: between two times, around an `anchor`, or a query's best match.
+
+        `end` is included to its last moment: `end="2026-03"` takes in all of March. Around a memory, the nearest on
+        both sides come from its own project, unless another is asked for.
+        """
+        return self._listing.timeline(
+            start=start, end=end, anchor=anchor, before=before, after=after, query=query, project=project, as_of=as_of,
+            limit=limit, detail=detail,
+        )  # fmt: skip
+
+    def related(self, id: str, limit: int = 10, *, as_of: TimeLike | None = None) -> builtins.list[Related]:
+        """Return the memories linked with one, the surest first, then the most similar; superseded ones left out."""
+        return self._similarity.related(id, limit, as_of)
+
+    def duplicates(
+        self, *, threshold: float = DUPLICATE_THRESHOLD, progress: Progress | None = None, **filters: Any
+    ) -> builtins.list[tuple[Memory, ...]]:
+        """Return groups of memories of one project that say almost the same, oldest first; filters as in `list`."""
+        return self._similarity.duplicates(threshold, progress, filters)
+
+    def merge(self, keep: str, others: Sequence[str]) -> Memory:
+        """Let one memory supersede others that say the same, taking over tags, facts and pins; can be undone."""
+        return self._similarity.merge(keep, others)
+
+    # Context for a language model
+
+    def context(
+        self,
+        message: str,
+        *,
+        budget: int = 2000,
+        limit: int = 5,
+        min_relevance: float = MIN_RELEVANCE,
+        project: str | None = None,
+        session: str | None = None,
+        include_global: bool = True,
+        core: bool = True,
+        documents: bool = True,
+    ) -> str:
+        """
+        Return what is remembered about a message, as a `<relevant-context>` block of at most `budget` tokens, or "".
+
+        Pinned memories come first (`core`), then at most `limit` others, none below `min_relevance`. With a `project`,
+        only its memories and, with `include_global`, those of no project or of the tier global. Turns of the `session`
+        under way are left out: they are known there.
+        """
+        scope = ContextScope.check(budget, core, project, include_global)
+        return self._context.context(
+            message, scope, limit=limit, min_relevance=min_relevance, session=session, documents=documents
+        )
+
+    def briefing(
+        self,
+        *,
+        budget: int = 2000,
+        recent: int = 10,
+        project: str | None = None,
+        include_global: bool = True,
+        core: bool = True,
+    ) -> str:
+        """Return pinned memories, the `recent` ones and the latest conversations as a block like `context`, or ""."""
+        return self._context.briefing(ContextScope.check(budget, core, project, include_global), recent=recent)
+
+    # Sessions and conversations
+
+    def start_session(
+        self, project: str | None = None, *, id: str | None = None, summary: str | None = None
+    ) -> Session:
+        """Start a session; give its id to `add(session=...)` and `search(record_session=...)`."""
+        return self._sessions.start(project, id, summary)
+
+    def end_session(self, id: str, summary: str | None = None) -> Session:
+        """End a session; nothing can be added to it any more."""
+        return self._sessions.end(id, summary)
+
+    def summarise_session(self, id: str, summary: str | None) -> Session:
+        """Set the summary of a session, also after it has ended."""
+        return self._sessions.summarise(id, summary)
+
+    def session(self, id: str) -> Session:
+        """Return one session, by its id or a unique part of it."""
+        return self._sessions.get(id)
+
+    def sessions(
+        self, *, project: str | None = None, active: bool | None = None, limit: int = 50
+    ) -> builtins.list[Session]:
+        """List sessions, the latest first; `active` chooses those that have not, or have, ended."""
+        return self._sessions.list_sessions(project, active, limit)
+
+    def session_context(self, memory_id: str) -> SessionContext | None:
+        """Return the session that used a memory last, and how; None where no session did."""
+        return self._sessions.context_of(memory_id)
+
+    def add_turn(
+        self,
+        role: str,
+        text: str,
+        *,
+        conversation: str,
+        project: str | None = None,
+        id: str | None = None,
+        redact: bool = True,
+        allow: Sequence[str] = (),
+    ) -> Memory:
+        """
+        Remember a turn of a conversation that goes on. The session `chat:CONVERSATION` starts with its first turn, is
+        named after it, and lasts until its latest. A turn with an `id` is stored once.
+
+        Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions.
+        """
+        return self._conversations.add_turn(
+            role, text, conversation=conversation, project=project, id=id, redact=redact, allow=allow
+        )
+
+    def import_conversations(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,
+        project: str | None = None,
+        tools: bool = False,
+        redact: bool = True,
+        allow: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """
+        Import a file of conversations, or every such file of a folder: sessions of Claude Code, exports of ChatGPT and
+        Claude.ai, lists of messages, JSONL. Each conversation becomes a session, each turn a memory. What is there
+        already, or was forgotten, stays as it is.
+
+        Calls and results of tools are left out unless `tools`. Secrets are redacted before anything is stored, unless
+        `redact` is False; `allow` lists exceptions. `progress` is told how many turns are done.
+        """
+        return self._conversations.import_file(
+            path, format=format, project=project, tools=tools, redact=redact, allow=allow, progress=progress
+        )
+
+    # Supersession, links, facts and strength
+
+    def supersede(self, old: str, new: str, *, at: TimeLike | None = None, said_by: str | None = None) -> Memory:
+        """
+        Let a memory replace another, which is left out of search from then on: from now or, where the new one is dated
+        back, from the time it tells of; `at` names another time.
+        """
+        return self._relations.supersede(old, new, at, said_by)
+
+    def unsupersede(self, old: str) -> Memory:
+        """Undo `supersede`: the memory holds again from now on."""
+        return self._relations.unsupersede(old)
+
+    def replaced(self, id: str) -> builtins.list[Memory]:
+        """Return the memories that one has superseded, the earliest first."""
+        return self._relations.replaced(id)
+
+    def relate(self, a: str, b: str, kind: str, *, confidence: float = 1.0, said_by: str | None = None) -> Relation:
+        """Link two memories: `a` `kind` `b`. Linking them again sets the confidence anew."""
+        return self._relations.relate(a, b, kind, confidence, said_by)
+
+    def unrelate(self, a: str, b: str, kind: str) -> None:
+        """Remove a link, from now on."""
+        self._relations.unrelate(a, b, kind)
+
+    def add_fact(
+        self,
+        id: str,
+        text: str,
+        *,
+        kind: str | None = None,
+        confidence: float | None = None,
+        decay_rate: float | None = None,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,
+    ) -> Fact:
+        """Attach a fact to a memory, with its confidence. The memory is found by the words of its facts, too."""
+        fields = dict(
+            text=text, kind=kind, confidence=confidence, decay_rate=decay_rate, subject=subject, predicate=predicate,
+            object=object,
+        )  # fmt: skip
+        return self._relations.add_fact(id, fields)
+
+    def remove_fact(self, id: str) -> Fact:
+        """Remove a fact from its memory, with its history."""
+        return self._relations.remove_fact(id)
+
+    def reinforce_fact(self, id: str, amount: float = 0.1) -> Fact:
+        """Confirm a fact: its present confidence rises by a share of what is missing to 1."""
+        return self._relations.reinforce_fact(id, amount)
+
+    def reinforce(self, id: str, amount: float = 0.1, *, session: str | None = None) -> Memory:
+        """Confirm a memory: salience and the confidence of its facts rise by a share of what is missing to 1."""
+        return self._relations.reinforce(id, amount, session)
+
+    def deemphasize(self, id: str, amount: float = 0.2) -> Memory:
+        """Let a memory count for less: salience falls by a share of itself."""
+        return self._relations.deemphasize(id, amount)
+
+    def pin(self, id: str) -> Memory:
+        """Make a memory one of the few that always belong in context."""
+        return self._relations.set_pin(id, True)
+
+    def unpin(self, id: str) -> Memory:
+        """Undo `pin`."""
+        return self._relations.set_pin(id, False)
+
+    # Recalls, feedback and lenses
+
+    def recalls(
+        self, *, memory: str | None = None, session: str | None = None, since: TimeLike | None = None, limit: int = 50
+    ) -> builtins.list[Recall]:
+        """List recorded searches and what they found, the latest first."""
+        return self._recalls.list_recalls(memory, session, since, limit)
+
+    def clear_recalls(self, *, before: TimeLike | None = None) -> int:
+        """Delete recorded searches, all or those before a time; what they reinforced stays so. Return how many."""
+        return self._recalls.clear(before)
+
+    @property
+    def recalls_lost(self) -> int:
+        """The number of recalls that could not be recorded; their searches were answered all the same."""
+        return self._resources.recorder.lost
+
+    def feedback(self, id: str, good: bool, *, query: str | None = None) -> Feedback:
+        """
+        Record whether a memory was a good answer: to `query`, or else to the last recorded search that found it. It
+        changes no ranking; `memorist eval --from-recalls` measures by it.
+        """
+        return self._recalls.add_feedback(id, good, query)
+
+    def feedbacks(self, *, memory: str | None = None, limit: int = 1000) -> builtins.list[Feedback]:
+        """List feedback, the latest first."""
+        return self._recalls.list_feedback(memory, limit)
+
+    def lenses(self) -> builtins.list[Lens]:
+        """List the lenses, by name."""
+        return self._lenses.list_lenses()
+
+    def lens(self, name: str) -> Lens:
+        """Return a lens by its name."""
+        return self._resources.find_lens(name)
+
+    def set_lens(
+        self,
+        name: str,
+        *,
+        boosts: Mapping[str, Mapping[str, float]] | None = None,
+        recency: Mapping[str, Any] | None = None,
+        profile: str | None = None,
+        **filters: Any,
+    ) -> Lens:
+        """
+        Save a view under a name: filters (those of `search`), a profile, and boosts: factors by field (sector, kind,
+        tag, source) and value, as {"tag": {"decision": 1.5}}.
+        """
+        return self._lenses.set(name, boosts, recency, profile, filters)
+
+    def remove_lens(self, name: str) -> None:
+        """Remove a lens; memories stay as they are."""
+        self._lenses.remove(name)
+
+    # Indexed files
+
+    def index(
+        self,
+        paths: Paths,
+        *,
+        project: str | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        redact: bool = True,
+        allow: Sequence[str] = (),
+        progress: IndexProgress | None = None,
+    ) -> IndexReport:
+        """
+        Take in files, folders and globs: markdown, text, code. Unchanged files are skipped; files that are gone from a
+        folder are removed from the index. Where no project is given, files that are indexed stay in theirs.
+
+        Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions. `progress`
+        is told how many files are done, and how many there are.
+        """
+        return self._documents.index(
+            paths, project=project, include=include, exclude=exclude, redact=redact, allow=allow, progress=progress
+        )
+
+    def watch(
+        self,
+        paths: Paths,
+        *,
+        project: str | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        redact: bool = True,
+        allow: Sequence[str] = (),
+        stop: threading.Event | None = None,
+    ) -> Iterator[IndexReport]:
+        """
+        Index files, folders and globs, and again whenever something in them changes, until `stop` is set.
+
+        The first report is of all that changed since the last run, each further one of changes that settled. Where
+        other processes keep the database locked for too long, a report's `skipped` says so, and it is tried again.
+        """
+        return self._documents.watch(
+            paths, project=project, include=include, exclude=exclude, redact=redact, allow=allow, stop=stop
+        )
+
+    def documents(self, *, project: str | None = None, limit: int = 1000) -> builtins.list[Document]:
+        """List the indexed files, by path."""
+        return self._documents.list_documents(project, limit)
+
+    def document(self, path: str | Path) -> Document:
+        """Return one indexed file, with the files that its links lead to and those that link to it."""
+        return self._documents.get(path)
+
+    def unindex(self, path: str | Path) -> int:
+        """Remove a file, or all files of a folder, from the index; return how many."""
+        return self._documents.remove(path)
+
+    # Files that an agent writes for itself
+
+    def create_file(self, path: str, text: str, *, project: str | None = None) -> File:
+        """Store a new file under a path such as /notes/today.md; folders need not be made. May raise AlreadyExists."""
+        return self._files.create(path, text, project)
+
+    def edit_file(self, path: str, change: Callable[[str], str], *, project: str | None = None) -> File:
+        """
+        Replace the text of a file by what `change` returns for it; the earlier text is in the file's history.
+        Nobody else writes meanwhile, so `change` must be quick and use no memory itself; if it raises, nothing changes.
+        """
+        return self._files.edit(path, change, project)
+
+    def files(self, path: str = "/", *, project: str | None = None) -> builtins.list[File]:
+        """List the file of this path, or every file below this folder, by path."""
+        return self._files.list_files(path, project)
+
+    def move_files(self, path: str, to: str, *, project: str | None = None) -> int:
+        """Give a file, or all files of a folder at once, another path; return how many."""
+        return self._files.move(path, to, project)
+
+    def forget_files(self, path: str, *, project: str | None = None) -> int:
+        """Forget a file, or all files of a folder at once, as `forget` does; return how many."""
+        return self._files.forget(path, project)
+
+    # Export, import and backup
+
+    def export(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        format: str = "jsonl",
+        vectors: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """
+        Write all of this namespace to a file, as of one moment; return how many records.
+
+        "jsonl" is lossless: imported into an empty database and exported again it gives the same bytes. `vectors` adds
+        what can be made again from the texts. "markdown" makes a folder with a file for each live memory, for reading.
+        `path` may be a file that is open for bytes, too. A file of that name is replaced only if it is an export.
+        """
+        return self._transfer.export(path, format, vectors=vectors, progress=progress)
+
+    def import_(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        format: str | None = None,
+        project: str | None = None,
+        tools: bool = False,
+        redact: bool = True,
+        allow: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """
+        Import a file or folder of memories or conversations; importing it again changes nothing.
+
+        Without a `format` it is detected: "memorist" (an export), "markdown" (a folder of notes), "mem0" (a JSON list
+        of memories), else a conversation. What is there already stays as it is. Secrets are redacted, unless `redact`
+        is False or it is our own export; `allow` lists exceptions. `tools` is for conversations. `path` may be a file
+        that is open for bytes, too, and the file may be compressed with gzip.
+        """
+        return self._transfer.import_file(
+            path, format=format, project=project, tools=tools, redact=redact, allow=allow, progress=progress
+        )
+
+    def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """
+        Copy the whole database, with every namespace, to a file while others use it, and check the copy. A file of that
+        name is left alone unless `overwrite` is True.
+        """
+        self._transfer.backup(path, overwrite=overwrite)
+
+    # Maintenance
+
+    def stats(self) -> Stats:
+        """Count what there is, and tell which model's vectors are in use."""
+        return self._maintenance.stats()
+
+    def check(self, repair: bool = False) -> CheckReport:
+        """Compare every index and vector with the text; with `repair`, rebuild what does not agree."""
+        return self._maintenance.check(repair)
+
+    def reembed(
+        self, embedder: str | Embedder | None = None, progress: Progress | None = None, *, prune: bool = False
+    ) -> int:
+        """
+        Make the missing vectors of the active model, or of another one, which becomes the active one; return how many.
+
+        Stopped at any point, it goes on from there the next time. Vectors of other models stay for those who still use
+        them, unless `prune` removes them at the end.
+        """
+        return self._maintenance.reembed(embedder, progress, prune=prune)

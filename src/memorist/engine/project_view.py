@@ -1,0 +1,145 @@
+"""A view of one project that refuses access to any other."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from memorist import validation
+from memorist.engine.memorist import Memorist
+from memorist.errors import Ambiguous, InvalidInput, NotFound
+from memorist.records import Hit, Memories, Memory, Page, Results, SessionRef, Successor, Timeline
+
+T = TypeVar("T")
+
+
+class ProjectView:
+    """
+    The methods of a memory, restricted to one project.
+
+    No other project can be named, ids of memories elsewhere are not found, and what an answer would tell about other
+    projects (a successor, a count of filtered memories, a suggested spelling) is left out.
+    """
+
+    def __init__(self, memory: Memorist, project: str) -> None:
+        self._memory = memory
+        self.project = validation.required_name(project, "project")
+
+    def search(self, query: str, **options: Any) -> Results:
+        found = self._memory.search(query, **self._search_options(options))
+        hidden = {name: count for name, count in found.hidden.items() if name != "project"}
+        # Suggestions are made from the words of all projects.
+        return replace(found, hits=self._restrict_hits(found.hits), hidden=hidden, suggestion=None)
+
+    def get(self, ids: Sequence[str], *, as_of: validation.TimeLike | None = None) -> Memories:
+        """Return memories by id; one that is elsewhere now, or was at that time, counts as missing."""
+        missing, own = [], []
+        for id in ids:
+            try:
+                own.append(self._resolve_id(id))
+            except NotFound:
+                missing.append(id)
+        found = self._memory.get(own, as_of=as_of)
+        inside = [memory for memory in found if memory.project == self.project]
+        missing += [id for id in own if id not in {memory.id for memory in inside}]
+        return Memories(self._restrict(inside), tuple(missing))
+
+    def list(self, **options: Any) -> Page:
+        page = self._memory.list(**self._search_options(options))
+        return replace(page, memories=self._restrict(page.memories))
+
+    def timeline(self, *, anchor: str | None = None, **options: Any) -> Timeline:
+        middle = None if anchor is None else self._resolve_id(anchor)
+        found = self._memory.timeline(anchor=middle, **self._options(options))
+        sessions = tuple(session for session in found.sessions if session.project == self.project)
+        # The anchor may have been in another project at the time asked about.
+        inside = [memory for memory in found.memories if memory.project == self.project]
+        return replace(found, memories=self._restrict(inside), sessions=sessions)
+
+    def facets(self, query: str | None = None, **options: Any) -> Mapping[str, Mapping[str, int]]:
+        return self._memory.facets(query, **self._search_options(options))
+
+    def context(self, message: str, **options: Any) -> str:
+        return self._memory.context(message, **self._search_options(options))
+
+    def add(self, content: str, **fields: Any) -> Memory:
+        return self._restrict_one(self._memory.add(content, **self._options(fields)))
+
+    def update(self, id: str, /, **changes: Any) -> Memory:
+        self._refuse_project(changes)
+        return self._restrict_one(self._memory.update(self._resolve_id(id), **self._resolve_sessions(changes)))
+
+    def supersede(self, old: str, new: str, **options: Any) -> Memory:
+        return self._restrict_one(self._memory.supersede(self._resolve_id(old), self._resolve_id(new), **options))
+
+    def forget(self, id: str, *, hard: bool = False) -> None:
+        self._memory.forget(self._resolve_id(id), hard=hard)
+
+    def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        if options.get("include_global"):
+            raise InvalidInput(f"only project {self.project!r} is served here: leave include_global out")
+        return {**self._options(options), "include_global": False}
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        self._refuse_project(options)
+        return {**self._resolve_sessions(options), "project": self.project}
+
+    def _refuse_project(self, options: Mapping[str, Any]) -> None:
+        if options.get("project") not in (None, self.project):
+            raise InvalidInput(f"only project {self.project!r} is served here: leave the project out")
+
+    def _resolve_sessions(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Replace ids of sessions by whole ones; sessions of other projects are not found."""
+        named = {name: self._session(options[name]) for name in ("session", "record_session") if options.get(name)}
+        return {name: value for name, value in options.items() if name != "project"} | named
+
+    def _session(self, id: str) -> str:
+        session = _found_or_none(lambda: self._memory.session(id))
+        if session is None or session.project != self.project:
+            raise NotFound(f"no session of project {self.project!r} has the id {id!r}")
+        return session.id
+
+    def _resolve_id(self, id: str) -> str:
+        """Return the whole id of a memory of this project; all others are not found."""
+        wanted = validation.id_or_part(id)
+        memory = _found_or_none(lambda: self._memory.get(wanted))
+        if memory is None or memory.project != self.project:
+            raise NotFound(f"no memory of project {self.project!r} has the id {id!r}")
+        return memory.id
+
+    def _restrict_one(self, memory: Memory) -> Memory:
+        return self._restrict([memory])[0]
+
+    def _restrict_hits(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        memories = self._restrict([hit.memory for hit in hits])
+        return tuple(replace(hit, memory=memory) for hit, memory in zip(hits, memories, strict=True))
+
+    def _restrict(self, memories: Iterable[Memory]) -> tuple[Memory, ...]:
+        """Remove from memories what they tell about other projects."""
+        shown = tuple(memories)
+        successors = {memory.superseded_by.id for memory in shown if memory.superseded_by}
+        ours = {one.id for one in self._memory.get(list(successors)) if one.project == self.project}
+        return tuple(
+            replace(
+                memory,
+                superseded_by=_successor_if_in(memory.superseded_by, ours),
+                session=self._restrict_session(memory.session),
+            )
+            for memory in shown
+        )
+
+    def _restrict_session(self, session: SessionRef | None) -> SessionRef | None:
+        if session is None or session.project == self.project:
+            return session
+        return replace(session, summary=None, project=None)
+
+
+def _successor_if_in(successor: Successor | None, ids: Collection[str]) -> Successor | None:
+    return successor if successor and successor.id in ids else None
+
+
+def _found_or_none(look: Callable[[], T]) -> T | None:
+    """Return what is found, or None: a caller with a part of an id must not learn which others it fits."""
+    try:
+        return look()
+    except (NotFound, Ambiguous):
+        return None

@@ -1,0 +1,141 @@
+"""Shared by all components of one memory: the store, the models, redaction and the recall log."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from memorist import validation
+from memorist.embed.active_model import ActiveModel
+from memorist.embed.base import Embedder, close_model
+from memorist.embed.reranker import Reranker
+from memorist.errors import Ambiguous, NotFound
+from memorist.ingest.recorder import Recorder
+from memorist.ingest.redaction import Redaction
+from memorist.ingest.vectorizer import Vectorizer
+from memorist.present.hits import apply_detail
+from memorist.profiles import Profile
+from memorist.records import Decay, Filter, Lens, Memory
+from memorist.search.legs import Legs
+from memorist.search.signals import with_effective_confidence
+from memorist.store.base import EmbeddingJob, Store
+
+logging.getLogger("memorist").addHandler(logging.NullHandler())  # an application that wants the log adds its own
+
+
+class Resources:
+    """A store and its models, opened together and closed together."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        *,
+        profile: Profile,
+        owns_embedder: bool,
+        resolve_embedder: Callable[[str | Embedder], Embedder | None],
+        near: str,
+        redaction: Redaction,
+        reranker: Reranker,
+        owns_reranker: bool,
+    ) -> None:
+        self.store = store
+        self.profile = profile
+        self.near = near
+        self.redaction = redaction
+        self.reranker = reranker
+        self.recorder = Recorder(store.recalls)
+        self.legs = Legs(store)
+        self.file_legs = Legs(store.documents.chunks)
+        self._resolve_embedder = resolve_embedder
+        self._owns_embedder = owns_embedder
+        self._owns_reranker = owns_reranker
+        self._set_model(embedder)
+
+    def _set_model(self, embedder: Embedder | None) -> None:
+        self.model = ActiveModel(embedder)
+        self.vectorizer = Vectorizer(self.store, self.model)
+        self.file_vectorizer = Vectorizer(self.store.documents.chunks, self.model, parts=False)
+
+    def switch_embedder(self, embedder: str | Embedder) -> None:
+        """Make another embedder the active one."""
+        old, owned = self.model, self._owns_embedder
+        new = self._resolve_embedder(embedder)
+        self._owns_embedder = new is not embedder
+        self._set_model(new)
+        if owned:
+            close_model(old.embedder)
+
+    def close(self) -> None:
+        """Release the file, the models and every thread. Closing twice is fine."""
+        self.recorder.close()
+        self.legs.close()
+        self.file_legs.close()
+        self.store.close()
+        if self._owns_embedder:
+            close_model(self.model.embedder)
+        if self._owns_reranker:
+            close_model(self.reranker)
+
+    @property
+    def decay(self) -> Decay:
+        """The daily losses of salience and of confidence, by the profile."""
+        return Decay(self.profile.sector_decay, self.profile.fact_decay)
+
+    def embed(self, *jobs: EmbeddingJob | None) -> None:
+        """Embed texts that were just written, and some that wait; None stands for a text that needs no vector."""
+        self.vectorizer.embed([job for job in jobs if job])
+
+    def resolve_filter(self, filters: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
+        """Check filters as callers give them; a session may be named by a part of its id, but has to exist."""
+        filter = validation.search_filter(filters, include_superseded=include_superseded)
+        if filter.recalled is not None:
+            self.recorder.settle()
+        if filter.session is None:
+            return filter
+        session = self.store.sessions.resolve_id(filter.session)
+        self.recorder.settle(session)
+        return replace(filter, session=session)
+
+    def find_lens(self, name: object) -> Lens:
+        """Return a lens by its name; NotFound lists those there are."""
+        wanted, known = validation.required_name(name, "lens"), self.store.lenses.load_all()
+        if wanted not in known:
+            there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
+            raise NotFound(f"there is no lens {wanted!r}; {there_are}")
+        return Lens(wanted, **known[wanted])
+
+    def find_memory(self, id: object, as_of: datetime | None) -> Memory:
+        """Return a memory, now or as it was; NotFound where there was none."""
+        memory = self._require(validation.id_or_part(id))
+        if as_of is not None:
+            (then,) = self.store.find([memory.id], as_of=as_of)
+            if then is None:
+                raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
+            memory = then
+        return self.present(memory, as_of=as_of)
+
+    def _require(self, id: str) -> Memory:
+        """Return the memory of an id; of a chunk's id, NotFound tells which file it is in."""
+        try:
+            return self.store.require(id)
+        except NotFound as exc:
+            with suppress(Ambiguous):
+                (chunk,) = self.store.documents.chunks.find([id])
+                if chunk is not None:
+                    message = f"{id} is not a memory but a chunk of {chunk.source}"
+                    raise NotFound(f"{message}; `memorist docs` shows its text and lines") from exc
+            raise
+
+    def present(self, memory: Memory, detail: str = "full", as_of: datetime | None = None) -> Memory:
+        """Return a memory as callers see it: facts with their present confidence, in as much detail as asked for."""
+        if memory.facts:
+            facts = with_effective_confidence(memory.facts, self.profile.fact_decay, as_of or datetime.now(UTC))
+            memory = replace(memory, facts=facts)
+        return apply_detail(memory, detail)
+
+    def present_all(self, memories: Sequence[Memory]) -> list[Memory]:
+        """Return memories as callers see them."""
+        return [self.present(memory) for memory in memories]

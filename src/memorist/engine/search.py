@@ -1,0 +1,357 @@
+"""Search: a request checked, run through the pipeline of legs and ranking, and answered as hits."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from memorist import validation
+from memorist.documents import DocumentHit
+from memorist.engine.resources import Resources
+from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
+from memorist.profiles import Profile
+from memorist.records import (
+    NO_FILTER,
+    Filter,
+    Hit,
+    Lens,
+    Query,
+    Recall,
+    RecalledMemory,
+    Reinforcement,
+    Results,
+    new_id,
+)
+from memorist.search.candidates import Candidates, gather_candidates
+from memorist.search.documents import group_by_document
+from memorist.search.expansion import expand_by_feedback
+from memorist.search.fusion import Ranked, rank_candidates
+from memorist.search.legs import LegResults, candidate_count, merge_results
+from memorist.search.options import apply_options, find_profile, parse_mode, with_leg_weights
+from memorist.search.rerank import rerank
+from memorist.search.session_context import smooth_scores
+from memorist.search.suggest import suggest_query
+from memorist.search.temporal import boost_by_time
+from memorist.store.base import Store
+from memorist.text.dates import Period, find_periods
+from memorist.text.query import parse_query
+
+MAX_CANDIDATES = 10_000  # ranked for one page, however many its thresholds remove
+FEW_KEYWORD_HITS = 3  # with fewer, a word may be misspelt
+MOST_OF_QUERY = 0.6  # coverage; a word may also be misspelt where no memory covers so much and a word is unknown
+LOGGED_CHARACTERS = 50  # of a query
+
+_log = logging.getLogger("memorist.search")
+_NO_LENS = Lens("")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A search with every option settled."""
+
+    text: str
+    query: Query
+    filter: Filter
+    mode: str
+    profile: Profile
+    lens: Lens
+    record: str
+    session: str | None
+    now: datetime
+    periods: Sequence[Period] = ()  # that the query names
+    memories: bool = True  # whether memories are searched
+    documents: bool = False  # whether indexed files are searched
+    grouped: bool = True  # whether a document is answered by its best passage alone
+    detail: str = "full"
+    include_facts: bool = True
+
+    @property
+    def keyword_query(self) -> Query:
+        """The query as far as its words count."""
+        return Query(self.text) if self.mode == "semantic" else self.query
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """A ranked page, with what it was made from."""
+
+    page: HitPage
+    results: LegResults
+    candidates: Candidates
+    legs_done: float = field(compare=False)  # by the performance counter
+
+
+class Searcher:
+    """Runs searches over memories and indexed files."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._store = resources.store
+
+    def search(
+        self,
+        query: object,
+        filters: dict[str, Any],
+        options: dict[str, Any],
+        *,
+        facets: Sequence[str] = (),
+        explain: bool = False,
+        **settings: Any,
+    ) -> Results:
+        """Search memories and, where asked for, indexed files; record the recall if the profile says so."""
+        started = time.perf_counter()
+        request = self._build_request(query, filters, options, **settings)
+        fields = validation.facets(facets)
+        logged = self._resources.redaction.shown(request.text)
+        _log.debug("search %r begins, mode %s", logged[:LOGGED_CHARACTERS], request.mode)
+        results = self._answer(request, started, fields, explain)
+        _log.info("search %r: %d hits in %.1f ms", logged[:LOGGED_CHARACTERS], len(results), results.took_ms)
+        if request.record != "off":
+            share = request.profile.reinforcement if request.record == "reinforce" else 0.0
+            recall = _build_recall(replace(request, text=logged), results)
+            self._resources.recorder.put(recall, Reinforcement(share, self._resources.decay))
+        return results
+
+    def search_documents(
+        self,
+        query: object,
+        filters: dict[str, Any],
+        options: dict[str, Any],
+        *,
+        mode: str,
+        profile: str | None,
+        grouped: bool,
+        neighbours: int,
+        explain: bool,
+    ) -> Results:
+        """Search indexed files alone."""
+        started = time.perf_counter()
+        validation.whole_number(neighbours, "neighbours", 0, 100)
+        request = self._build_request(
+            query, filters, {**options, "record": "off"}, mode=mode, profile=profile, include_superseded=True
+        )
+        grouped = validation.flag(grouped, "grouped")
+        request = replace(request, memories=False, documents=True, grouped=grouped, include_facts=False)
+        results = self._answer(request, started, (), explain)
+        return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
+
+    def suggest(self, query: object) -> str | None:
+        """Return the query with misspelt words corrected; None where all its words are known."""
+        parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
+        return suggest_query(parsed, self._store.find_known_terms, self._store.find_similar_words)
+
+    def facets(
+        self, query: object, fields: Sequence[str], *, include_superseded: bool, filters: Mapping[str, Any]
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Count memories by the values of fields: all of them, or those with words of a query."""
+        grammar = self._resources.profile.grammar
+        parsed = None if query is None else parse_query(validation.query_text(query), grammar)
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        return self._store.count_facets(parsed, filter, (), validation.facets(fields))
+
+    def _build_request(
+        self,
+        text: object,
+        filters: dict[str, Any],
+        options: dict[str, Any],
+        *,
+        mode: object,
+        profile: str | None,
+        include_superseded: bool,
+        lens: str | None = None,
+        record_session: str | None = None,
+        now: validation.TimeLike | None = None,
+        detail: str = "full",
+        include_facts: bool = True,
+        include_documents: bool = False,
+    ) -> SearchRequest:
+        """Check every argument, and settle profile, lens and options, of which the caller's own come first."""
+        view = _NO_LENS if lens is None else self._resources.find_lens(lens)
+        filters = {**view.filters, **{name: value for name, value in filters.items() if value is not None}}
+        name = profile or view.profile
+        base = self._resources.profile if name is None else find_profile(name)
+        if options.get("recency") is None:
+            options = {**options, "recency": view.recency}
+        settled = apply_options(base, {**options, "min_salience": filters.get("min_salience")})
+        if settled.min_salience is not None:
+            filters["min_salience"] = settled.min_salience
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        session, record = None, settled.record
+        if record_session is not None:
+            session = self._store.sessions.resolve_id(validation.session_id(record_session), open=True)
+            if record == "off" and options.get("record") is None:
+                record = "log"
+        query = validation.query_text(text)
+        moment = validation.moment_or_none(now, "now") or filter.as_of or datetime.now(UTC)
+        return SearchRequest(
+            text=query,
+            query=replace(parse_query(query, settled.grammar), stemmed=settled.stemmed),
+            filter=filter,
+            mode=parse_mode(mode, settled),
+            profile=settled,
+            lens=view,
+            record=record,
+            session=session,
+            now=moment,
+            periods=find_periods(query, moment) if settled.time_boost else (),
+            documents=validation.flag(include_documents, "include_documents"),
+            detail=validation.detail(detail),
+            include_facts=validation.flag(include_facts, "include_facts"),
+        )
+
+    def _answer(self, request: SearchRequest, started: float, facets: Sequence[str], explain: bool) -> Results:
+        ranking = self._rank(request, request.profile)
+        ranked_at = time.perf_counter()
+        return Results(
+            facets=self._count_facets(request, ranking, facets) if facets else {},
+            hits=ranking.page.hits,
+            query=request.text,
+            mode=request.mode,
+            profile=request.profile.name,
+            degraded=ranking.results.degraded,
+            suggestion=self._suggest_if_few(request, ranking.results),
+            hidden=self._count_hidden(request, ranking),
+            plan=_explain(request.query, ranking, started, ranked_at) if explain else None,
+            detail=request.detail,
+            lens=request.lens.name or None,
+            took_ms=(time.perf_counter() - started) * 1000,
+        )
+
+    def _rank(self, request: SearchRequest, profile: Profile, *, again: bool = False) -> _Ranking:
+        """Run the legs and every ranking step; with more candidates where thresholds left the page with room."""
+        results, stores = self._run_legs(request, profile)
+        legs_done = time.perf_counter()
+        weighted = with_leg_weights(profile, request.mode, degraded=results.model is None)
+        candidates = gather_candidates(stores, results, weighted, request.now, request.filter.as_of)
+        if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
+            return self._rank(request, profile, again=True)
+        ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
+        ranked = boost_by_time(ranked, request.periods, profile.time_boost)
+        if profile.rerank_depth and ranked:
+            ranked, failure = rerank(
+                self._resources.reranker, request.query, request.periods, ranked, candidates, profile
+            )
+            results = replace(results, degraded="; ".join(filter(None, [results.degraded, failure])) or None)
+        locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
+        grouped = ranked
+        if locations and request.grouped:
+            documents = {key: location.document for key, location in locations.items()}
+            # Memories have no further passages, so among them a document's best one counts alone.
+            grouped = group_by_document(ranked, documents, *([0.0] if request.memories else []))
+        model = results.model.name if results.model else None
+        page = build_page(
+            grouped, candidates, request.query, weighted, model, request.now,
+            detail=request.detail, include_facts=request.include_facts,
+        )  # fmt: skip
+        asked_for = candidate_count(profile)
+        there_is_more = max(len(results.keyword), len(results.vector)) >= asked_for
+        removed = bool(page.hidden) or len(grouped) < len(ranked)
+        if len(page.hits) < profile.limit and removed and there_is_more and asked_for < MAX_CANDIDATES:
+            return self._rank(request, replace(profile, min_candidates=asked_for * 4))
+        hits = attach_locations(page.hits, page.keys, locations, self._store.namespace)
+        return _Ranking(replace(page, hits=hits), results, candidates, legs_done)
+
+    def _run_legs(self, request: SearchRequest, profile: Profile) -> tuple[LegResults, list[Store]]:
+        """Run both legs over memories, files or both, and join what they find."""
+        sources = [(self._store, self._resources.legs)] if request.memories else []
+        if request.documents:
+            sources.append((self._store.documents.chunks, self._resources.file_legs))
+        stores = [store for store, _ in sources]
+        if not request.query:
+            return LegResults(), stores
+        first, *others = [
+            legs.run(request.query, request.filter, request.mode, profile, self._resources.model) for _, legs in sources
+        ]
+        return (merge_results(first, *others) if others else first), stores
+
+    def _fuse(
+        self, request: SearchRequest, profile: Profile, results: LegResults, candidates: Candidates
+    ) -> list[Ranked]:
+        """Rank the candidates; again with the best of them added to the query, where the profile says so."""
+        now, boosts = request.now.timestamp(), request.lens.boosts
+        ranked = rank_candidates(candidates.candidates, profile, now, boosts)
+        if not profile.expansion or results.query_vector is None:
+            return ranked
+        vectors = {key: row.vector for key, row in candidates.rows.items() if row.vector is not None}
+        expanded = expand_by_feedback(ranked, vectors, results.query_vector, profile.expansion)
+        if not any(candidate.feedback_gain for candidate in expanded):
+            return ranked
+        return rank_candidates(expanded, profile, now, boosts)
+
+    def _count_facets(
+        self, request: SearchRequest, ranking: _Ranking, fields: Sequence[str]
+    ) -> dict[str, dict[str, int]]:
+        query, keys = request.keyword_query, ranking.candidates.keys
+        if ranking.results.keyword_keys is not None:  # all that the words match is known: no need to ask again
+            query, keys = Query(request.text), [*{*keys, *ranking.results.keyword_keys}]
+        return self._store.count_facets(query, request.filter, keys, fields)
+
+    def _count_hidden(self, request: SearchRequest, ranking: _Ranking) -> dict[str, int]:
+        """Count what filters and thresholds held back; filters only where the page has room for more."""
+        hidden = {}
+        if ranking.candidates.below_floor and request.profile.min_similarity is not None:
+            hidden["min_similarity"] = ranking.candidates.below_floor
+        full = len(ranking.page.hits) == request.profile.limit or not request.memories
+        if not full and request.query and request.filter != NO_FILTER:
+            hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
+        return hidden | dict(ranking.page.hidden)
+
+    def _suggest_if_few(self, request: SearchRequest, results: LegResults) -> str | None:
+        """Suggest another spelling, but only where the words of the query find little."""
+        coverage = max((match.coverage for match in results.keyword), default=0.0)
+        few = len(results.keyword) < FEW_KEYWORD_HITS or (results.unknown_words and coverage < MOST_OF_QUERY)
+        if request.mode == "semantic" or not few:
+            return None
+        store = self._store if request.memories else self._store.documents.chunks
+        return suggest_query(request.query, store.find_known_terms, store.find_similar_words)
+
+    def _with_neighbours(self, hits: Sequence[Hit], count: int) -> tuple[Hit, ...]:
+        """Extend each hit by the chunks around it; hits whose chunks then meet become one."""
+        stretches: dict[str, list[tuple[int, int]]] = {}
+        chunks = [hit for hit in hits if isinstance(hit, DocumentHit)]
+        for hit in sorted(chunks, key=lambda hit: hit.ordinal):
+            known = stretches.setdefault(hit.document, [])
+            first, last = hit.ordinal - count, hit.ordinal + count
+            if known and first <= known[-1][1] + 1:
+                known[-1] = (known[-1][0], last)
+            else:
+                known.append((first, last))
+        extended, wanted = [], []
+        for hit in chunks:
+            stretch = next((each for each in stretches[hit.document] if each[0] <= hit.ordinal <= each[1]), None)
+            if stretch is not None:
+                stretches[hit.document].remove(stretch)
+                extended.append(hit)
+                wanted.append((hit.document, *stretch))
+        return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
+
+
+def _build_recall(request: SearchRequest, results: Results) -> Recall:
+    memories = (
+        RecalledMemory(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts))
+        for place, hit in enumerate(results, 1)
+        if not isinstance(hit, DocumentHit)
+    )
+    return Recall(
+        new_id(),
+        request.text,
+        datetime.now(UTC),
+        request.mode,
+        results.profile,
+        results.lens,
+        request.session,
+        tuple(memories),
+    )
+
+
+def _explain(query: Query, ranking: _Ranking, started: float, ranked_at: float) -> dict[str, Any]:
+    return {
+        "terms": [term.text + "*" * term.prefix for term in query.terms],
+        "left_out": [term.text for term in query.spare],
+        "keyword_candidates": len(ranking.results.keyword),
+        "vector_candidates": len(ranking.results.vector),
+        "legs_ms": round((ranking.legs_done - started) * 1000, 3),
+        "ranking_ms": round((ranked_at - ranking.legs_done) * 1000, 3),
+    }

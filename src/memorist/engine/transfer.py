@@ -1,0 +1,219 @@
+"""Transfer: exports, imports and backups."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from memorist import validation
+from memorist.atomic_file import replace_atomically
+from memorist.documents import ImportReport
+from memorist.engine.conversations import Conversations
+from memorist.engine.resources import Resources
+from memorist.errors import InvalidInput
+from memorist.profiles import SENTENCE_MODELS
+from memorist.store.export_schema import ExportRecord
+
+EXPORT_FORMATS = ("jsonl", "markdown")
+OWN, MARKDOWN, MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
+BATCH, BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their texts, that are written together
+
+Progress = Callable[[int], None]
+
+
+class Transfer:
+    """Writes memories to files, and reads them back."""
+
+    def __init__(self, resources: Resources, conversations: Conversations) -> None:
+        self._resources = resources
+        self._store = resources.store
+        self._conversations = conversations
+
+    def export(self, path: str | Path | BinaryIO, format: str, *, vectors: bool, progress: Progress | None) -> int:
+        """Write a namespace to a file or a folder; return how many records."""
+        format = validation.choice(format, EXPORT_FORMATS, "format")
+        if validation.flag(vectors, "vectors") and format == "markdown":
+            raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
+        self._resources.recorder.settle()
+        if format == "markdown":
+            return self._export_folder(validation.path(path), progress)
+        from memorist.importers import exports
+
+        if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
+            return exports.write(self._store.dump(vectors=vectors), path, progress)
+        with _open_export(validation.path(path)) as file:
+            return exports.write(self._store.dump(vectors=vectors), file, progress)
+
+    def _export_folder(self, folder: Path, progress: Progress | None) -> int:
+        from memorist.importers.markdown_folder import write_folder
+
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InvalidInput(f"{folder} is there and not an empty folder; name a new one")
+        relations = (one for one in self._store.dump(vectors=False, types=["relation"]) if "type" in one)
+        memories = (one for one in self._store.dump(vectors=False, types=["memory"]) if "type" in one)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return write_folder(memories, relations, folder, progress)
+        except OSError as exc:
+            raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc
+
+    def import_file(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        format: str | None,
+        project: str | None,
+        tools: bool,
+        redact: bool,
+        allow: Sequence[str],
+        progress: Progress | None,
+    ) -> ImportReport:
+        """Import an export, notes, memories of mem0, or conversations."""
+        from memorist.importers.foreign import unpacked
+
+        project, allowed = validation.name(project, "project"), validation.allowances(allow, "allow")
+        validation.flag(tools, "tools")
+        with unpacked(path) as source:
+            try:
+                detected = _detect_format(source.file, format)
+                if detected == OWN and project is not None:
+                    raise InvalidInput("an export of Memorist keeps its projects; leave project out")
+                if detected == CONVERSATION or detected not in (OWN, MARKDOWN, MEM0):
+                    report = self._conversations.import_file(
+                        source.file, format=format, project=project, tools=tools, redact=redact, allow=allowed,
+                        progress=progress,
+                    )  # fmt: skip
+                else:
+                    redacting = validation.flag(redact, "redact")
+                    exempt = (*self._resources.redaction.allow, *allowed) if redacting else None
+                    report = self._import_records(source.file, detected, project, exempt, progress)
+            except OSError as exc:
+                raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
+            return source.named(report)
+
+    def _import_records(
+        self, file: Path, format: str, project: str | None, allowed: tuple[str, ...] | None, progress: Progress | None
+    ) -> ImportReport:
+        """Import a file that holds memories as records: an export, notes, memories of mem0."""
+        from memorist.importers.foreign import Redactor
+
+        redactor = Redactor(allowed)
+        if format == OWN:
+            from memorist.importers import exports
+
+            exports.check(file)
+            return self._load(exports.read(file), format, (), redactor.found, progress)
+        if format == MARKDOWN:
+            from memorist.importers.markdown_folder import MarkdownFolder
+
+            notes = MarkdownFolder(file, project, redactor)
+            return self._load(notes.lines(), format, notes.skipped, redactor.found, progress)
+        from memorist.importers.mem0 import read_mem0
+
+        records = list(read_mem0(file, project, redactor))  # all of them, before the first is written
+        return self._load(records, format, (), redactor.found, progress)
+
+    def _load(
+        self,
+        records: Iterable[ExportRecord],
+        format: str,
+        unread: Sequence[tuple[str, str]],
+        redacted: Counter[str],
+        progress: Progress | None,
+    ) -> ImportReport:
+        """Write records in batches, then embed what lacks a vector."""
+        loader, done = self._store.create_loader(SENTENCE_MODELS), 0
+        added = known = sessions = 0
+        skipped: list[tuple[str, str]] = []
+        for batch in _batches(records):
+            report = loader.put(batch)
+            added, known, sessions = added + report.added, known + report.known, sessions + report.sessions
+            skipped += report.skipped
+            done += len(batch)
+            if progress:
+                progress(done)
+        for vectorizer in (self._resources.vectorizer, self._resources.file_vectorizer):
+            done += vectorizer.embed_backlog(_offset(done, progress))
+        return ImportReport(format, added, known, sessions, (*unread, *skipped), dict(redacted))
+
+    def backup(self, path: str | Path, *, overwrite: bool) -> None:
+        """Copy the whole database to a file."""
+        validation.flag(overwrite, "overwrite")
+        self._resources.recorder.settle()
+        self._store.backup(str(validation.path(path)), overwrite=overwrite)
+
+
+def restore_backup(
+    path: str | Path, target: str | Path, *, overwrite: bool = False, busy_timeout: float = 30.0
+) -> Path | None:
+    """
+    Put a backup in the place of a database, and return where the old database is kept, if there was one.
+
+    It is kept beside the new one as `memory.db.before-restore` or, if that is taken by another restore,
+    `memory.db.before-restore-2`, and so on.
+    """
+    from memorist.store.sqlite.backup import restore_database
+
+    return restore_database(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+
+
+def _offset(done: int, progress: Progress | None) -> Progress | None:
+    """Report the progress of a part as that of the whole."""
+    return None if progress is None else lambda more: progress(done + more)
+
+
+def _detect_format(file: Path, wanted: object) -> str:
+    """Return the format of a file or folder; the formats of conversations are told apart by their own reader."""
+    from memorist.importers import exports, transcripts
+    from memorist.importers.markdown_folder import SUFFIXES
+    from memorist.importers.mem0 import is_mem0
+
+    formats = (OWN, MARKDOWN, MEM0, *transcripts.FORMATS)
+    format = None if wanted is None else validation.choice(wanted, formats, "format")
+    if not file.exists():
+        raise InvalidInput(f"cannot read {file}: there is no such file or folder")
+    if format is not None:
+        if file.is_dir() and format in (OWN, MEM0):
+            raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
+        return format
+    if file.is_dir():
+        notes = any(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(file) for name in names)
+        return MARKDOWN if notes else CONVERSATION
+    if file.name.lower().endswith(SUFFIXES):
+        return MARKDOWN
+    if exports.is_export(file):
+        return OWN
+    return MEM0 if is_mem0(file) else CONVERSATION
+
+
+def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
+    """Group records into batches that are worth a transaction and fit in little memory."""
+    batch: list[ExportRecord] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        chunks = record.fields.get("chunks", ())
+        size += len(record.fields.get("content", "")) + sum(len(chunk["content"]) for chunk in chunks)
+        if len(batch) >= BATCH or size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _open_export(target: Path) -> Iterator[BinaryIO]:
+    """Open a file for an export; one that is there is replaced only if it is an export as well."""
+    from memorist.importers.exports import is_export
+
+    try:
+        if target.is_dir():
+            raise InvalidInput(f"{target} is a directory; name a file in it")
+        if target.exists() and target.stat().st_size and not is_export(target):
+            raise InvalidInput(f"{target} exists and is no export of Memorist; choose another name")
+        with replace_atomically(target) as file:
+            yield file
+    except OSError as exc:
+        raise InvalidInput(f"cannot write {target}: {exc.strerror}") from exc

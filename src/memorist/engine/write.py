@@ -1,0 +1,122 @@
+"""Writing: memories added, changed, forgotten, restored and erased."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from memorist import validation
+from memorist.engine.resources import Resources
+from memorist.engine.similarity import Similarity
+from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
+from memorist.ingest.vectorizer import BATCH
+from memorist.records import NEAR_ACTIONS, Memory, MemoryDraft, Reinforcement
+from memorist.store.base import AddResult
+from memorist.validation import TimeLike
+
+REINFORCEMENT = 0.1  # of a memory that is added once more
+_REFUSALS = (InvalidInput, NotFound, Ambiguous)
+
+
+class Writer:
+    """Writes memories, and has them embedded."""
+
+    def __init__(self, resources: Resources, similarity: Similarity) -> None:
+        self._resources = resources
+        self._store = resources.store
+        self._similarity = similarity
+
+    def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
+        """Store one memory, and report or merge an older one that says almost the same."""
+        action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
+        draft = self._resources.redaction.draft(validation.draft(fields, datetime.now(UTC)))
+        (result,) = self._store.add([draft], self._reinforcement)
+        self._resources.embed(result.pending)
+        memory = self._resources.present(result.memory)
+        is_new = result.pending is not None
+        return self._similarity.report_near_duplicate(memory, action) if is_new and action != "off" else memory
+
+    def add_many(self, items: Iterable[str | Mapping[str, Any]], progress: Callable[[int], None] | None) -> list[str]:
+        """Store many memories in batches; an item that is refused stops it after the items before were stored."""
+        if isinstance(items, str | Mapping):
+            raise InvalidInput("add_many takes a list of texts or mappings; `add` takes one")
+        ids: list[str] = []
+        remaining = iter(items)
+        error: Exception | None = None
+        while error is None:
+            drafts: list[MemoryDraft] = []
+            try:
+                for item in islice(remaining, BATCH):
+                    draft = _draft_item(item, len(ids) + len(drafts) + 1)
+                    drafts.append(self._resources.redaction.draft(draft))
+            except Exception as exc:  # the caller's own too, if reading the items raises it
+                error = exc
+            if drafts:
+                results, refusal = self._add_batch(drafts, len(ids))
+                error = refusal or error
+                self._resources.embed(*(result.pending for result in results))
+                ids += [result.memory.id for result in results]
+                if progress:
+                    progress(len(ids))
+            elif error is None:
+                return ids
+        raise error
+
+    def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[list[AddResult], MemoristError | None]:
+        """Store all drafts in one transaction; if one is refused, those before it, and return the refusal too."""
+        try:
+            return self._store.add(drafts, self._reinforcement), None
+        except _REFUSALS:
+            results: list[AddResult] = []
+            for draft in drafts:
+                try:
+                    results += self._store.add([draft], self._reinforcement)
+                except _REFUSALS as exc:
+                    return results, _refuse_item(before + len(results) + 1, exc)
+            return results, None
+
+    @property
+    def _reinforcement(self) -> Reinforcement:
+        return Reinforcement(REINFORCEMENT, self._resources.decay)
+
+    def update(self, id: str, session: str | None, changes: Mapping[str, Any]) -> Memory:
+        """Change fields of a memory, keeping its earlier version."""
+        session = None if session is None else validation.session_id(session)
+        new = validation.changes(changes)
+        if self._resources.redaction.on:
+            metadata = self._store.require(validation.id_or_part(id)).metadata
+            new = self._resources.redaction.changes(new, metadata)
+        memory, job = self._store.update(validation.id_or_part(id), new, datetime.now(UTC), session)
+        if job:
+            self._resources.embed(job)
+        return self._resources.present(memory)
+
+    def forget(self, id: str, *, hard: bool) -> None:
+        """Hide a memory, or erase it."""
+        self._resources.recorder.flush()  # a recall written later would bring traces of it back
+        if hard:
+            self._store.erase([validation.id_or_part(id)])
+        else:
+            self._store.forget(validation.id_or_part(id), datetime.now(UTC))
+
+    def restore(self, id: str) -> Memory:
+        """Bring a forgotten memory back."""
+        self._resources.vectorizer.expect_backlog()
+        return self._resources.present(self._store.restore(validation.id_or_part(id)))
+
+    def purge(self, before: TimeLike | None) -> int:
+        """Erase forgotten memories from the file."""
+        self._resources.recorder.flush()
+        return self._store.purge(validation.moment_or_none(before, "before"))
+
+
+def _refuse_item(number: int, exc: MemoristError) -> MemoristError:
+    return type(exc)(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
+
+
+def _draft_item(item: object, number: int) -> MemoryDraft:
+    try:
+        fields = {"content": item} if isinstance(item, str) else validation.mapping(item)
+        return validation.draft(fields, datetime.now(UTC))
+    except InvalidInput as exc:
+        raise _refuse_item(number, exc) from exc
