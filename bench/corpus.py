@@ -1,10 +1,10 @@
 """
-What is measured on: LoCoMo's turns, recombined to as many texts as wanted, and their vectors.
+The data of the bench: LoCoMo's turns, recombined to any number of texts, with their vectors and databases.
 
-A text is the first half of one turn and the second half of another, both drawn with a fixed seed. Its vector is
-derived unless asked otherwise: the two halves are embedded by the bundled model, and the text gets the normalised
-sum of both with some noise. The noise is such that derived vectors lie about as near to each other as the
-texts' own vectors do (the middle cosine of two is .28, the 95th percentile .43; of real ones .25 and .44).
+A text is the first half of one turn and the second half of another, both drawn with a fixed seed. By default its vector
+is derived: the bundled model embeds the two halves, and the text gets their normalised sum with some noise. The noise
+is chosen so that derived vectors lie about as close to each other as the texts' own vectors do (the median cosine of
+two is .28 and the 95th percentile .43; of real ones .25 and .44).
 """
 
 import hashlib
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import memorist
+from memorist.atomic_file import replace_atomically
 from memorist.embed.local import LocalEmbedder
 from memorist.embed.wordpiece import count_tokens
 
@@ -29,17 +30,17 @@ Vectors = NDArray[np.float32]
 Pairs = NDArray[np.int64]
 
 SEED = 20
-NOISE = 0.3  # the length of the noise beside a unit vector
-SHORTEST_TURN = 4  # words; less has no two halves worth the name
-CHUNK = 10_000  # vectors made at a time
-PROJECTS = 100  # each text is in one of them, so a project is the filter that lets 1 % through
-EMBEDDED_AT_ONCE = 2_048
-TOLD_EVERY = 5.0  # seconds
+NOISE_LENGTH = 0.3  # of the noise that is added to a unit vector
+MIN_TURN_WORDS = 4  # shorter turns have no meaningful halves
+VECTOR_BATCH = 10_000  # vectors derived at a time
+PROJECT_COUNT = 100  # each text is in one of them, so that a filter by project lets 1 % through
+EMBEDDING_BATCH = 2_048
+PROGRESS_SECONDS = 5.0  # between two lines on stderr
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Halves of turns and questions, with the bundled model's vectors of them."""
+    """The halves of turns and the questions, with the bundled model's vectors of them."""
 
     heads: tuple[str, ...]
     tails: tuple[str, ...]
@@ -50,8 +51,8 @@ class Corpus:
     vectors_file: Path
     digest: str
 
-    def texts(self, count: int) -> tuple[list[str], Pairs]:
-        """That many different texts, and which halves each is made of. Fewer are a beginning of more."""
+    def make_texts(self, count: int) -> tuple[list[str], Pairs]:
+        """Return that many different texts, and the halves that each is made of. Fewer texts are a prefix of more."""
         draw, texts, pairs = random.Random(SEED), dict[str, None](), []
         while len(texts) < count:
             pair = draw.randrange(len(self.heads)), draw.randrange(len(self.tails))
@@ -63,16 +64,17 @@ class Corpus:
 
 
 def load(data: Path, cache: Path, turns: int | None) -> Corpus:
-    """LoCoMo from a folder, the first turns only where a number is given; its vectors are made once and kept."""
+    """Read LoCoMo, or only its first turns where a number is given. Its vectors are made once and cached."""
     folder = data / "locomo"
     if not (folder / "corpus.jsonl").is_file() or not (folder / "queries.jsonl").is_file():
         raise SystemExit(
-            f"Error: no corpus.jsonl and queries.jsonl in {folder}; say with --data which folder holds `locomo`"
+            f"Error: {folder} has no corpus.jsonl and queries.jsonl; name the folder that contains `locomo` with --data"
         )
-    split = [words for text in _texts(folder / "corpus.jsonl") if len(words := text.split()) >= SHORTEST_TURN][:turns]
-    heads = tuple(" ".join(words[: (len(words) + 1) // 2]) for words in split)
-    tails = tuple(" ".join(words[(len(words) + 1) // 2 :]) for words in split)
-    questions = list(dict.fromkeys(_texts(folder / "queries.jsonl")))
+    words_of_turns = map(str.split, _read_texts(folder / "corpus.jsonl"))
+    long_enough = [words for words in words_of_turns if len(words) >= MIN_TURN_WORDS][:turns]
+    heads = tuple(" ".join(words[: (len(words) + 1) // 2]) for words in long_enough)
+    tails = tuple(" ".join(words[(len(words) + 1) // 2 :]) for words in long_enough)
+    questions = list(dict.fromkeys(_read_texts(folder / "queries.jsonl")))
     random.Random(SEED).shuffle(questions)
     if turns:
         questions = questions[:turns]
@@ -80,42 +82,40 @@ def load(data: Path, cache: Path, turns: int | None) -> Corpus:
     file = cache / f"halves-{digest}.npz"
     if not file.exists():
         vectors = _embed([*heads, *tails, *questions], "embedding LoCoMo's halves and questions")
-        part = file.with_suffix(".part.npz")
-        np.savez(part, heads=vectors[: len(heads)], tails=vectors[len(heads) : -len(questions)],
-                 questions=vectors[-len(questions) :])  # fmt: skip
-        part.replace(file)
-    with np.load(file) as kept:
+        head_vectors, tail_vectors, question_vectors = np.split(vectors, [len(heads), -len(questions)])
+        with replace_atomically(file) as output:
+            np.savez(output, heads=head_vectors, tails=tail_vectors, questions=question_vectors)
+    with np.load(file) as cached:
         return Corpus(
-            heads, tails, tuple(questions), kept["heads"], kept["tails"], kept["questions"], file, digest
+            heads, tails, tuple(questions), cached["heads"], cached["tails"], cached["questions"], file, digest
         )  # fmt: skip
 
 
-def derive(heads: Vectors, tails: Vectors, pairs: Pairs, seed: int) -> Vectors:
-    """Unit vectors for texts made of these halves."""
+def derive_vectors(heads: Vectors, tails: Vectors, pairs: Pairs, seed: int) -> Vectors:
+    """Return unit vectors for texts made of these halves."""
     noise = np.random.default_rng((SEED, seed)).standard_normal((len(pairs), heads.shape[1]), np.float32)
     vectors = heads[pairs[:, 0]] + tails[pairs[:, 1]]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors += noise * np.float32(NOISE / heads.shape[1] ** 0.5)
+    vectors += noise * np.float32(NOISE_LENGTH / heads.shape[1] ** 0.5)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
 
 
-def derived(heads: Vectors, tails: Vectors, count: int) -> Iterator[Vectors]:
-    """That many vectors of random pairs of halves, chunk by chunk: where no texts are needed."""
-    draw = np.random.default_rng(SEED)
-    for number, start in enumerate(range(0, count, CHUNK)):
-        rows = min(CHUNK, count - start)
-        pairs = np.column_stack([draw.integers(len(heads), size=rows), draw.integers(len(tails), size=rows)])
-        yield derive(heads, tails, pairs, number)
+def derive_vector_batches(heads: Vectors, tails: Vectors, count: int) -> Iterator[Vectors]:
+    """Yield that many vectors of random pairs of halves in batches, for measurements that need no texts."""
+    generator = np.random.default_rng(SEED)
+    for number, start in enumerate(range(0, count, VECTOR_BATCH)):
+        rows = min(VECTOR_BATCH, count - start)
+        pairs = np.column_stack([generator.integers(len(heads), size=rows), generator.integers(len(tails), size=rows)])
+        yield derive_vectors(heads, tails, pairs, number)
 
 
-class Derived:
+class DerivedEmbedder:
     """
-    Stands in for the bundled model while a database is built, and looks the vectors up.
+    A stand-in for the bundled model that looks up derived vectors while a database is built.
 
-    It goes by the bundled model's name, so that the database is searched afterwards by the product as it is,
-    command line and all. The file is the bench's own and holds no other vectors. A part of a text has the vector of
-    some half.
+    It has the bundled model's name, so that the database can be searched with the real model, also on the command line.
+    The database holds no other vectors. A part of a text gets the vector of some half.
     """
 
     model_id = LocalEmbedder.model_id
@@ -125,7 +125,7 @@ class Derived:
 
     def __init__(self, corpus: Corpus, texts: Sequence[str], pairs: Pairs) -> None:
         self._rows = {text: row for row, text in enumerate(texts)}
-        self._vectors = derive(corpus.head_vectors, corpus.tail_vectors, pairs, len(pairs))
+        self._vectors = derive_vectors(corpus.head_vectors, corpus.tail_vectors, pairs, len(pairs))
         self._halves = corpus.head_vectors
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -137,9 +137,9 @@ class Derived:
         return vector
 
 
-def about(number: int) -> dict[str, Any]:
-    """What a text carries besides, so that every filter has something to look at; every fourth has a fact."""
-    project = number % PROJECTS
+def make_fields(number: int) -> dict[str, Any]:
+    """Return the metadata of a text, with a value for every filter. Every fourth text has a fact."""
+    project = number % PROJECT_COUNT
     fields = {
         "project": f"p{project}",
         "session": f"s{project}",
@@ -151,9 +151,9 @@ def about(number: int) -> dict[str, Any]:
     return fields | ({"facts": [{"text": f"said in turn {number}", "kind": "temporal"}]} if number % 4 == 0 else {})
 
 
-def filters(number: int) -> dict[str, Any]:
-    """Every filter there is at once, for one project."""
-    fields = about(number % PROJECTS)
+def make_filters(number: int) -> dict[str, Any]:
+    """Return all filters at once, for one project."""
+    fields = make_fields(number % PROJECT_COUNT)
     return {name: fields[name] for name in ("project", "session", "sector", "kind", "source")} | {
         "tags": fields["tags"][:1],
         "tier": "project",
@@ -166,61 +166,61 @@ def filters(number: int) -> dict[str, Any]:
     }
 
 
-def database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Path:
-    """A database of that many texts, built where it is not there yet; a build that was stopped goes on."""
+def build_database(corpus: Corpus, size: int, cache: Path, *, real: bool) -> Path:
+    """Return a database of that many texts, building it if needed. A build that was interrupted is resumed."""
     kind = "real" if real else "derived"
-    path = cache / f"memories-{size}-{kind}-{corpus.digest}-{_schema()}.db"
+    path = cache / f"memories-{size}-{kind}-{corpus.digest}-{_hash_schema()}.db"
     for stale in cache.glob(f"memories-{size}-{kind}-{corpus.digest}-*.db*"):
         if not stale.name.startswith(path.name):
             stale.unlink()
     done = Path(f"{path}.done")
     if done.exists() and path.exists():
         return path
-    texts, pairs = corpus.texts(size)
-    embedder = LocalEmbedder() if real else Derived(corpus, texts, pairs)
+    texts, pairs = corpus.make_texts(size)
+    embedder = LocalEmbedder() if real else DerivedEmbedder(corpus, texts, pairs)
     with memorist.open(path, embedder=embedder, synchronous="normal") as memory:
         before = memory.stats().memories
         if not before:
-            for number in range(PROJECTS):
+            for number in range(PROJECT_COUNT):
                 memory.start_session(f"p{number}", id=f"s{number}")
         progress = _Progress(f"building {path.name}", size, before)
-        for start in range(before, size, EMBEDDED_AT_ONCE):
-            stop = min(start + EMBEDDED_AT_ONCE, size)
-            memory.add_many({"content": texts[n], **about(n)} for n in range(start, stop))
+        for start in range(before, size, EMBEDDING_BATCH):
+            stop = min(start + EMBEDDING_BATCH, size)
+            memory.add_many({"content": texts[number], **make_fields(number)} for number in range(start, stop))
             progress(stop)
         memory.reembed()
     done.touch()
     return path
 
 
-def _schema() -> str:
-    """A sum of what shapes the file: a database of another schema is built anew."""
+def _hash_schema() -> str:
+    """Hash the schema: a database with another one is rebuilt."""
     files = sorted((Path(memorist.__file__).parent / "store" / "sql" / "sqlite").glob("*.sql"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
 
 
-def _texts(file: Path) -> list[str]:
+def _read_texts(file: Path) -> list[str]:
     return [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines() if line.strip()]
 
 
 def _embed(texts: Sequence[str], label: str) -> Vectors:
-    embedder, done, progress = LocalEmbedder(), [], _Progress(label, len(texts))
-    for start in range(0, len(texts), EMBEDDED_AT_ONCE):
-        done.append(embedder.embed(texts[start : start + EMBEDDED_AT_ONCE]))
-        progress(start + len(done[-1]))
-    return np.concatenate(done)
+    embedder, batches, progress = LocalEmbedder(), [], _Progress(label, len(texts))
+    for start in range(0, len(texts), EMBEDDING_BATCH):
+        batches.append(embedder.embed(texts[start : start + EMBEDDING_BATCH]))
+        progress(start + len(batches[-1]))
+    return np.concatenate(batches)
 
 
 class _Progress:
-    """A line on stderr every few seconds."""
+    """A progress report on stderr every few seconds."""
 
     def __init__(self, label: str, total: int, before: int = 0) -> None:
         self._label, self._total, self._before = label, total, before
-        self._started = self._told = time.perf_counter()
+        self._started = self._reported = time.perf_counter()
 
     def __call__(self, done: int) -> None:
         now = time.perf_counter()
-        if done == self._total or now - self._told > TOLD_EVERY:
-            self._told = now
+        if done == self._total or now - self._reported > PROGRESS_SECONDS:
+            self._reported = now
             rate = (done - self._before) / (now - self._started)
             print(f"  {self._label}: {done:,} of {self._total:,} ({rate:,.0f}/s)", file=sys.stderr, flush=True)

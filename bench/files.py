@@ -1,12 +1,12 @@
 """
-Indexing a real tree of documents: how long, what of it is the model, and whether the right page is found.
+Measure the indexing of a folder of documents: its time, the model's share, and whether the right pages are found.
 
     python bench/files.py --folder DIR/kubernetes-website                               some minutes
     python bench/files.py --folder DIR/kubernetes-website --embedder local:bge-small    twice as long
 
-It indexes the folder's markdown in a process that it kills half-way, goes on from there, runs again with nothing
-changed, edits one file, and asks ten questions that a reader of those pages would ask. The questions and the pages that
-answer them were written down before they were first asked; what was read afterwards is counted apart.
+It indexes the folder's Markdown files in a process that it kills half-way, resumes, runs again with nothing changed,
+edits one file, and asks ten questions that a reader of those pages would ask. The questions and the pages that answer
+them were written down before they were first asked. Pages that were judged afterwards are counted separately.
 """
 
 import argparse
@@ -38,17 +38,17 @@ QUESTIONS = {
     "spread the pods of an application over several zones": ("topology-spread-constraints.md", "multiple-zones.md"),
     "only let certain pods talk to my database pod": ("network-policies.md", "declare-network-policy.md"),
 }
-# Pages nobody had thought of that were found, read, and answer: the first has a section on what restarts a container
-# that hangs, the second is about which pods may talk to each other, with the manifest.
-READ_AFTERWARDS = {
+# Pages that were found and turned out to answer: the first has a section on restarting a container that hangs, the
+# second is about which pods may talk to each other, with the manifest.
+JUDGED_AFTERWARDS = {
     "restart a container when it no longer answers": ("workloads/pods/pod-lifecycle.md",),
     "only let certain pods talk to my database pod": ("enforcing-network-policies-in-kubernetes.md",),
 }
-FIRST = 3
+MAX_RANK = 3  # at which a page counts as found
 
 
-class Timed:
-    """A model on this machine, and how long it was at work."""
+class TimedEmbedder:
+    """A local model that measures its own time and counts the texts it embeds."""
 
     def __init__(self, model: Encoder) -> None:
         self.model = model
@@ -68,72 +68,72 @@ class Timed:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, required=True, help="markdown files, such as the Kubernetes website")
+    parser.add_argument("--folder", type=Path, required=True, help="Markdown files, such as the Kubernetes website")
     parser.add_argument("--embedder", choices=("local", "local:bge-small"), default="local")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        # A copy, because one of its files is edited.
-        folder = Path(shutil.copytree(options.folder, Path(scratch, "files")))
-        found = measure(folder, Path(scratch, "files.db"), options.embedder)
+        folder = Path(shutil.copytree(options.folder, Path(scratch, "files")))  # a copy, because a file is edited
+        results = measure(folder, Path(scratch, "files.db"), options.embedder)
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(results, indent=2))
         return
-    for what, value in found.items():
-        print(f"{what:<64} {value}")
+    for name, value in results.items():
+        print(f"{name:<64} {value}")
 
 
 def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
-    done = killed_half_way(folder, database, embedder)
-    figures: dict[str, Any] = {"files finished when the first run was killed": done}
-    model = Timed(create_embedder(embedder))
+    """Run all steps and return their results by name."""
+    done = index_and_kill(folder, database, embedder)
+    results: dict[str, Any] = {"files finished when the first run was killed": done}
+    model = TimedEmbedder(create_embedder(embedder))
     with memorist.open(database, embedder=model) as memory:
         started = time.perf_counter()
-        rest = memory.index(folder)
+        resumed = memory.index(folder)
         took = time.perf_counter() - started
-        figures["files taken in by the run after it, unchanged ones"] = f"{rest.added}, {rest.unchanged}"
-        figures["chunks, seconds of it"] = f"{rest.chunks}, {took:.1f}"
-        # The share is that of the second run; the whole of both would have taken as much longer as it had files more.
-        whole = took * (rest.added + done) / rest.added
-        figures["everything but the model, as a share of it (target: 20 % at most)"] = f"{1 - model.seconds / took:.1%}"
+        results["files added by the second run, unchanged ones"] = f"{resumed.added}, {resumed.unchanged}"
+        results["chunks of the second run, its seconds"] = f"{resumed.chunks}, {took:.1f}"
+        results["all but the model, as a share of it (target: 20 % at most)"] = f"{1 - model.seconds / took:.1%}"
+        # The time of a first run is extrapolated from the second by the number of files.
+        full_run = took * (resumed.added + done) / resumed.added
         started = time.perf_counter()
-        again = memory.index(folder)
+        unchanged = memory.index(folder)
         took = time.perf_counter() - started
-        if again.unchanged != rest.added + done:
-            raise SystemExit("Error: files were redone although nothing had changed")
-        figures["nothing changed, as a share of a first run (target: 2 % at most)"] = (
-            f"{took / whole:.2%} ({took:.2f} s)"
+        if unchanged.unchanged != resumed.added + done:
+            raise SystemExit("Error: files were indexed again although nothing had changed")
+        results["nothing changed, as a share of a first run (target: 2 % at most)"] = (
+            f"{took / full_run:.2%} ({took:.2f} s)"
         )
-        figures["one paragraph edited: chunks embedded, of the file's"] = edited(memory, folder, model)
-        figures |= asked(memory, folder)
-    return figures
+        results["one paragraph edited: chunks embedded, of the file's"] = edit_and_index(memory, folder, model)
+        results |= ask_questions(memory, folder)
+    return results
 
 
-def killed_half_way(folder: Path, database: Path, embedder: str) -> int:
-    """Index in another process until a third of the files are in, and kill it; gives how many were finished."""
+def index_and_kill(folder: Path, database: Path, embedder: str) -> int:
+    """Index in another process, kill it when a third of the files are done, and return how many were."""
     program = "import sys, memorist; memorist.open(sys.argv[1], embedder=sys.argv[3]).index(sys.argv[2])"
     process = subprocess.Popen([sys.executable, "-c", program, str(database), str(folder), embedder], env=os.environ)
-    wanted = sum(1 for _ in folder.rglob("*.md")) // 3
+    enough = sum(1 for _ in folder.rglob("*.md")) // 3
     try:
         while process.poll() is None:
             time.sleep(1)
-            if database.exists() and (done := count(database)) >= wanted:
+            if database.exists() and (done := count_documents(database)) >= enough:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                return max(done, count(database))
+                return max(done, count_documents(database))
     finally:
         process.kill()
     raise SystemExit("Error: the first run ended before it could be killed")
 
 
-def count(database: Path) -> int:
+def count_documents(database: Path) -> int:
     with memorist.open(database, embedder="none") as memory:
         return memory.stats().documents
 
 
-def edited(memory: memorist.Memorist, folder: Path, model: Timed) -> str:
-    """Change one paragraph of a long page."""
-    file = max(folder.rglob("concepts/**/*.md"), key=lambda each: each.stat().st_size)
+def edit_and_index(memory: memorist.Memorist, folder: Path, model: TimedEmbedder) -> str:
+    """Add a paragraph to the longest page and index again."""
+    file = max(folder.rglob("concepts/**/*.md"), key=lambda path: path.stat().st_size)
     text = file.read_text("utf-8")
     at = text.index("\n\n", len(text) // 2)
     file.write_text(f"{text[:at]}\n\nThis sentence was not here before.{text[at:]}", "utf-8")
@@ -144,22 +144,25 @@ def edited(memory: memorist.Memorist, folder: Path, model: Timed) -> str:
     return f"{model.texts - before} of {report.chunks}"
 
 
-def asked(memory: memorist.Memorist, folder: Path) -> dict[str, Any]:
-    """At which place each question finds a page that answers it: one of those written down, or read afterwards."""
-    expected, places = 0, {}
+def ask_questions(memory: memorist.Memorist, folder: Path) -> dict[str, Any]:
+    """Return the rank of the first page that answers each question."""
+    expected, ranks = 0, dict[str, int | None]()
     for question, pages in QUESTIONS.items():
         hits = [Path(hit.path).relative_to(folder).as_posix() for hit in memory.search_documents(question)]
-        expected += _place(hits, pages) <= FIRST
-        places[question] = _place(hits, (*pages, *READ_AFTERWARDS.get(question, ())))
-    found = sum(place <= FIRST for place in places.values())
+        expected += _is_found(_find_rank(hits, pages))
+        ranks[question] = _find_rank(hits, (*pages, *JUDGED_AFTERWARDS.get(question, ())))
     return {
-        f"questions answered in the first {FIRST} (of {len(places)})": found,
+        f"questions answered in the first {MAX_RANK} (of {len(ranks)})": sum(map(_is_found, ranks.values())),
         "  by a page that was written down beforehand": expected,
-    } | {f"  {question}": place if place <= len(hits) else "not found" for question, place in places.items()}
+    } | {f"  {question}": rank or "not found" for question, rank in ranks.items()}
 
 
-def _place(hits: Sequence[str], pages: Sequence[str]) -> int:
-    return next((at for at, path in enumerate(hits, 1) if any(page in path for page in pages)), len(hits) + 1)
+def _find_rank(hits: Sequence[str], pages: Sequence[str]) -> int | None:
+    return next((rank for rank, path in enumerate(hits, 1) if any(page in path for page in pages)), None)
+
+
+def _is_found(rank: int | None) -> bool:
+    return rank is not None and rank <= MAX_RANK
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """
-How long an agent waits for its memory: from starting the server to its answer to `initialize`.
+Measure how long an agent waits for the MCP server: from starting the process to its answer to `initialize`.
 
     python bench/mcp.py [--runs 10] [--database FILE] [--json]
 
-Beside it, in turns, a bare server of the same SDK that can do nothing at all: the ratio is what Memorist itself costs.
-Then what comes after the handshake: the first search, which answers by keyword while the model loads, and the first
-that finds by meaning. With --database on a copy of one's own, or on a temporary one with a few memories.
+A bare server of the same SDK, without any tool, is measured in turns with it: the ratio is the cost of Memorist itself.
+Then the first search is timed, which answers by keyword while the model loads, and the first search by meaning. It uses
+a temporary database with a few memories, or a copy of your own with --database.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from typing import Any
 
 import memorist
 
-TARGET = 1.3  # times the bare server
-BARE = """
+TARGET_RATIO = 1.3  # at most, to the bare server
+BARE_SERVER = """
 import anyio
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
@@ -38,78 +38,83 @@ async def main():
 
 anyio.run(main)
 """
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-SERVERS = {"memorist mcp": ["-m", "memorist", "mcp"], "bare server": ["-c", BARE]}
+INITIALIZE_PARAMS = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
+SERVERS = {"memorist mcp": ["-m", "memorist", "mcp"], "bare server": ["-c", BARE_SERVER]}
 
 
-class Server:
-    """A server process, and how long it takes to answer."""
+class ServerProcess:
+    """An MCP server in a process, called over standard input and output."""
 
     def __init__(self, arguments: list[str], database: Path) -> None:
         environment = os.environ | {"MEMORIST_DB": str(database)}
         pipe = subprocess.PIPE
         self.started = time.perf_counter()
-        # Elsewhere than here, where this file would be taken for the SDK.
+        # Not in this folder, where this file would be imported as the SDK.
         self._process = subprocess.Popen(
             [sys.executable, *arguments], env=environment, cwd=database.parent, stdin=pipe, stdout=pipe
         )
-        self._number = 0
+        self._message_id = 0
 
-    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._number += 1
-        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        self._message_id += 1
+        message = {"jsonrpc": "2.0", "id": self._message_id, "method": method, "params": params}
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
     def search(self, query: str) -> dict[str, Any]:
-        answer = self.ask("tools/call", {"name": "memory_search", "arguments": {"query": query}})
+        answer = self.call("tools/call", {"name": "memory_search", "arguments": {"query": query}})
         structured: dict[str, Any] = answer["result"]["structuredContent"]
         return structured
 
-    def end(self) -> None:
+    def stop(self) -> None:
         self._process.communicate()
 
 
-def handshake(name: str, database: Path) -> float:
-    server = Server(SERVERS[name], database)
-    server.ask("initialize", HELLO)
+def time_handshake(name: str, database: Path) -> float:
+    """Return the seconds from starting a server to its answer."""
+    server = ServerProcess(SERVERS[name], database)
+    server.call("initialize", INITIALIZE_PARAMS)
     took = time.perf_counter() - server.started
-    server.end()
+    server.stop()
     return took
 
 
-def first_answers(database: Path) -> tuple[float, float]:
-    """From the handshake to the first answer, and to the first by meaning."""
-    server = Server(SERVERS["memorist mcp"], database)
-    server.ask("initialize", HELLO)
+def time_first_answers(database: Path) -> tuple[float, float]:
+    """Return the seconds from the handshake to the first answer, and to the first by meaning."""
+    server = ServerProcess(SERVERS["memorist mcp"], database)
+    server.call("initialize", INITIALIZE_PARAMS)
     ready = time.perf_counter()
     server.search("how do we ship code?")
     first = time.perf_counter() - ready
     while "still loading" in server.search("how do we ship code?").get("degraded", ""):
         pass
     by_meaning = time.perf_counter() - ready
-    server.end()
+    server.stop()
     return first, by_meaning
 
 
-def tool_list(database: Path) -> int:
-    """The characters of the tool list without its output schemas."""
-    server = Server(SERVERS["memorist mcp"], database)
-    server.ask("initialize", HELLO)
-    tools = server.ask("tools/list", {})["result"]["tools"]
-    server.end()
+def count_tool_list_characters(database: Path) -> int:
+    """Return the length of the tool list without its output schemas."""
+    server = ServerProcess(SERVERS["memorist mcp"], database)
+    server.call("initialize", INITIALIZE_PARAMS)
+    tools = server.call("tools/list", {})["result"]["tools"]
+    server.stop()
     return len(json.dumps([{name: tool[name] for name in tool if name != "outputSchema"} for tool in tools]))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How long an agent waits for its memory.")
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--database", type=Path)
-    parser.add_argument("--json", action="store_true")
+    parser = argparse.ArgumentParser(description="Measure how long an agent waits for the MCP server.")
+    parser.add_argument("--runs", type=int, default=10, help="starts of each server (default %(default)s)")
+    parser.add_argument("--database", type=Path, help="a copy of your own (default: a temporary one)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         database = options.database.resolve() if options.database else Path(folder, "memory.db")
@@ -117,26 +122,26 @@ def main() -> None:
             with memorist.open(database) as memory:
                 memory.add_many(f"We deploy service {number} with make ship" for number in range(100))
         times: dict[str, list[float]] = {name: [] for name in SERVERS}
-        for _ in range(options.runs + 1):  # the first warms the system's caches, and does not count
+        for _ in range(options.runs + 1):  # the first warms the system's caches and does not count
             for name in SERVERS:
-                times[name].append(handshake(name, database))
+                times[name].append(time_handshake(name, database))
         own, bare = (statistics.median(times[name][1:]) for name in SERVERS)
-        first, by_meaning = first_answers(database)
-        figures = {
+        first, by_meaning = time_first_answers(database)
+        results = {
             "handshake_s": round(own, 3),
             "bare_s": round(bare, 3),
             "ratio": round(own / bare, 3),
-            "target": TARGET,
+            "target": TARGET_RATIO,
             "first_answer_s": round(first, 3),
             "by_meaning_s": round(by_meaning, 3),
-            "tool_list_tokens": tool_list(database) // 4,
+            "tool_list_tokens": count_tool_list_characters(database) // 4,
         }
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps(results))
         return
-    print(f"handshake     {own:.3f} s, a bare server {bare:.3f} s: {own / bare:.2f}x (target {TARGET}x at most)")
-    print(f"first search  {first:.3f} s after the handshake, by keyword; by meaning too after {by_meaning:.3f} s")
-    print(f"tool list     {figures['tool_list_tokens']} tokens at 4 characters each, output schemas aside")
+    print(f"handshake     {own:.3f} s, a bare server {bare:.3f} s: {own / bare:.2f}x (target {TARGET_RATIO}x at most)")
+    print(f"first search  {first:.3f} s after the handshake, by keyword; by meaning after {by_meaning:.3f} s")
+    print(f"tool list     {results['tool_list_tokens']} tokens at 4 characters each, without output schemas")
 
 
 if __name__ == "__main__":

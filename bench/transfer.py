@@ -1,11 +1,12 @@
 """
-Export and import in figures: rows a second, and how much more memory a large file takes than a small one.
+Measure export and import: rows per second, and the additional memory that a large file takes.
 
-    python bench/transfer.py [LINES]        a million lines, unless told otherwise
+    python bench/transfer.py [LINES]        a million lines by default
 
-Each import is a process of its own, without a model: what is measured is reading, checking and writing.
+Each import is a process of its own and runs without a model: reading, checking and writing are measured.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -14,15 +15,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fresh import _peak_mb
+from new_process import peak_mb
 
-LINES = 1_000_000
-SMALL = 50_000  # lines of the import whose memory the large one is compared with: they fill the page cache
+DEFAULT_LINES = 1_000_000
+SMALL_LINES = 50_000  # of the file that the large one is compared with: enough to fill the page cache
 WORDS = "deploy retry cache queue login token index branch release budget latency shard replica schema timeout".split()
 
 
-def make(file: Path, lines: int) -> None:
-    """An export with so many memories, each a sentence of its own."""
+def write_export(file: Path, lines: int) -> None:
+    """Write an export with that many memories, each with a text of its own."""
     stamp = "2026-03-01T12:00:00.000000Z"
     with file.open("w", encoding="utf-8") as out:
         out.write(
@@ -40,42 +41,49 @@ def make(file: Path, lines: int) -> None:
         out.write(json.dumps({"type": "end", "records": lines}) + "\n")
 
 
-def measure(what: str, database: str, file: str) -> dict[str, float]:
-    """In a process of its own: an import or an export, its time and the most memory it held."""
+def measure_transfer(command: str, database: str, file: str) -> dict[str, float]:
+    """Run an import or export in this process; return its time and peak memory."""
     import memorist
 
     started = time.perf_counter()
     with memorist.open(database, embedder="none") as memory:
-        rows = memory.import_(file).added if what == "import" else memory.export(file)
-    return {"rows": rows, "seconds": time.perf_counter() - started, "peak_mb": _peak_mb()}
+        rows = memory.import_(file).added if command == "import" else memory.export(file)
+    return {"rows": rows, "seconds": time.perf_counter() - started, "peak_mb": peak_mb()}
 
 
-def run(*arguments: object) -> dict[str, float]:
-    done = subprocess.run([sys.executable, __file__, *map(str, arguments)], check=True, capture_output=True, text=True)
-    answer: dict[str, float] = json.loads(done.stdout)
-    return answer
+def run_in_process(*arguments: object) -> dict[str, float]:
+    """Run an import or export in a new process."""
+    command = [sys.executable, __file__, "--inside", *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
 
 
-def main(lines: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lines", nargs="?", type=int, default=DEFAULT_LINES, metavar="LINES")
+    parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        print(json.dumps(measure_transfer(*options.inside)))
+        return
     with tempfile.TemporaryDirectory() as folder:
         peaks: dict[str, dict[int, float]] = {"import": {}, "export": {}}
-        for size in (SMALL, lines):
-            file, again = Path(folder, f"{size}.jsonl"), Path(folder, f"{size}-again.jsonl")
-            make(file, size)
-            for what, path in (("import", file), ("export", again)):
-                done = run(what, Path(folder, f"{size}.db"), path)
-                peaks[what][size] = done["peak_mb"]
-                rate = done["rows"] / done["seconds"]
+        for size in (SMALL_LINES, options.lines):
+            file, copy = Path(folder, f"{size}.jsonl"), Path(folder, f"{size}-copy.jsonl")
+            write_export(file, size)
+            for command, path in (("import", file), ("export", copy)):
+                result = run_in_process(command, Path(folder, f"{size}.db"), path)
+                peaks[command][size] = result["peak_mb"]
+                rate = result["rows"] / result["seconds"]
                 print(
-                    f"{what} of {size:>9,} lines: {rate:>8,.0f} rows/s, {done['seconds']:.1f} s, "
-                    f"peak {done['peak_mb']:.0f} MB"
+                    f"{command} of {size:>9,} lines: {rate:>8,.0f} rows/s, {result['seconds']:.1f} s, "
+                    f"peak {result['peak_mb']:.0f} MB"
                 )
-        for what, by_size in peaks.items():
-            print(f"{what}: {by_size[lines] - by_size[SMALL]:+.0f} MB from {SMALL:,} to {lines:,} lines")
+        for command, by_size in peaks.items():
+            more = by_size[options.lines] - by_size[SMALL_LINES]
+            print(f"{command}: {more:+.0f} MB from {SMALL_LINES:,} to {options.lines:,} lines")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        print(json.dumps(measure(*sys.argv[1:])))
-    else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else LINES)
+    main()

@@ -1,4 +1,4 @@
-"""The memory tool of the Anthropic SDK: what a model knows of files on disk holds of files in Memorist."""
+"""The memory tool of the Anthropic SDK: files in Memorist behave as files on disk."""
 
 import subprocess
 import sys
@@ -26,8 +26,8 @@ from processes import ENVIRONMENT, ending, expect, running, tell
 Call = Callable[..., str]
 
 
-def called(tool: Any) -> Call:
-    """The tool as the SDK's runner calls it: with the input a model sends."""
+def make_call(tool: Any) -> Call:
+    """Return a function that calls the tool as the SDK's runner does: with the input that a model sends."""
 
     def call(command: str, path: str | None = None, **more: Any) -> str:
         given = {"command": command} | ({} if path is None else {"path": path}) | more
@@ -40,11 +40,11 @@ def called(tool: Any) -> Call:
 @pytest.fixture(params=["sync", "async"])
 def tool(request: pytest.FixtureRequest, memory: Memorist) -> Call:
     kind = MemoristMemoryTool if request.param == "sync" else AsyncMemoristMemoryTool
-    return called(kind(memory))
+    return make_call(kind(memory))
 
 
 @pytest.fixture
-def made(tool: Call) -> Call:
+def tool_with_file(tool: Call) -> Call:
     """A tool that has one file with three lines."""
     tool("create", "/memories/notes.txt", file_text="Line 1\nLine 2\nLine 3")
     return tool
@@ -143,7 +143,7 @@ def outcome(call: Call, given: dict[str, Any]) -> tuple[bool, str]:
 def test_a_model_is_answered_as_by_the_sdk_s_own_tool_for_files_on_disk(
     tool: Call, tmp_path: Path, script: Sequence[dict[str, Any]]
 ) -> None:
-    on_disk = called(BetaLocalFilesystemMemoryTool(str(tmp_path / "disk")))
+    on_disk = make_call(BetaLocalFilesystemMemoryTool(str(tmp_path / "disk")))
 
     for asked in script:
         assert outcome(tool, asked) == outcome(on_disk, asked), asked
@@ -153,7 +153,7 @@ def test_the_asynchronous_one_is_answered_as_well(memory: Memorist, tmp_path: Pa
     here, on_disk = AsyncMemoristMemoryTool(memory), BetaAsyncLocalFilesystemMemoryTool(str(tmp_path / "disk"))
 
     for asked in ON_DISK_TOO[1]:
-        assert outcome(called(here), asked) == outcome(called(on_disk), asked), asked
+        assert outcome(make_call(here), asked) == outcome(make_call(on_disk), asked), asked
 
 
 PATHS = st.sampled_from(["/memories/a", "/memories/b", "/memories/c"])
@@ -175,9 +175,9 @@ COMMANDS = st.one_of(
 def test_whatever_a_model_does_to_files_comes_out_as_on_disk(
     tmp_path_factory: pytest.TempPathFactory, script: list[dict[str, Any]]
 ) -> None:
-    on_disk = called(BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("disk"))))
+    on_disk = make_call(BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("disk"))))
     with memorist.open(":memory:", embedder="none") as memory:
-        tool = called(MemoristMemoryTool(memory))
+        tool = make_call(MemoristMemoryTool(memory))
 
         for asked in [*script, *({"command": "view", "path": f"/memories/{name}"} for name in "abc")]:
             assert outcome(tool, asked) == outcome(on_disk, asked), asked
@@ -269,14 +269,14 @@ def test_a_folder_moves_with_all_that_is_in_it(tool: Call) -> None:
         (dict(command="create", path="/memories", file_text="x"), "already exists"),
     ],
 )
-def test_a_file_is_no_folder_and_a_folder_no_file(made: Call, given: dict[str, Any], about: str) -> None:
-    made("create", "/memories/d/x.txt", file_text="text")
-    before = made("view", "/memories")
+def test_a_file_is_no_folder_and_a_folder_no_file(tool_with_file: Call, given: dict[str, Any], about: str) -> None:
+    tool_with_file("create", "/memories/d/x.txt", file_text="text")
+    before = tool_with_file("view", "/memories")
 
     with pytest.raises(ToolError, match=about):
-        made(**given)
+        tool_with_file(**given)
 
-    assert made("view", "/memories") == before
+    assert tool_with_file("view", "/memories") == before
 
 
 # Paths that lead elsewhere
@@ -297,8 +297,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("place", REFUSED, ids=map(str, range(len(REFUSED))))
-def test_a_path_that_leads_out_or_hides_something_is_refused_by_every_command(made: Call, place: Any) -> None:
-    before = made("view", "/memories")
+def test_a_path_that_leads_out_or_hides_something_is_refused_by_every_command(tool_with_file: Call, place: Any) -> None:
+    before = tool_with_file("view", "/memories")
     for asked in (
         dict(command="create", path=place, file_text="x"),
         dict(command="view", path=place),
@@ -309,9 +309,9 @@ def test_a_path_that_leads_out_or_hides_something_is_refused_by_every_command(ma
         dict(command="rename", old_path="/memories/notes.txt", new_path=place),
     ):
         with pytest.raises(ToolError):
-            made(**asked)
+            tool_with_file(**asked)
 
-    assert made("view", "/memories") == before
+    assert tool_with_file("view", "/memories") == before
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_an_unusual_path_is_a_path(tool: Call, place: str) -> None:
 
 
 def test_a_file_is_found_by_its_words_its_meaning_and_its_path(understanding: Memorist) -> None:
-    tool = called(MemoristMemoryTool(understanding, project="shop"))
+    tool = make_call(MemoristMemoryTool(understanding, project="shop"))
     tool("create", "/memories/customer_service.md", file_text="Refunds are paid within two weeks")
     tool("create", "/memories/other.md", file_text="The staging cluster runs on three machines")
 
@@ -341,7 +341,7 @@ def test_a_file_is_found_by_its_words_its_meaning_and_its_path(understanding: Me
 
 def test_the_command_line_finds_a_file(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
-        called(MemoristMemoryTool(memory))("create", "/memories/plan.md", file_text="Ship the lighthouse on Monday")
+        make_call(MemoristMemoryTool(memory))("create", "/memories/plan.md", file_text="Ship the lighthouse on Monday")
 
     done = subprocess.run(
         [sys.executable, "-m", "memorist", "--db", str(path), "search", "lighthouse", "--json"],
@@ -365,9 +365,9 @@ def test_files_that_say_the_same_are_two_files(memory: Memorist, tool: Call) -> 
     assert memory.duplicates() == []
 
 
-def test_an_edit_keeps_what_the_file_said_before(memory: Memorist, made: Call) -> None:
-    made("str_replace", "/memories/notes.txt", old_str="Line 2", new_str="Line two")
-    made("rename", old_path="/memories/notes.txt", new_path="/memories/kept.txt")
+def test_an_edit_keeps_what_the_file_said_before(memory: Memorist, tool_with_file: Call) -> None:
+    tool_with_file("str_replace", "/memories/notes.txt", old_str="Line 2", new_str="Line two")
+    tool_with_file("rename", old_path="/memories/notes.txt", new_path="/memories/kept.txt")
 
     (file,) = memory.files("/memories/kept.txt")
     assert [version.content for version in memory.history(file.id)] == [
@@ -376,30 +376,32 @@ def test_an_edit_keeps_what_the_file_said_before(memory: Memorist, made: Call) -
     ]
 
 
-def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Memorist, made: Call) -> None:
+def test_what_is_deleted_can_be_restored_and_what_is_purged_is_gone(memory: Memorist, tool_with_file: Call) -> None:
     (file,) = memory.files()
-    made("delete", "/memories/notes.txt")
+    tool_with_file("delete", "/memories/notes.txt")
     assert memory.search("line").hits == ()
 
     memory.restore(file.id)
-    assert made("view", "/memories/notes.txt").endswith("     3\tLine 3")
+    assert tool_with_file("view", "/memories/notes.txt").endswith("     3\tLine 3")
 
-    made("delete", "/memories/notes.txt")
+    tool_with_file("delete", "/memories/notes.txt")
     memory.purge()
     assert memory.list(deleted=True).memories == ()
 
 
-def test_of_two_files_of_one_path_the_newer_is_seen_and_both_are_deleted(memory: Memorist, made: Call) -> None:
+def test_of_two_files_of_one_path_the_newer_is_seen_and_both_are_deleted(
+    memory: Memorist, tool_with_file: Call
+) -> None:
     (old,) = memory.files()
-    made("delete", "/memories/notes.txt")
-    made("create", "/memories/notes.txt", file_text="newer")
+    tool_with_file("delete", "/memories/notes.txt")
+    tool_with_file("create", "/memories/notes.txt", file_text="newer")
     memory.restore(old.id)
 
-    assert made("view", "/memories/notes.txt").endswith("     1\tnewer")
+    assert tool_with_file("view", "/memories/notes.txt").endswith("     1\tnewer")
     assert [file.text for file in memory.files()] == ["newer"]
-    made("insert", "/memories/notes.txt", insert_line=1, insert_text="still")
+    tool_with_file("insert", "/memories/notes.txt", insert_line=1, insert_text="still")
     assert memory.get(old.id).content.startswith("Line 1")
-    made("delete", "/memories/notes.txt")
+    tool_with_file("delete", "/memories/notes.txt")
     assert memory.files() == []
 
 
@@ -415,8 +417,8 @@ def test_an_empty_file_says_so_to_whoever_finds_it(memory: Memorist, tool: Call)
 def test_clearing_forgets_the_files_and_nothing_else(memory: Memorist) -> None:
     memory.add("a note")
     tool = MemoristMemoryTool(memory)
-    other = called(MemoristMemoryTool(memory, project="other"))
-    for call in (called(tool), other):
+    other = make_call(MemoristMemoryTool(memory, project="other"))
+    for call in (make_call(tool), other):
         call("create", "/memories/a.txt", file_text="text")
 
     assert tool.clear_all_memory() == "All memory cleared"
@@ -427,7 +429,7 @@ def test_clearing_forgets_the_files_and_nothing_else(memory: Memorist) -> None:
 
 
 def test_the_files_of_a_project_are_not_those_of_another(memory: Memorist) -> None:
-    none, shop = called(MemoristMemoryTool(memory)), called(MemoristMemoryTool(memory, project="shop"))
+    none, shop = make_call(MemoristMemoryTool(memory)), make_call(MemoristMemoryTool(memory, project="shop"))
     for call, text in ((none, "nobody's"), (shop, "the shop's")):
         call("create", "/memories/a.txt", file_text=text)
 
@@ -455,7 +457,7 @@ def test_an_export_carries_files_that_say_the_same(memory: Memorist, tool: Call,
 def test_a_secret_in_a_file_is_not_kept_where_redaction_is_on(path: Path) -> None:
     key = "AKIA" + "IOSFODNN7EXAMPLQ"
     with memorist.open(path, embedder="none", redact=True) as memory:
-        tool = called(MemoristMemoryTool(memory))
+        tool = make_call(MemoristMemoryTool(memory))
         tool("create", "/memories/keys.txt", file_text="nothing yet\n")
         tool("insert", "/memories/keys.txt", insert_line=1, insert_text=f"the key is {key}")
         with pytest.raises(ToolError, match="looks like a secret"):
@@ -465,16 +467,16 @@ def test_a_secret_in_a_file_is_not_kept_where_redaction_is_on(path: Path) -> Non
         assert key.encode() not in path.read_bytes()
 
 
-def test_a_file_that_is_too_long_is_refused_in_words(made: Call) -> None:
+def test_a_file_that_is_too_long_is_refused_in_words(tool_with_file: Call) -> None:
     with pytest.raises(ToolError, match="1,000,000 fit"):
-        made("create", "/memories/long.txt", file_text="x" * (MAX_CONTENT_CHARACTERS + 1))
+        tool_with_file("create", "/memories/long.txt", file_text="x" * (MAX_CONTENT_CHARACTERS + 1))
     with pytest.raises(ToolError, match="1,000,000 fit"):
-        made("insert", "/memories/notes.txt", insert_line=0, insert_text="x" * MAX_CONTENT_CHARACTERS)
-    made("create", "/memories/lines.txt", file_text="\n" * 999_999)
+        tool_with_file("insert", "/memories/notes.txt", insert_line=0, insert_text="x" * MAX_CONTENT_CHARACTERS)
+    tool_with_file("create", "/memories/lines.txt", file_text="\n" * 999_999)
     with pytest.raises(ToolError, match="exceeds maximum line limit of 999,999 lines"):
-        made("view", "/memories/lines.txt")
+        tool_with_file("view", "/memories/lines.txt")
 
-    assert made("view", "/memories/notes.txt").endswith("     3\tLine 3")
+    assert tool_with_file("view", "/memories/notes.txt").endswith("     3\tLine 3")
 
 
 def test_a_text_with_what_no_database_stores_is_kept_without_it(tool: Call) -> None:
@@ -486,7 +488,7 @@ def test_a_text_with_what_no_database_stores_is_kept_without_it(tool: Call) -> N
 def test_a_memory_that_is_read_only_says_so(path: Path) -> None:
     memorist.open(path, embedder="none").close()
     with memorist.open(path, embedder="none", read_only=True) as memory:
-        tool = called(MemoristMemoryTool(memory))
+        tool = make_call(MemoristMemoryTool(memory))
 
         assert tool("view", "/memories")
         with pytest.raises(ToolError):
@@ -519,7 +521,7 @@ EDITOR = """
 
 def test_processes_that_edit_one_file_lose_no_line_and_create_each_file_once(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory, ExitStack() as stack:
-        tool = called(MemoristMemoryTool(memory))
+        tool = make_call(MemoristMemoryTool(memory))
         tool("create", "/memories/shared.txt", file_text="")
         editors = [stack.enter_context(running(EDITOR, path, name, 20)) for name in range(4)]
         expect("ready", editors)

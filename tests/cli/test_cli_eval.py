@@ -82,7 +82,7 @@ class TestEval:
         assert done.lines[0] == "remembered: balanced keyword -> balanced:grammar=and keyword"
         assert "significant" in done.out
         assert sum(line.startswith("  worse") for line in done.lines) == 1
-        assert done.out.count("stayed as good") == 1
+        assert done.out.count("unchanged") == 1
 
     def test_saved_runs_are_compared_without_measuring_again(self, cli: CommandLine) -> None:
         cli(*evaluated(cli, "--save", "before"))
@@ -114,8 +114,8 @@ class TestEval:
         [
             (["eval"], 2, "nothing to measure"),
             (["eval", "nowhere"], 1, "has no corpus.jsonl"),
-            (["eval", str(REMEMBERED), "--profile", "swift"], 1, "'swift' is no profile"),
-            (["eval", str(REMEMBERED), "--set", "alpha"], 1, "'alpha' sets no option"),
+            (["eval", str(REMEMBERED), "--profile", "swift"], 1, "there is no profile 'swift'"),
+            (["eval", str(REMEMBERED), "--set", "alpha"], 1, "'alpha' does not set an option"),
             (["eval", str(REMEMBERED), "--part", "dev"], 1, "there is: qrels.tsv"),
             (["eval", str(REMEMBERED), "--scope", "x"], 1, "has no question of scope 'x'"),
             (["eval", str(REMEMBERED), "--seed", "-1"], 2, "--seed"),

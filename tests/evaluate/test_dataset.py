@@ -1,4 +1,4 @@
-"""Sets of questions, read from folders."""
+"""Datasets read from folders."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from sets import harbours, write_set
 
 from memorist import InvalidInput, NotFound
-from memorist.evaluate.dataset import CorpusDocument, fingerprint, load, moments
+from memorist.evaluate.dataset import CorpusDocument, assign_times, fingerprint, load_dataset
 
 ONE = [{"_id": "d1", "title": "Title", "text": "Text"}]
 ASKED = [{"_id": "q1", "text": "What?"}]
@@ -15,15 +15,15 @@ ASKED = [{"_id": "q1", "text": "What?"}]
 
 class TestLoading:
     def test_documents_questions_and_grades(self, tmp_path: Path) -> None:
-        dataset = load(write_set(tmp_path / "small", ONE, ASKED, [("q1", "d1", 2)]))
+        dataset = load_dataset(write_set(tmp_path / "small", ONE, ASKED, [("q1", "d1", 2)]))
 
         assert dataset.name == "small"
         assert dataset.documents == (CorpusDocument("d1", "Text", "Title", None, {}),)
         (question,) = dataset.questions
-        assert (question.id, question.text, question.judged) == ("q1", "What?", {"d1": 2})
+        assert (question.id, question.text, question.judgements) == ("q1", "What?", {"d1": 2})
 
     def test_scopes_and_categories_come_from_the_metadata(self, tmp_path: Path) -> None:
-        dataset = load(harbours(tmp_path))
+        dataset = load_dataset(harbours(tmp_path))
 
         assert {question.scope for question in dataset.questions} == {"north", "south"}
         assert {question.category for question in dataset.questions} == {"when", "what"}
@@ -32,28 +32,28 @@ class TestLoading:
     def test_every_usual_name_of_a_category_is_known(self, name: str, tmp_path: Path) -> None:
         asked = [{"_id": "q1", "text": "What?", "metadata": {name: 4}}]
 
-        assert load(write_set(tmp_path, ONE, asked, [("q1", "d1", 1)])).questions[0].category == "4"
+        assert load_dataset(write_set(tmp_path, ONE, asked, [("q1", "d1", 1)])).questions[0].category == "4"
 
     def test_a_question_without_an_answer_is_set_aside(self, tmp_path: Path) -> None:
-        dataset = load(harbours(tmp_path))
+        dataset = load_dataset(harbours(tmp_path))
 
         assert len(dataset.questions) == 4
         assert [question.id for question in dataset.unanswered] == ["nobody"]
 
     def test_a_judgement_of_nothing_is_no_answer(self, tmp_path: Path) -> None:
         asked = [*ASKED, {"_id": "q2", "text": "And?"}]
-        dataset = load(write_set(tmp_path, ONE, asked, [("q1", "d1", 1), ("q2", "d1", 0)]))
+        dataset = load_dataset(write_set(tmp_path, ONE, asked, [("q1", "d1", 1), ("q2", "d1", 0)]))
 
         assert [question.id for question in dataset.unanswered] == ["q2"]
 
     def test_an_empty_text_is_its_title_or_a_dash(self, tmp_path: Path) -> None:
         documents = [{"_id": "d1", "title": "Title", "text": ""}, {"_id": "d2", "title": "", "text": " "}]
-        dataset = load(write_set(tmp_path, documents, ASKED, [("q1", "d1", 1)]))
+        dataset = load_dataset(write_set(tmp_path, documents, ASKED, [("q1", "d1", 1)]))
 
         assert [document.text for document in dataset.documents] == ["Title", "-"]
 
 
-class TestParts:
+class TestSplits:
     @pytest.mark.parametrize(
         ("qrels", "queries"),
         [
@@ -62,47 +62,47 @@ class TestParts:
             ("qrels_train.tsv", "queries_train.jsonl"),
         ],
     )
-    def test_a_part_is_found_by_its_name(self, qrels: str, queries: str, tmp_path: Path) -> None:
+    def test_a_split_is_found_by_its_name(self, qrels: str, queries: str, tmp_path: Path) -> None:
         write_set(tmp_path, ONE, [{"_id": "q1", "text": "Test?"}], [("q1", "d1", 1)])
         write_set(tmp_path, ONE, [{"_id": "q1", "text": "Train?"}], [("q1", "d1", 3)], qrels, queries)
 
-        part = load(tmp_path, "train")
+        split = load_dataset(tmp_path, "train")
 
-        assert (part.part, part.questions[0].text, part.questions[0].judged) == ("train", "Train?", {"d1": 3})
+        assert (split.split, split.questions[0].text, split.questions[0].judgements) == ("train", "Train?", {"d1": 3})
 
-    def test_the_nameless_part_is_the_test_part(self, tmp_path: Path) -> None:
+    def test_qrels_without_a_name_are_the_test_split(self, tmp_path: Path) -> None:
         write_set(tmp_path, ONE, ASKED, [("q1", "d1", 1)])
 
-        assert load(tmp_path, "test").questions == load(tmp_path).questions
+        assert load_dataset(tmp_path, "test").questions == load_dataset(tmp_path).questions
 
-    def test_with_several_parts_only_test_is_taken(self, tmp_path: Path) -> None:
+    def test_of_several_splits_test_is_the_default(self, tmp_path: Path) -> None:
         write_set(tmp_path, ONE, ASKED, [("q1", "d1", 1)], "qrels/test.tsv")
 
-        assert load(tmp_path).questions[0].judged == {"d1": 1}
+        assert load_dataset(tmp_path).questions[0].judgements == {"d1": 1}
 
-    def test_a_part_that_is_not_there_is_said_with_those_that_are(self, tmp_path: Path) -> None:
+    def test_an_unknown_split_is_an_error_that_names_the_others(self, tmp_path: Path) -> None:
         write_set(tmp_path, ONE, ASKED, [("q1", "d1", 1)], "qrels/train.tsv")
 
         with pytest.raises(NotFound, match=r"qrels/dev\.tsv.*there is: qrels/train\.tsv"):
-            load(tmp_path, "dev")
+            load_dataset(tmp_path, "dev")
 
 
-class TestNarrowing:
+class TestSelecting:
     def test_scopes_choose_questions_and_leave_the_documents(self, tmp_path: Path) -> None:
-        narrowed = load(harbours(tmp_path)).narrowed(["south"], None, 0)
+        selected = load_dataset(harbours(tmp_path)).select_questions(["south"], None, 0)
 
-        assert {question.scope for question in narrowed.questions} == {"south"}
-        assert (len(narrowed.documents), narrowed.unanswered) == (6, ())
+        assert {question.scope for question in selected.questions} == {"south"}
+        assert (len(selected.documents), selected.unanswered) == (6, ())
 
     def test_an_unknown_scope_is_an_error_that_names_the_others(self, tmp_path: Path) -> None:
         with pytest.raises(NotFound, match="north, south"):
-            load(harbours(tmp_path)).narrowed(["west"], None, 0)
+            load_dataset(harbours(tmp_path)).select_questions(["west"], None, 0)
 
     def test_a_sample_is_the_same_each_time_and_in_order(self, tmp_path: Path) -> None:
         asked = [{"_id": f"q{number:02}", "text": "What?"} for number in range(40)]
-        dataset = load(write_set(tmp_path, ONE, asked, [(one["_id"], "d1", 1) for one in asked]))
+        dataset = load_dataset(write_set(tmp_path, ONE, asked, [(one["_id"], "d1", 1) for one in asked]))
 
-        first, again, other = (dataset.narrowed([], 10, seed).questions for seed in (1, 1, 2))
+        first, again, other = (dataset.select_questions([], 10, seed).questions for seed in (1, 1, 2))
 
         assert first == again != other
         assert [question.id for question in first] == sorted(question.id for question in first)
@@ -113,17 +113,17 @@ class TestRefusing:
     @pytest.mark.parametrize(
         ("file", "text", "about"),
         [
-            ("corpus.jsonl", "{", "line 1: it is not JSON"),
-            ("corpus.jsonl", "[]", "line 1: it is no JSON object"),
+            ("corpus.jsonl", "{", "line 1: not valid JSON"),
+            ("corpus.jsonl", "[]", "line 1: not a JSON object"),
             ("corpus.jsonl", '{"text": "x"}', "line 1: there is no _id"),
             ("queries.jsonl", '{"_id": "q1"}', "line 1: a question needs a text"),
             ("qrels.tsv", "a\tb\tc\nq1\td1", "line 2: three columns are needed"),
             ("qrels.tsv", "a\tb\tc\nq1\td1\tyes", "line 2: three columns are needed"),
             ("qrels.tsv", "a\tb\tc\nq1\td1\tinf", "line 2: three columns are needed"),
             ("qrels.tsv", "a\tb\tc\nq1\telsewhere\t1", "judges no document of the corpus"),
-            ("corpus.jsonl", '{"_id": "d1"}\n{"_id": "d2"}\n{"_id": "d1"}', "line 3: the _id 'd1' was there before"),
-            ("corpus.jsonl", '{"_id": 1}\n{"_id": "1"}', "line 2: the _id '1' was there before"),
-            ("queries.jsonl", '{"_id": "q1", "text": "a"}\n' * 2, "line 2: the _id 'q1' was there before"),
+            ("corpus.jsonl", '{"_id": "d1"}\n{"_id": "d2"}\n{"_id": "d1"}', "line 3: the _id 'd1' is used twice"),
+            ("corpus.jsonl", '{"_id": 1}\n{"_id": "1"}', "line 2: the _id '1' is used twice"),
+            ("queries.jsonl", '{"_id": "q1", "text": "a"}\n' * 2, "line 2: the _id 'q1' is used twice"),
             ("corpus.jsonl", '{"_id": "d1", "metadata": "text"}', "line 1: metadata must be an object"),
             ("queries.jsonl", '{"_id": "q1", "text": "a", "metadata": [1]}', "line 1: metadata must be an object"),
         ],
@@ -133,7 +133,7 @@ class TestRefusing:
         (tmp_path / file).write_text(text, "utf-8")
 
         with pytest.raises(InvalidInput, match=about):
-            load(tmp_path)
+            load_dataset(tmp_path)
 
     @pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels.tsv"])
     def test_a_line_that_is_no_text_is_named(self, file: str, tmp_path: Path) -> None:
@@ -141,12 +141,12 @@ class TestRefusing:
         with (tmp_path / file).open("ab") as opened:
             opened.write(b"gr\xfc\xdfe\n")
 
-        with pytest.raises(InvalidInput, match=rf"{file}, line \d: it is not UTF-8"):
-            load(tmp_path)
+        with pytest.raises(InvalidInput, match=rf"{file}, line \d: not valid UTF-8"):
+            load_dataset(tmp_path)
 
     def test_a_folder_without_a_corpus_is_no_set(self, tmp_path: Path) -> None:
         with pytest.raises(NotFound, match=r"has no corpus\.jsonl"):
-            load(tmp_path)
+            load_dataset(tmp_path)
 
 
 class TestTimes:
@@ -162,12 +162,12 @@ class TestTimes:
         ],
     )
     def test_a_date_is_understood_as_the_usual_sets_write_it(self, written: str | None, meant: datetime) -> None:
-        assert list(moments([CorpusDocument("d", "t", None, None, {"date": written})])) == [meant]
+        assert list(assign_times([CorpusDocument("d", "t", None, None, {"date": written})])) == [meant]
 
     def test_what_has_one_date_keeps_its_order(self) -> None:
         three = [CorpusDocument(id, "t", None, None, {}) for id in "abc"]
 
-        assert [moment.second for moment in moments(three)] == [0, 1, 2]
+        assert [moment.second for moment in assign_times(three)] == [0, 1, 2]
 
     @pytest.mark.parametrize("field", ["date", "question_date"])
     def test_a_question_may_say_when_it_was_asked(self, tmp_path: Path, field: str) -> None:
@@ -175,11 +175,14 @@ class TestTimes:
         asked.append({"_id": "r", "text": "which tea?"})
         folder = write_set(tmp_path, [{"_id": "d", "text": "green tea"}], asked, [("q", "d", 1), ("r", "d", 1)])
 
-        assert [one.asked for one in load(folder).questions] == [datetime(2023, 4, 10, 23, 7, tzinfo=UTC), None]
+        assert [one.asked_at for one in load_dataset(folder).questions] == [
+            datetime(2023, 4, 10, 23, 7, tzinfo=UTC),
+            None,
+        ]
 
 
 def test_another_document_is_another_corpus(tmp_path: Path) -> None:
-    documents = load(harbours(tmp_path)).documents
+    documents = load_dataset(harbours(tmp_path)).documents
 
     assert fingerprint(documents) == fingerprint(documents)
     assert fingerprint(documents) != fingerprint(documents[:-1])

@@ -1,4 +1,4 @@
-"""Measures of a ranking: by hand, as other tools count them, and what has to hold of any ranking."""
+"""Measures of a ranking: worked examples, values of other tools, and properties of any ranking."""
 
 import json
 from math import log2
@@ -22,11 +22,11 @@ class TestByHand:
         assert measure_ranking(["a", "b"], {"a": 1}) == dict.fromkeys(MEASURES, 1.0)
 
     def test_in_the_third_place_it_is_worth_half(self) -> None:
-        figures = measure_ranking(["x", "y", "a"], {"a": 1})
+        measures = measure_ranking(["x", "y", "a"], {"a": 1})
 
-        assert figures["ndcg@10"] == pytest.approx(0.5)  # 1 / log2(4)
-        assert figures["mrr@10"] == pytest.approx(1 / 3)
-        assert (figures["recall@5"], figures["hit@5"]) == (1.0, 1.0)
+        assert measures["ndcg@10"] == pytest.approx(0.5)  # 1 / log2(4)
+        assert measures["mrr@10"] == pytest.approx(1 / 3)
+        assert (measures["recall@5"], measures["hit@5"]) == (1.0, 1.0)
 
     def test_gains_are_the_grades_themselves(self) -> None:
         worse_first = (1 + 3 / log2(3)) / (3 + 1 / log2(3))
@@ -59,7 +59,7 @@ class TestByHand:
 
 
 @pytest.mark.parametrize("case", REFERENCE["cases"])
-def test_the_figures_are_those_of_ir_measures_and_pytrec_eval(case: dict[str, object]) -> None:
+def test_the_values_are_those_of_ir_measures_and_pytrec_eval(case: dict[str, object]) -> None:
     ranking, judged = case["ranking"], case["judged"]
 
     assert list(measure_ranking(ranking, judged).values()) == pytest.approx(case["figures"])  # type: ignore[arg-type]

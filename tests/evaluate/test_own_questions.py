@@ -1,4 +1,4 @@
-"""Questions of a user's own, asked of their own memories."""
+"""Datasets of a user's own memories: golden files and recorded feedback."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memorist import InvalidInput, Memorist
-from memorist.evaluate.dataset import from_golden, from_recalls
+from memorist.evaluate.dataset import load_golden_file, load_recalls
 
 
 def golden(folder: Path, *lines: dict[str, Any] | str) -> Path:
@@ -26,16 +26,16 @@ class TestGolden:
             {"query": "which tools?", "relevant": {ship.id: 1, test.short_id: 2}},
         )
 
-        dataset, missing = from_golden(memory, file)
+        dataset, missing = load_golden_file(memory, file)
 
         first, second = dataset.questions
-        assert (first.text, first.judged, first.category, first.scope) == (
+        assert (first.text, first.judgements, first.category, first.scope) == (
             "how do we ship?",
             {ship.id: 1},
             "how",
             "api",
         )
-        assert second.judged == {ship.id: 1, test.id: 2}
+        assert second.judgements == {ship.id: 1, test.id: 2}
         assert (dataset.name, missing, len(dataset.documents)) == ("golden", [], 2)
 
     def test_an_id_that_no_memory_has_does_not_count_and_is_told(self, memory: Memorist, tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ class TestGolden:
             {"query": "by hand?", "relevant": [gone.id]},
         )
 
-        dataset, missing = from_golden(memory, file)
+        dataset, missing = load_golden_file(memory, file)
 
         assert missing == [gone.id, gone.id]
-        assert dataset.questions[0].judged == {kept.id: 1}
+        assert dataset.questions[0].judgements == {kept.id: 1}
         assert [question.text for question in dataset.unanswered] == ["by hand?"]
 
     @pytest.mark.parametrize(
@@ -61,23 +61,24 @@ class TestGolden:
             ({"query": "a"}, "relevant must be"),
             ({"query": "a", "relevant": "id"}, "relevant must be"),
             ({"query": "a", "relevant": [1]}, "relevant must be"),
+            ({"query": "a", "relevant": [{"id": 1}]}, "relevant must be"),
             ({"query": "a", "relevant": {"id": "1"}}, "relevant must be"),
             ({"query": "a", "relevant": [], "category": 1}, "category must be text"),
-            ("{", "it is not JSON"),
+            ("{", "not valid JSON"),
         ],
     )
     def test_a_line_that_cannot_be_used_is_named(
         self, line: dict[str, Any] | str, about: str, memory: Memorist, tmp_path: Path
     ) -> None:
         with pytest.raises(InvalidInput, match=rf"golden\.jsonl, line 1: {about}"):
-            from_golden(memory, golden(tmp_path, line))
+            load_golden_file(memory, golden(tmp_path, line))
 
     def test_a_line_that_is_no_text_is_named(self, memory: Memorist, tmp_path: Path) -> None:
         file = tmp_path / "golden.jsonl"
         file.write_bytes('{"query": "grüße", "relevant": []}'.encode("latin-1"))
 
-        with pytest.raises(InvalidInput, match=r"golden\.jsonl, line 1: it is not UTF-8"):
-            from_golden(memory, file)
+        with pytest.raises(InvalidInput, match=r"golden\.jsonl, line 1: not valid UTF-8"):
+            load_golden_file(memory, file)
 
 
 class TestRecalls:
@@ -87,10 +88,10 @@ class TestRecalls:
         memory.feedback(good.id, True)
         memory.feedback(bad.id, False)
 
-        (question,) = from_recalls(memory).questions
+        (question,) = load_recalls(memory).questions
 
-        assert (question.text, question.judged) == ("how do we ship?", {good.id: 1, bad.id: 0})
-        assert question.asked == memory.feedbacks()[-1].at
+        assert (question.text, question.judgements) == ("how do we ship?", {good.id: 1, bad.id: 0})
+        assert question.asked_at == memory.feedbacks()[-1].at
 
     def test_a_recorded_question_of_which_nothing_good_was_said_is_counted(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
@@ -98,7 +99,7 @@ class TestRecalls:
         memory.search("ship", record="log")
         memory.feedback(one.id, False)
 
-        dataset = from_recalls(memory)
+        dataset = load_recalls(memory)
 
         assert dataset.questions == ()
         assert {question.text for question in dataset.unanswered} == {"make", "ship"}
@@ -108,13 +109,13 @@ class TestRecalls:
         memory.feedback(one.id, True, query="How do we ship?")
         memory.feedback(other.id, True, query="how do  we ship?")
 
-        (question,) = from_recalls(memory).questions
+        (question,) = load_recalls(memory).questions
 
-        assert question.judged == {one.id: 1, other.id: 1}
+        assert question.judgements == {one.id: 1, other.id: 1}
 
     def test_the_latest_word_counts(self, memory: Memorist) -> None:
         one = memory.add("We ship with make")
         memory.feedback(one.id, True, query="ship?")
         memory.feedback(one.id, False, query="SHIP?")
 
-        assert from_recalls(memory).questions == ()
+        assert load_recalls(memory).questions == ()

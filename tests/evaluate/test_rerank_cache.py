@@ -1,4 +1,4 @@
-"""What the reranker read: kept beside the set, and read again only where it would be something else."""
+"""The cache of reranker scores: kept next to the dataset, and bypassed where the result would differ."""
 
 import math
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from sets import harbours
 from conftest import MODELS, HashingEmbedder
 from memorist.embed.reranker import CrossEncoder
 from memorist.errors import EmbedderUnavailable
-from memorist.evaluate.dataset import Dataset, load
+from memorist.evaluate.dataset import Dataset, load_dataset
 from memorist.evaluate.evaluation import evaluate_dataset
-from memorist.evaluate.html_report import page
-from memorist.evaluate.indexing import indexed
-from memorist.evaluate.report import data, table
+from memorist.evaluate.html_report import render_page
+from memorist.evaluate.indexing import index_dataset
+from memorist.evaluate.report import build_run, format_run
 from memorist.evaluate.rerank_cache import CachedReranker
-from memorist.evaluate.systems import choices
+from memorist.evaluate.systems import parse_configs
 
 WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
 QUESTION, ANOTHER = "how many people live in Berlin?", "what is New York famous for?"
@@ -27,7 +27,7 @@ PASSAGES = [
     "Berlin has a population of 3,520,031 registered inhabitants.",
     "Berlin is known for its museums.",
 ]
-Data = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ class OfAnotherName(CrossEncoder):
     model_id = "another"
 
 
-class TestPairs:
+class TestScores:
     def test_what_was_read_is_kept_for_the_next_run_which_reads_only_what_is_new(
         self, reranker: CrossEncoder, file: Path
     ) -> None:
@@ -54,7 +54,7 @@ class TestPairs:
         assert next_run.score_passages(QUESTION, PASSAGES, math.inf) == reranker.score_passages(
             QUESTION, PASSAGES, math.inf
         )
-        assert next_run.used == 2
+        assert next_run.cache_hits == 2
 
     def test_where_all_is_kept_no_model_is_needed(self, reranker: CrossEncoder, file: Path, elsewhere: Path) -> None:
         read = CachedReranker(reranker, file).score_passages(QUESTION, PASSAGES, math.inf)
@@ -71,21 +71,21 @@ class TestPairs:
             CachedReranker(OfAnotherName(folder=elsewhere), file).score_passages(QUESTION, PASSAGES, math.inf)
 
     def test_where_time_is_watched_nothing_is_kept_or_used(self, reranker: CrossEncoder, file: Path) -> None:
-        pairs = CachedReranker(reranker, file)
-        pairs.score_passages(QUESTION, PASSAGES, 60)
+        cached = CachedReranker(reranker, file)
+        cached.score_passages(QUESTION, PASSAGES, 60)
         assert not file.exists()
-        pairs.score_passages(QUESTION, PASSAGES, math.inf)
+        cached.score_passages(QUESTION, PASSAGES, math.inf)
 
         assert CachedReranker(reranker, file).score_passages(QUESTION, PASSAGES, 0) == [None, None, None]
 
     def test_a_question_that_asks_again_at_once_is_read_again_and_only_later_not(
         self, reranker: CrossEncoder, file: Path
     ) -> None:
-        pairs = CachedReranker(reranker, file)
+        cached = CachedReranker(reranker, file)
         used = []
         for question in (QUESTION, QUESTION, ANOTHER, QUESTION):
-            pairs.score_passages(question, PASSAGES, math.inf)
-            used.append(pairs.used)
+            cached.score_passages(question, PASSAGES, math.inf)
+            used.append(cached.cache_hits)
 
         assert used == [0, 0, 0, 3]
 
@@ -108,41 +108,41 @@ class TestPairs:
         ]
         whole = file.read_bytes()
         file.write_bytes(damage(whole))
-        pairs = CachedReranker(reranker, file)
+        cached = CachedReranker(reranker, file)
 
-        assert pairs.score_passages(QUESTION, PASSAGES, math.inf) == read
-        assert pairs.used == left
+        assert cached.score_passages(QUESTION, PASSAGES, math.inf) == read
+        assert cached.cache_hits == left
         assert CachedReranker(CrossEncoder(folder=elsewhere), file).score_passages(QUESTION, PASSAGES, math.inf) == read
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
-    return load(harbours(tmp_path / "harbours"))
+    return load_dataset(harbours(tmp_path / "harbours"))
 
 
 @pytest.fixture
 def shelf(elsewhere: Path) -> Path:
-    """The only place where the reranker is: without it, there is none."""
+    """The only folder with a reranker."""
     (elsewhere / "reranker").symlink_to(WEIGHTS)
     return elsewhere
 
 
-def measure(dataset: Dataset, shelf: Path, *specs: str, rebuild: bool = False) -> Data:
-    """A run as a process of its own would make it."""
+def measure(dataset: Dataset, shelf: Path, *specs: str, rebuild: bool = False) -> JsonObject:
+    """Return a run as a new process would make it."""
     reranker = CrossEncoder(folder=shelf, threads=2)
-    made = indexed(dataset, HashingEmbedder(), shelf.parent, reranker=reranker, rebuild=rebuild)
-    with closing(made.memory) as memory:
-        one = evaluate_dataset(dataset, choices(["hybrid"], specs, {}), memory, made)
-    return data([one], version="0", embedder="hashing-64", seed=0)
+    indexed = index_dataset(dataset, HashingEmbedder(), shelf.parent, reranker=reranker, rebuild=rebuild)
+    with closing(indexed.memory) as memory:
+        result = evaluate_dataset(dataset, parse_configs(["hybrid"], specs, {}), memory, indexed)
+    return build_run([result], version="0", embedder="hashing-64", seed=0)
 
 
-def chosen(run: Data) -> Sequence[Data]:
-    (one,) = run["sets"]
-    return [way for way in one["ways"] if way["name"] in one["chosen"]]
+def chosen(run: JsonObject) -> Sequence[JsonObject]:
+    (set_json,) = run["sets"]
+    return [system for system in set_json["ways"] if system["name"] in set_json["chosen"]]
 
 
 class TestRuns:
-    def test_a_second_run_has_the_same_figures_without_reading(self, dataset: Dataset, shelf: Path) -> None:
+    def test_a_second_run_has_the_same_measures_without_reading(self, dataset: Dataset, shelf: Path) -> None:
         (first,) = chosen(measure(dataset, shelf, "precise:rerank=3"))
         (shelf / "reranker").unlink()
         (second,) = chosen(measure(dataset, shelf, "precise:rerank=3"))
@@ -170,10 +170,10 @@ class TestRuns:
         assert kept["latency_ms"] == {"p50": None, "p95": None}
         assert [one["ms"] for one in kept["answers"]] == [None] * 4
         assert watching_time["latency_ms"]["p50"] > 0
-        line, note = (one for one in table(run, categories=False) if "precise:rerank=3" in one)
+        line, note = (one for one in format_run(run, categories=False) if "precise:rerank=3" in one)
         assert line.split()[-2:] == ["–", "–"]
-        assert note.endswith("not timed, as some was read before; `--rebuild` reads all of it again")
-        assert page(run).count("not timed") == 1
+        assert note.endswith("not timed, because some reranker scores were cached; `--rebuild` computes them again")
+        assert render_page(run).count("not timed") == 1
 
     def test_made_anew_all_is_read_again(self, dataset: Dataset, shelf: Path) -> None:
         measure(dataset, shelf, "precise:rerank=3")

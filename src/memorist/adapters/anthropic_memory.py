@@ -1,13 +1,12 @@
 """
-The memory tool of the Anthropic SDK, with its files kept in Memorist.
+The memory tool of the Anthropic SDK, with its files stored in Memorist.
 
-Answers and refusals are worded as those of the SDK's own tool for a folder on disk, so that a model meets what it
-knows. A file is shown to the model as it stands, and not as marked data: an edit names what it replaces, letter by
-letter.
+Answers and errors have the same wording as those of the SDK's own tool for a folder on disk, which models know. A file
+is shown verbatim and not marked as data, because an edit must quote the text that it replaces.
 """
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
@@ -29,18 +28,19 @@ try:
 except ImportError as exc:
     raise MissingExtra("the Anthropic memory tool needs an extra: pip install 'memorist[anthropic]'") from exc
 
-ROOT = "/memories"
-MOST_LINES = 999_999
-LEVELS = 2  # of folders that a listing shows
-MOST_FOUND = 100  # places that are named where a text is there more than once
-AROUND = 2  # lines shown before and after an edit
+_ROOT = "/memories"
+_MAX_FILE_LINES = 999_999
+_MAX_LISTING_DEPTH = 2  # levels of folders
+_MAX_OCCURRENCES = 100  # line numbers named where a text is not unique
+_SNIPPET_MARGIN = 2  # lines shown before and after an edit
 
 
 class MemoristMemoryTool(BetaAbstractMemoryTool):
     """
-    The `memory` tool for a synchronous client: each file a memory, found by `search` with its path as `source`.
+    The `memory` tool for a synchronous client.
 
-    Files belong to `project`, or to none; those of one are not seen in another.
+    Each file is a memory that `search` finds, with its path as `source`. Files belong to `project`, or to no project;
+    other projects do not see them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
 
 
 class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for an asynchronous client; each command runs in a thread."""
+    """The `memory` tool for an asynchronous client; each command runs in a thread."""
 
     def __init__(
         self,
@@ -111,59 +111,60 @@ class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 class _MemoryFolder:
-    """The folder /memories of a project, with the commands of the tool."""
+    """The commands of the tool on the folder /memories of a project."""
 
     def __init__(self, memory: Memorist, project: str | None) -> None:
         self._memory = memory
         self._project = project
 
     def view(self, path: str, view_range: Sequence[int] | None) -> str:
-        place = _within(path)
-        with _refused():
-            files = self._memory.files(place, project=self._project)
-        if not files and place != ROOT:
-            raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        if files and files[0].path == place:
-            return f"Here's the content of {path} with line numbers:\n{_numbered(path, files[0].text, view_range)}"
+        target = _normalize_path(path)
+        with _translate_errors():
+            files = self._memory.files(target, project=self._project)
+        if not files and target != _ROOT:
+            raise ToolError(_missing_file_message(path))
+        if files and files[0].path == target:
+            return f"Here's the content of {path} with line numbers:\n{_number_lines(path, files[0].text, view_range)}"
         sizes = {file.path: len(file.text.encode()) for file in files}
-        listed = "\n".join(f"{_size(size)}\t{name}" for name, size in _listing(place, sizes))
-        depth = f"up to {LEVELS} levels deep in {place}, excluding hidden items"
-        return f"Here're the files and directories {depth}:\n{listed}"
+        listing = "\n".join(f"{_format_size(size)}\t{name}" for name, size in _list_folder(target, sizes))
+        depth = f"up to {_MAX_LISTING_DEPTH} levels deep in {target}, excluding hidden items"
+        return f"Here're the files and directories {depth}:\n{listing}"
 
     def create(self, path: str, text: str) -> str:
-        place = _within(path)
-        if place == ROOT:
-            raise ToolError(f"File {path} already exists")
-        with _refused(taken=f"File {path} already exists"):
-            self._memory.create_file(place, text, project=self._project)
+        target, exists = _normalize_path(path), f"File {path} already exists"
+        if target == _ROOT:
+            raise ToolError(exists)
+        with _translate_errors(exists=exists):
+            self._memory.create_file(target, text, project=self._project)
         return f"File created successfully at: {path}"
 
     def str_replace(self, path: str, old: str, new: str) -> str:
-        changed = 0
+        line = 0
 
-        def replaced(text: str) -> str:
-            nonlocal changed
+        def replace(text: str) -> str:
+            nonlocal line
             count = text.count(old)
             if count == 0:
                 raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
             if count > 1:
-                lines = ", ".join(str(number) for number in islice(_lines_with(text, old), MOST_FOUND))
-                lines += " and so on" if count > MOST_FOUND else ""
+                lines = ", ".join(str(number) for number in islice(_find_lines(text, old), _MAX_OCCURRENCES))
+                lines += " and so on" if count > _MAX_OCCURRENCES else ""
                 raise ToolError(
                     f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
                     "Please ensure it is unique"
                 )
             before, _, after = text.partition(old) if old else ("", "", text)
-            changed = before.count("\n") + 1
+            line = before.count("\n") + 1
             return before + new + after
 
-        with _refused(missing=_no_file(path)):
-            file = self._memory.edit_file(_file_within(path), replaced, project=self._project)
-        shown = _numbered(path, file.text, (changed - AROUND, changed + AROUND))
-        return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{shown}"
+        text = self._edit(path, replace)
+        snippet = _number_lines(path, text, (line - _SNIPPET_MARGIN, line + _SNIPPET_MARGIN))
+        return (
+            f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
+        )
 
     def insert(self, path: str, line: int, new: str) -> str:
-        def inserted(text: str) -> str:
+        def insert_line(text: str) -> str:
             lines = text.removesuffix("\n").split("\n") if text else []
             if not 0 <= line <= len(lines):
                 raise ToolError(
@@ -171,102 +172,103 @@ class _MemoryFolder:
                 )
             return "\n".join([*lines[:line], new.rstrip("\n"), *lines[line:]]).removesuffix("\n") + "\n"
 
-        with _refused(missing=_no_file(path)):
-            self._memory.edit_file(_file_within(path), inserted, project=self._project)
+        self._edit(path, insert_line)
         return f"The file {path} has been edited."
 
     def delete(self, path: str) -> str:
-        place = _within(path)
-        if place == ROOT:
+        target = _normalize_path(path)
+        if target == _ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
-        with _refused(missing=f"The path {path} does not exist"):
-            self._memory.forget_files(place, project=self._project)
+        with _translate_errors(missing=f"The path {path} does not exist"):
+            self._memory.forget_files(target, project=self._project)
         return f"Successfully deleted {path}"
 
     def rename(self, path: str, to: str) -> str:
-        place, new_place = _within(path), _within(to)
-        if place == ROOT:
+        source, target = _normalize_path(path), _normalize_path(to)
+        if source == _ROOT:
             raise ToolError("Cannot rename the /memories directory itself")
-        taken = f"The destination {to} already exists"
-        if new_place == ROOT:
-            raise ToolError(taken)
-        with _refused(missing=f"The path {path} does not exist", taken=taken):
-            self._memory.move_files(place, new_place, project=self._project)
+        exists = f"The destination {to} already exists"
+        if target == _ROOT:
+            raise ToolError(exists)
+        with _translate_errors(missing=f"The path {path} does not exist", exists=exists):
+            self._memory.move_files(source, target, project=self._project)
         return f"Successfully renamed {path} to {to}"
 
     def clear(self) -> str:
-        with _refused(), suppress(NotFound):  # where there is nothing, it is clear
-            self._memory.forget_files(ROOT, project=self._project)
+        with _translate_errors(), suppress(NotFound):  # nothing to clear is no error
+            self._memory.forget_files(_ROOT, project=self._project)
         return "All memory cleared"
 
+    def _edit(self, path: str, change: Callable[[str], str]) -> str:
+        """Change the text of a file and return the new one."""
+        target = _normalize_path(path)
+        if target == _ROOT:
+            raise ToolError(f"The path {path} is not a file.")
+        with _translate_errors(missing=_missing_file_message(path)):
+            return self._memory.edit_file(target, change, project=self._project).text
 
-def _within(path: object) -> str:
-    """The path without detours; refused where it leads out of /memories."""
-    if not isinstance(path, str) or not f"{path}/".startswith(f"{ROOT}/"):
+
+def _normalize_path(path: object) -> str:
+    """Return the path without `..` and the like; refuse one that leads out of /memories."""
+    if not isinstance(path, str) or not f"{path}/".startswith(f"{_ROOT}/"):
         raise ToolError(f"Path must start with /memories, got: {path}")
-    place = posixpath.normpath(path)
-    if not f"{place}/".startswith(f"{ROOT}/"):
+    normalized = posixpath.normpath(path)
+    if not f"{normalized}/".startswith(f"{_ROOT}/"):
         raise ToolError(f"Path {path} would escape /memories directory")
-    return place
+    return normalized
 
 
-def _file_within(path: str) -> str:
-    place = _within(path)
-    if place == ROOT:
-        raise ToolError(f"The path {path} is not a file.")
-    return place
-
-
-def _no_file(path: str) -> str:
+def _missing_file_message(path: str) -> str:
     return f"The path {path} does not exist. Please provide a valid path."
 
 
 @contextmanager
-def _refused(*, missing: str | None = None, taken: str | None = None) -> Iterator[None]:
-    """Errors as the model is to read them: the words it knows where there are some, else ours."""
+def _translate_errors(*, missing: str | None = None, exists: str | None = None) -> Iterator[None]:
+    """Raise Memorist's errors as tool errors, with the SDK's wording where it is given."""
     try:
         yield
     except NotFound as exc:
         raise ToolError(missing or str(exc)) from exc
     except AlreadyExists as exc:
-        raise ToolError(taken or str(exc)) from exc
+        raise ToolError(exists or str(exc)) from exc
     except MemoristError as exc:
         raise ToolError(str(exc)) from exc
 
 
-def _numbered(path: str, text: str, view_range: Sequence[int] | None) -> str:
-    """Lines with their numbers: all, or from the first to the second number, -1 being the end."""
+def _number_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:
+    """Return lines with their numbers: all, or those from the first to the last of the range (-1: to the end)."""
     lines = text.split("\n")
-    if len(lines) > MOST_LINES:
-        raise ToolError(f"File {path} exceeds maximum line limit of {MOST_LINES:,} lines.")
+    if len(lines) > _MAX_FILE_LINES:
+        raise ToolError(f"File {path} exceeds maximum line limit of {_MAX_FILE_LINES:,} lines.")
     first, last = view_range if view_range and len(view_range) == 2 else (1, -1)
     first, last = max(first, 1), len(lines) if last == -1 else last
     return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines[first - 1 : last], first))
 
 
-def _lines_with(text: str, part: str) -> Iterator[int]:
+def _find_lines(text: str, part: str) -> Iterator[int]:
+    """Yield the line number of each occurrence."""
     at = text.find(part)
     while at != -1:
         yield text.count("\n", 0, at) + 1
         at = text.find(part, at + 1)
 
 
-def _listing(folder: str, sizes: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """The folder, and what is in it down to the second level, with the bytes of all it holds; hidden names left out."""
-    found = {folder: 0}
+def _list_folder(folder: str, sizes: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the folder and its entries that are not hidden, two levels deep, with their sizes in bytes."""
+    entries = {folder: 0}
     for path, size in sizes.items():
         names = path.removeprefix(f"{folder}/").split("/")
-        found[folder] += size
-        for level in range(1, min(len(names), LEVELS) + 1):
+        entries[folder] += size
+        for level in range(1, min(len(names), _MAX_LISTING_DEPTH) + 1):
             if any(name.startswith(".") for name in names[:level]):
                 break
-            shown = "/".join([folder, *names[:level]]) + ("/" if level < len(names) else "")
-            found[shown] = found.get(shown, 0) + size
-    return iter(sorted(found.items(), key=lambda entry: entry[0].rstrip("/").split("/")))
+            entry = "/".join([folder, *names[:level]]) + ("/" if level < len(names) else "")
+            entries[entry] = entries.get(entry, 0) + size
+    return sorted(entries.items(), key=lambda entry: entry[0].rstrip("/").split("/"))
 
 
-def _size(size: int) -> str:
-    """Bytes as `du -h` writes them: 0B, 700B, 1.5K, 2M."""
+def _format_size(size: int) -> str:
+    """Format bytes as `du -h` does: 0B, 700B, 1.5K, 2M."""
     amount, unit = float(size), "B"
     for larger in "KMG":
         if amount < 1024:

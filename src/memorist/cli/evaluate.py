@@ -100,9 +100,9 @@ def eval_command(
         memorist eval --from-recalls
     """
     from memorist.evaluate import compare as comparing
-    from memorist.evaluate.html_report import page
-    from memorist.evaluate.report import figures, table
-    from memorist.evaluate.report import save as keep
+    from memorist.evaluate.html_report import render_page
+    from memorist.evaluate.report import drop_answers, format_run
+    from memorist.evaluate.report import save_run as keep
 
     wanted, place = _EvalRequest(**options), cache or _cache()
     if compare:
@@ -114,11 +114,11 @@ def eval_command(
     if save:
         click.echo(f"Kept as {keep(run, save, place)}", err=True)
     if html:
-        html.write_text(page(run, changes), "utf-8")
+        html.write_text(render_page(run, changes), "utf-8")
     if as_json:
-        print_json({**figures(run), **({"changes": changes} if changes else {})})
+        print_json({**drop_answers(run), **({"changes": changes} if changes else {})})
     else:
-        lines = table(run) if not compare else comparing.text(changes, show)
+        lines = format_run(run) if not compare else comparing.format_comparisons(changes, show)
         for line in lines:
             click.echo(printable(line))
     _guard(run, min_ndcg)
@@ -165,11 +165,11 @@ def _compared(
     """Saved runs, profiles, or one of each; those that are not saved are measured now."""
     from dataclasses import replace
 
-    from memorist.evaluate.compare import compared, way_of
-    from memorist.evaluate.report import is_saved, read
-    from memorist.evaluate.systems import parsed, settings
+    from memorist.evaluate.compare import choose_system, compare_runs
+    from memorist.evaluate.report import is_saved_run, load_run
+    from memorist.evaluate.systems import parse_config, parse_options
 
-    saved = {side: read(side, cache) for side in sides if is_saved(side, cache)}
+    saved = {side: load_run(side, cache) for side in sides if is_saved_run(side, cache)}
     fresh = [side for side in dict.fromkeys(sides) if side not in saved]
     run: dict[str, Any] = saved.get(sides[1], {})
     if fresh:
@@ -177,47 +177,47 @@ def _compared(
             raise click.UsageError(f"there is no saved run {fresh[0]!r}; to compare profiles, give a DATASET as well")
         run = _run(session, replace(wanted, profiles=fresh), cache)
     mode = wanted.modes[0] if wanted.modes else "hybrid"
-    names = {side: parsed(side, mode, settings(wanted.replaced)).name for side in fresh}
+    names = {side: parse_config(side, mode, parse_options(wanted.replaced)).name for side in fresh}
     (before, a), (after, b) = ((saved.get(side, run), names.get(side)) for side in sides)
-    return run, compared(before, way_of(before, a), after, way_of(after, b), wanted.seed)
+    return run, compare_runs(before, choose_system(before, a), after, choose_system(after, b), wanted.seed)
 
 
 def _run(session: CommandContext, wanted: _EvalRequest, cache: Path) -> dict[str, Any]:
     from memorist.embed import create_embedder
     from memorist.embed.base import close_model
     from memorist.embed.reranker import CrossEncoder
-    from memorist.evaluate.report import data
-    from memorist.evaluate.systems import choices, settings
+    from memorist.evaluate.report import build_run
+    from memorist.evaluate.systems import parse_configs, parse_options
 
     options = session.loaded.settings
     profiles = wanted.profiles or (options.profile,)
-    chosen = choices(wanted.modes or ("hybrid",), profiles, settings(wanted.replaced))
+    chosen = parse_configs(wanted.modes or ("hybrid",), profiles, parse_options(wanted.replaced))
     model = create_embedder(wanted.embedder or options.embedder, threads=options.threads, models=session.models)
     reranker = CrossEncoder(folder=session.models, threads=options.threads)
     try:
         every = [*_of_sets(wanted, chosen, model, reranker, cache), *_of_own(session, wanted, chosen, model)]
-        return data(every, version=__version__, embedder=model.model_id if model else None, seed=wanted.seed)
+        return build_run(every, version=__version__, embedder=model.model_id if model else None, seed=wanted.seed)
     finally:
         close_model(model)
         close_model(reranker)
 
 
 def _of_sets(wanted: _EvalRequest, chosen: Sequence[Any], model: Any, reranker: Any, cache: Path) -> Iterator[Any]:
-    from memorist.evaluate.dataset import load
+    from memorist.evaluate.dataset import load_dataset
     from memorist.evaluate.evaluation import evaluate_dataset
-    from memorist.evaluate.indexing import indexed
+    from memorist.evaluate.indexing import index_dataset
 
     for folder in wanted.datasets:
-        dataset = load(folder, wanted.part).narrowed(wanted.scopes, wanted.limit, wanted.seed)
+        dataset = load_dataset(folder, wanted.part).select_questions(wanted.scopes, wanted.limit, wanted.seed)
         with ProgressBar(f"{dataset.name}: indexing", len(dataset.documents)) as bar:
-            made = indexed(dataset, model, cache, reranker=reranker, rebuild=wanted.rebuild, progress=bar)
+            made = index_dataset(dataset, model, cache, reranker=reranker, rebuild=wanted.rebuild, progress=bar)
         with closing(made.memory) as memory:
-            yield evaluate_dataset(dataset, chosen, memory, made, relevance=wanted.relevance, watched=_watched)
+            yield evaluate_dataset(dataset, chosen, memory, made, relevance=wanted.relevance, progress=_watched)
 
 
 def _of_own(session: CommandContext, wanted: _EvalRequest, chosen: Sequence[Any], model: Any) -> Iterator[Any]:
     """Questions to the user's own memories, which are only read."""
-    from memorist.evaluate.dataset import from_golden, from_recalls
+    from memorist.evaluate.dataset import load_golden_file, load_recalls
     from memorist.evaluate.evaluation import evaluate_dataset
 
     if not (wanted.golden or wanted.from_recalls):
@@ -225,17 +225,17 @@ def _of_own(session: CommandContext, wanted: _EvalRequest, chosen: Sequence[Any]
     with session.open(embedder=model or "none", read_only=True) as memory:
         sets = []
         if wanted.golden:
-            dataset, missing = from_golden(memory, wanted.golden)
+            dataset, missing = load_golden_file(memory, wanted.golden)
             sets.append(dataset)
             if missing:
                 click.echo(f"Note: no memory has these ids of {wanted.golden}: {', '.join(missing)}", err=True)
         if wanted.from_recalls:
-            sets.append(from_recalls(memory))
+            sets.append(load_recalls(memory))
         for dataset in sets:
             if not dataset.questions:
                 raise MemoristError(_NOTHING_GOOD if dataset.name == "recalls" else f"{wanted.golden} has no question")
-            narrowed = dataset.narrowed(wanted.scopes, wanted.limit, wanted.seed)
-            yield evaluate_dataset(narrowed, chosen, memory, relevance=wanted.relevance, watched=_watched)
+            narrowed = dataset.select_questions(wanted.scopes, wanted.limit, wanted.seed)
+            yield evaluate_dataset(narrowed, chosen, memory, relevance=wanted.relevance, progress=_watched)
 
 
 _NOTHING_GOOD = (

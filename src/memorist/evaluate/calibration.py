@@ -1,7 +1,8 @@
 """
-Whether `relevance` tells an answer from none: the same questions where their answer is, and where it is not.
+A measurement of how well `relevance` separates questions that have an answer from questions that have none.
 
-Where a set has scopes, that is another scope; where it has none, questions of the set that have no answer at all.
+In a dataset with scopes, each question is asked again in another scope, where nothing answers it. Without scopes, the
+dataset's own questions without an answer are used.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,10 @@ from memorist.records import RELEVANT
 @dataclass(frozen=True, slots=True)
 class RelevanceCalibration:
     """
-    `auc`: how often a question with an answer is given a higher relevance than one without. `false_answers` and
-    `missed`: the shares of questions without, and with an answer, that the floor gets wrong.
+    The errors of `relevance` over questions with and without an answer.
+
+    `auc` is the probability that a question with an answer has a higher relevance than one without. `false_answers` is
+    the share of questions without an answer at or above `floor`, `missed` the share of those with one below it.
     """
 
     auc: float
@@ -28,24 +31,30 @@ class RelevanceCalibration:
     without_answer: int
 
 
-def unanswerable(dataset: Dataset) -> tuple[Question, ...]:
-    """Questions that nothing answers where they are asked."""
+def make_unanswerable_questions(dataset: Dataset) -> tuple[Question, ...]:
+    """Return the questions in a scope that has no answer to them, or those of the dataset that have none."""
     scopes = sorted({document.scope for document in dataset.documents if document.scope is not None})
     if len(scopes) < 2 or any(question.scope is None for question in dataset.questions):
         return dataset.unanswered
-    after = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
-    return tuple(replace(one, scope=after[one.scope], judged={}) for one in dataset.questions if one.scope in after)
+    next_scope = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
+    return tuple(
+        replace(question, scope=next_scope[question.scope], judgements={})
+        for question in dataset.questions
+        if question.scope in next_scope
+    )
 
 
-def certainty(with_answer: Sequence[QuestionResult], without: Sequence[QuestionResult]) -> RelevanceCalibration:
-    """What the relevance of the best hit was, on both sides."""
-    there = np.array([answer.relevance or 0.0 for answer in with_answer])
-    not_there = np.sort([answer.relevance or 0.0 for answer in without])
-    below = np.searchsorted(not_there, there, "left") + np.searchsorted(not_there, there, "right")
+def measure_calibration(
+    answerable: Sequence[QuestionResult], unanswerable: Sequence[QuestionResult]
+) -> RelevanceCalibration:
+    """Compare the relevance of the best hit for questions with and without an answer."""
+    positives = np.array([result.relevance or 0.0 for result in answerable])
+    negatives = np.sort([result.relevance or 0.0 for result in unanswerable])
+    twice_below = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
     return RelevanceCalibration(
-        float(below.mean() / 2 / len(not_there)),
-        float((not_there >= RELEVANT).mean()),
-        float((there < RELEVANT).mean()),
+        float(twice_below.mean() / 2 / len(negatives)),
+        float((negatives >= RELEVANT).mean()),
+        float((positives < RELEVANT).mean()),
         RELEVANT,
-        len(not_there),
+        len(negatives),
     )

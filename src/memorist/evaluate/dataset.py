@@ -1,10 +1,12 @@
-"""Sets of documents, questions and judgements in BEIR's form: `corpus.jsonl`, `queries.jsonl`, `qrels.tsv`.
+"""
+Datasets of documents, questions and relevance judgements.
 
-A question with a `scope` in its metadata is asked of the documents with the same scope alone. Of a set with several
-parts, a part is chosen by name: `qrels/train.tsv`, `train_qrels.tsv` or `qrels_train.tsv`, with the questions in a file
-named likewise or in `queries.jsonl`.
+A dataset is read from a folder in BEIR's format: `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. A question with a
+`scope` in its metadata is asked only of the documents with the same scope. A dataset with several splits has files
+named after them: `qrels/train.tsv`, `train_qrels.tsv` or `qrels_train.tsv`, with the questions in a file named likewise
+or in `queries.jsonl`.
 
-Questions of a user's own, asked of their own memories: from a golden file, or from what was said of answers.
+A dataset can also be made of a user's own memories, with questions from a golden file or from recorded feedback.
 """
 
 import hashlib
@@ -21,17 +23,20 @@ from typing import Any
 
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
-from memorist.evaluate.metrics import relevant
+from memorist.evaluate.metrics import relevant_ids
 from memorist.validation import MAX_NAME_CHARACTERS
 
-USUAL_PART = "test"  # which `qrels.tsv` is, where it has no name
-_CATEGORY = ("category_name", "question_type", "category", "type")  # of metadata, the first that is there
-_DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")  # as LoCoMo and LongMemEval write them
-_UNDATED = datetime(2000, 1, 1, tzinfo=UTC)
+_DEFAULT_SPLIT = "test"  # `qrels.tsv` without a name is this one
+_CATEGORY_FIELDS = ("category_name", "question_type", "category", "type")  # of metadata, the first that is set
+_DATE_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")  # of LoCoMo and LongMemEval
+_DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)
+_NO_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusDocument:
+    """A document of a dataset."""
+
     id: str
     text: str
     title: str | None
@@ -41,28 +46,28 @@ class CorpusDocument:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, where and when, and how relevant each judged document is: above 0 is relevant."""
+    """A question, its scope, the time it was asked, and the grades of the judged documents (above 0: relevant)."""
 
     id: str
     text: str
-    judged: Mapping[str, int]
+    judgements: Mapping[str, int]
     category: str | None = None
     scope: str | None = None
-    asked: datetime | None = None
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Documents, the questions that have an answer among them, and those that have none: they are not measured."""
+    """Documents, the questions with a relevant document, and the `unanswered` ones without, which are not measured."""
 
     name: str
     documents: tuple[CorpusDocument, ...]
     questions: tuple[Question, ...]
     unanswered: tuple[Question, ...] = ()
-    part: str | None = None
+    split: str | None = None
 
-    def narrowed(self, scopes: Sequence[str], limit: int | None, seed: int) -> "Dataset":
-        """Only questions of some scopes, and of them so many, drawn at random; in their order."""
+    def select_questions(self, scopes: Sequence[str], limit: int | None, seed: int) -> "Dataset":
+        """Keep the questions of some scopes (all if none is named), and at most `limit` of them, drawn at random."""
         questions, unanswered = self.questions, self.unanswered
         if scopes:
             known = {question.scope for question in self.questions}
@@ -71,159 +76,216 @@ class Dataset:
                     names = ", ".join(sorted(filter(None, known))) or "none"
                     raise NotFound(f"{self.name} has no question of scope {scope!r}; there are: {names}")
             questions, unanswered = (
-                tuple(question for question in some if question.scope in scopes) for some in (questions, unanswered)
+                tuple(question for question in group if question.scope in scopes) for group in (questions, unanswered)
             )
         if limit is not None and limit < len(questions):
-            chosen = set(random.Random(seed).sample(range(len(questions)), limit))
-            questions = tuple(question for place, question in enumerate(questions) if place in chosen)
+            drawn = set(random.Random(seed).sample(range(len(questions)), limit))
+            questions = tuple(question for number, question in enumerate(questions) if number in drawn)
         return replace(self, questions=questions, unanswered=unanswered)
 
 
-def load(folder: Path, part: str | None = None) -> Dataset:
-    """Read a set from a folder; `part` names one of several sets of judgements."""
+def load_dataset(folder: Path, split: str | None = None) -> Dataset:
+    """Read a dataset from a folder. `split` names one of several sets of judgements."""
     if not (folder / "corpus.jsonl").is_file():
-        raise NotFound(f"{folder} has no corpus.jsonl; a set is a folder with that, queries.jsonl and qrels.tsv")
-    documents = tuple(_document(*one) for one in _identified(folder / "corpus.jsonl"))
-    qrels, queries = _files(folder, part)
-    judgements = _judgements(qrels)
-    asked = [_question(*one, judgements) for one in _identified(queries)]
-    known = {document.id for document in documents}
-    if not any(relevant(question.judged) & known for question in asked):
+        raise NotFound(
+            f"{folder} has no corpus.jsonl; a dataset is a folder with corpus.jsonl, queries.jsonl and qrels.tsv"
+        )
+    documents = tuple(_parse_document(*record) for record in _read_records(folder / "corpus.jsonl"))
+    qrels, queries = _find_files(folder, split)
+    judgements = _read_judgements(qrels)
+    questions = [_parse_question(*record, judgements) for record in _read_records(queries)]
+    document_ids = {document.id for document in documents}
+    if not any(relevant_ids(question.judgements) & document_ids for question in questions):
         raise InvalidInput(f"{qrels} judges no document of the corpus relevant to a question of {queries}")
-    answered = tuple(question for question in asked if relevant(question.judged))
-    unanswered = tuple(question for question in asked if not relevant(question.judged))
-    return Dataset(folder.resolve().name, documents, answered, unanswered, part)
+    return Dataset(folder.resolve().name, documents, *_split_by_answer(questions), split)
 
 
-def moments(documents: Sequence[CorpusDocument]) -> Iterator[datetime]:
+def load_golden_file(memory: Memorist, file: Path) -> tuple[Dataset, list[str]]:
     """
-    When each document happened: its own date, or one for all that have none. Those of one date are a second apart, in
-    their order.
+    Read questions to a user's own memories from JSON lines.
+
+    A line has `query`, `relevant` (ids, or an object of ids and grades), and optionally `project` and `category`. Also
+    returns the ids that no memory has; they do not count.
     """
-    seen: dict[datetime, int] = {}
+    questions: list[Question] = []
+    missing: list[str] = []
+    for fields, place in _read_json_lines(file):
+        text = fields.get("query")
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput(f"{place}: there is no query")
+        judgements = {}
+        for id, grade in _parse_grades(fields.get("relevant"), place).items():
+            found = memory.get([id])
+            if found:
+                judgements[found[0].id] = grade
+            else:
+                missing.append(id)
+        category, project = (_parse_text(fields, name, place) for name in ("category", "project"))
+        questions.append(Question(str(len(questions) + 1), text, judgements, category, project))
+    return _own_dataset(memory, file.stem, questions), missing
+
+
+def load_recalls(memory: Memorist) -> Dataset:
+    """
+    Make a dataset of the questions for which a user called a memory a good answer.
+
+    Recorded questions without good feedback are count_of as unanswered.
+    """
+    asked: dict[str, tuple[str, datetime]] = {}
+    judgements: dict[str, dict[str, int]] = {}
+    for feedback in reversed(memory.feedbacks(limit=_NO_LIMIT)):
+        key = _normalize_query(feedback.query)
+        asked.setdefault(key, (feedback.query, feedback.at))
+        judgements.setdefault(key, {})[feedback.memory] = int(feedback.good)
+    for recall in memory.recalls(limit=_NO_LIMIT):
+        if recall.query and recall.query.strip():
+            asked.setdefault(_normalize_query(recall.query), (recall.query, recall.at))
+    questions = [
+        Question(str(number), text, judgements.get(key, {}), asked_at=at)
+        for number, (key, (text, at)) in enumerate(asked.items(), 1)
+    ]
+    return _own_dataset(memory, "recalls", questions)
+
+
+def assign_times(documents: Sequence[CorpusDocument]) -> Iterator[datetime]:
+    """
+    Yield the time of each document: its own date, or a common one if it has none.
+
+    Documents of the same date are a second apart, which keeps their order.
+    """
+    counts: dict[datetime, int] = {}
     for document in documents:
-        date = _date(document.metadata.get("date")) or _UNDATED
-        seen[date] = seen.get(date, -1) + 1
-        yield date + timedelta(seconds=seen[date])
+        date = _parse_date(document.metadata.get("date")) or _DEFAULT_DATE
+        counts[date] = counts.get(date, -1) + 1
+        yield date + timedelta(seconds=counts[date])
 
 
 def fingerprint(documents: Sequence[CorpusDocument]) -> str:
-    """What tells one corpus from another."""
+    """Hash a corpus."""
     digest = hashlib.sha256()
-    for one in documents:
-        digest.update(json.dumps([one.id, one.title, one.text, one.scope, dict(one.metadata)]).encode())
+    for document in documents:
+        fields = [document.id, document.title, document.text, document.scope, dict(document.metadata)]
+        digest.update(json.dumps(fields).encode())
     return digest.hexdigest()
 
 
-def _files(folder: Path, part: str | None) -> tuple[Path, Path]:
-    names = ["qrels.tsv", f"qrels/{USUAL_PART}.tsv"] if part is None else _named(part, "qrels", "tsv")
-    if part == USUAL_PART:
+def _own_dataset(memory: Memorist, name: str, questions: Sequence[Question]) -> Dataset:
+    """Make a dataset of all memories and some questions."""
+    documents = tuple(
+        CorpusDocument(document.id, document.content, document.title, document.project, {})
+        for document in memory.list(limit=_NO_LIMIT, include_superseded=False)
+    )
+    return Dataset(name, documents, *_split_by_answer(questions))
+
+
+def _split_by_answer(questions: Sequence[Question]) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
+    """Divide questions into those with a relevant document and those without."""
+    answered = tuple(question for question in questions if relevant_ids(question.judgements))
+    unanswered = tuple(question for question in questions if not relevant_ids(question.judgements))
+    return answered, unanswered
+
+
+def _find_files(folder: Path, split: str | None) -> tuple[Path, Path]:
+    """Return the file of judgements and the file of questions."""
+    names = ["qrels.tsv", f"qrels/{_DEFAULT_SPLIT}.tsv"] if split is None else _split_names(split, "qrels", "tsv")
+    if split == _DEFAULT_SPLIT:
         names.append("qrels.tsv")
     qrels = next((folder / name for name in names if (folder / name).is_file()), None)
     if qrels is None:
-        there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*qrels*") if path.is_file())
-        there += sorted(f"qrels/{path.name}" for path in (folder / "qrels").glob("*.tsv"))
-        raise NotFound(
-            f"{folder} has none of {', '.join(names)}; there is: {', '.join(there) or 'no file of judgements'}"
-        )
-    named = [] if part is None else _named(part, "queries", "jsonl")
-    queries = next((folder / name for name in [*named, "queries.jsonl"] if (folder / name).is_file()), None)
+        found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*qrels*") if path.is_file())
+        found += sorted(f"qrels/{path.name}" for path in (folder / "qrels").glob("*.tsv"))
+        raise NotFound(f"{folder} has none of {', '.join(names)}; there is: {', '.join(found) or 'no qrels file'}")
+    names = [*([] if split is None else _split_names(split, "queries", "jsonl")), "queries.jsonl"]
+    queries = next((folder / name for name in names if (folder / name).is_file()), None)
     if queries is None:
         raise NotFound(f"{folder} has no queries.jsonl")
     return qrels, queries
 
 
-def _named(part: str, kind: str, ending: str) -> list[str]:
-    return [f"{kind}/{part}.{ending}", f"{part}_{kind}.{ending}", f"{kind}_{part}.{ending}"]
+def _split_names(split: str, kind: str, suffix: str) -> list[str]:
+    return [f"{kind}/{split}.{suffix}", f"{split}_{kind}.{suffix}", f"{kind}_{split}.{suffix}"]
 
 
-def lines(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects of a file of JSON lines, each with its place."""
-    for line, place in _written(file):
-        yield _object(line, place), place
-
-
-def _written(file: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a file that are not empty, each with its place."""
-    with file.open("rb") as opened:
-        for number, line in enumerate(opened, 1):
-            place = f"{file}, line {number}"
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as exc:
-                raise InvalidInput(f"{place}: it is not UTF-8") from exc
-            if text.strip():
-                yield text, place
-
-
-def _object(line: str, place: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as exc:
-        raise InvalidInput(f"{place}: it is not JSON ({exc})") from exc
-    if not isinstance(fields, dict):
-        raise InvalidInput(f"{place}: it is no JSON object")
-    return fields
-
-
-def _identified(file: Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The objects of a file of JSON lines, each with its id, which no other has, and its place."""
+def _read_records(file: Path) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the objects of a file of JSON lines with their unique `_id` and their place, for messages."""
     seen: set[str] = set()
-    for fields, place in lines(file):
-        if not isinstance(given := fields.get("_id"), str | int) or given == "":
+    for fields, place in _read_json_lines(file):
+        value = fields.get("_id")
+        if not isinstance(value, str | int) or value == "":
             raise InvalidInput(f"{place}: there is no _id")
-        if (id := str(given)) in seen:
-            raise InvalidInput(f"{place}: the _id {id!r} was there before")
+        if (id := str(value)) in seen:
+            raise InvalidInput(f"{place}: the _id {id!r} is used twice")
         seen.add(id)
         yield id, fields, place
 
 
-def _document(id: str, fields: Mapping[str, Any], place: str) -> CorpusDocument:
-    title = str(fields.get("title") or "").strip()
-    text = str(fields.get("text") or "").strip() or title or "-"  # an empty one is found by nothing, and is there
-    about = _about(fields, place)
-    return CorpusDocument(id, text, title[:MAX_NAME_CHARACTERS].strip() or None, _scope(about), about)
+def _read_json_lines(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the objects of a file with their place."""
+    for line, place in _read_lines(file):
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            raise InvalidInput(f"{place}: not valid JSON ({exc})") from exc
+        if not isinstance(fields, dict):
+            raise InvalidInput(f"{place}: not a JSON object")
+        yield fields, place
 
 
-def _question(id: str, fields: Mapping[str, Any], place: str, judgements: Mapping[str, Mapping[str, int]]) -> Question:
-    about = _about(fields, place)
-    if not isinstance(text := fields.get("text"), str) or not text.strip():
-        raise InvalidInput(f"{place}: a question needs a text")
-    category = next((str(about[name]) for name in _CATEGORY if about.get(name) is not None), None)
-    return Question(id, text, judgements.get(id, {}), category, _scope(about), _asked(about))
+def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a file that are not empty, with their place."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            place = f"{file}, line {number}"
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as exc:
+                raise InvalidInput(f"{place}: not valid UTF-8") from exc
+            if text.strip():
+                yield text, place
 
 
-def _asked(about: Mapping[str, Any]) -> datetime | None:
-    """When it was asked, where that is known: "last week" is the one before."""
-    return _date(about.get("date")) or _date(about.get("question_date"))
-
-
-def _about(fields: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    about = fields.get("metadata") or {}
-    if not isinstance(about, dict):
-        raise InvalidInput(f"{place}: metadata must be an object")
-    return about
-
-
-def _scope(about: Mapping[str, Any]) -> str | None:
-    scope = about.get("scope")
-    return None if scope is None else str(scope)
-
-
-def _judgements(file: Path) -> dict[str, dict[str, int]]:
-    judged: dict[str, dict[str, int]] = {}
-    for line, place in islice(_written(file), 1, None):  # the first has the names of the columns
+def _read_judgements(file: Path) -> dict[str, dict[str, int]]:
+    """Read the grades of documents by question."""
+    judgements: dict[str, dict[str, int]] = {}
+    for line, place in islice(_read_lines(file), 1, None):  # the first line has the column names
         try:
             question, document, grade = line.split("\t")
-            judged.setdefault(question, {})[document] = int(float(grade))
+            judgements.setdefault(question, {})[document] = int(float(grade))
         except (ValueError, OverflowError) as exc:
             raise InvalidInput(f"{place}: three columns are needed: query-id, corpus-id, score (a number)") from exc
-    return judged
+    return judgements
 
 
-def _date(value: object) -> datetime | None:
+def _parse_document(id: str, fields: Mapping[str, Any], place: str) -> CorpusDocument:
+    title = str(fields.get("title") or "").strip()
+    text = str(fields.get("text") or "").strip() or title or "-"  # a memory cannot be empty, and this one counts, too
+    metadata, scope = _parse_metadata(fields, place)
+    return CorpusDocument(id, text, title[:MAX_NAME_CHARACTERS].strip() or None, scope, metadata)
+
+
+def _parse_question(
+    id: str, fields: Mapping[str, Any], place: str, judgements: Mapping[str, Mapping[str, int]]
+) -> Question:
+    metadata, scope = _parse_metadata(fields, place)
+    if not isinstance(text := fields.get("text"), str) or not text.strip():
+        raise InvalidInput(f"{place}: a question needs a text")
+    category = next((str(metadata[name]) for name in _CATEGORY_FIELDS if metadata.get(name) is not None), None)
+    asked_at = _parse_date(metadata.get("date")) or _parse_date(metadata.get("question_date"))
+    return Question(id, text, judgements.get(id, {}), category, scope, asked_at)
+
+
+def _parse_metadata(fields: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], str | None]:
+    """Return the metadata, and the scope in it."""
+    metadata = fields.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise InvalidInput(f"{place}: metadata must be an object")
+    scope = metadata.get("scope")
+    return metadata, None if scope is None else str(scope)
+
+
+def _parse_date(value: object) -> datetime | None:
     if isinstance(value, str):
-        for form in _DATES:
+        for form in _DATE_FORMATS:
             with suppress(ValueError):
                 return datetime.strptime(value, form).replace(tzinfo=UTC)
         with suppress(ValueError):
@@ -232,79 +294,21 @@ def _date(value: object) -> datetime | None:
     return None
 
 
-ALL = 1_000_000
+def _parse_grades(relevant: Any, place: str) -> dict[str, int]:
+    if isinstance(relevant, list) and all(isinstance(id, str) for id in relevant):
+        return dict.fromkeys(relevant, 1)
+    if isinstance(relevant, dict) and all(type(grade) is int for grade in relevant.values()):
+        return relevant
+    raise InvalidInput(f"{place}: relevant must be a list of ids, or an object of ids and whole numbers")
 
 
-def from_golden(memory: Memorist, file: Path) -> tuple[Dataset, list[str]]:
-    """
-    A file of JSON lines: `query`, `relevant` (ids, or a mapping of ids to grades), and perhaps `project` and
-    `category`. Gives also the ids in it that no memory has; they do not count.
-    """
-    questions: list[Question] = []
-    missing: list[str] = []
-    for fields, place in lines(file):
-        text, judged = fields.get("query"), fields.get("relevant")
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(f"{place}: there is no query")
-        known = {}
-        for id, grade in _graded(judged, place).items():
-            (found, *_) = [*memory.get([id]), None]
-            if found is None:
-                missing.append(id)
-            else:
-                known[found.id] = grade
-        category, project = (_name(fields, name, place) for name in ("category", "project"))
-        questions.append(Question(str(len(questions) + 1), text, known, category, project))
-    return _dataset(memory, file.stem, questions), missing
-
-
-def from_recalls(memory: Memorist) -> Dataset:
-    """
-    Every question that a memory was said to be a good answer to. Recorded questions of which nothing good was said are
-    counted, not measured.
-    """
-    asked: dict[str, tuple[str, datetime]] = {}
-    judged: dict[str, dict[str, int]] = {}
-    for said in reversed(memory.feedbacks(limit=ALL)):
-        asked.setdefault(_same(said.query), (said.query, said.at))
-        judged.setdefault(_same(said.query), {})[said.memory] = int(said.good)
-    for recall in memory.recalls(limit=ALL):
-        if recall.query and recall.query.strip():
-            asked.setdefault(_same(recall.query), (recall.query, recall.at))
-    questions = [
-        Question(str(number), text, judged.get(key, {}), asked=at)
-        for number, (key, (text, at)) in enumerate(asked.items(), 1)
-    ]
-    return _dataset(memory, "recalls", questions)
-
-
-def _dataset(memory: Memorist, name: str, questions: list[Question]) -> Dataset:
-    documents = tuple(
-        CorpusDocument(one.id, one.content, one.title, one.project, {})
-        for one in memory.list(limit=ALL, include_superseded=False)
-    )
-    return Dataset(
-        name,
-        documents,
-        tuple(question for question in questions if relevant(question.judged)),
-        tuple(question for question in questions if not relevant(question.judged)),
-    )
-
-
-def _graded(judged: Any, place: str) -> dict[str, int]:
-    graded = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1) if isinstance(judged, list) else None
-    if graded is None or not all(isinstance(id, str) and type(grade) is int for id, grade in graded.items()):
-        raise InvalidInput(f"{place}: relevant must be a list of ids, or an object of ids and whole numbers")
-    return dict(graded)
-
-
-def _name(fields: Mapping[str, Any], name: str, place: str) -> str | None:
+def _parse_text(fields: Mapping[str, Any], name: str, place: str) -> str | None:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
         raise InvalidInput(f"{place}: {name} must be text")
     return value
 
 
-def _same(query: str) -> str:
-    """What makes two questions one."""
+def _normalize_query(query: str) -> str:
+    """Return the form in which equal questions are the same text."""
     return " ".join(unicodedata.normalize("NFC", query).casefold().split())

@@ -1,49 +1,65 @@
-"""A measurement: every way beside each other, over the questions of a set."""
+"""Run the chosen configurations, their legs and grep over a dataset."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 
 from memorist.engine import Memorist
-from memorist.evaluate.calibration import certainty, unanswerable
+from memorist.evaluate.calibration import RelevanceCalibration, make_unanswerable_questions, measure_calibration
 from memorist.evaluate.dataset import Dataset
-from memorist.evaluate.indexing import Indexed
-from memorist.evaluate.report import Measured
-from memorist.evaluate.runner import Progress, run
-from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, System, beside
+from memorist.evaluate.indexing import IndexedDataset, Progress
+from memorist.evaluate.runner import SystemResult, run_system
+from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, System, add_legs
 
-Watched = Callable[[str, int], AbstractContextManager[Progress]]
+ProgressFactory = Callable[[str, int], AbstractContextManager[Progress]]  # (label, length)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetResult:
+    """
+    The results of all systems on a dataset.
+
+    `chosen` names the systems that were asked for; the others are there for comparison. `calibration` is by system
+    name.
+    """
+
+    dataset: Dataset
+    systems: tuple[SystemResult, ...]
+    chosen: tuple[str, ...]
+    calibration: Mapping[str, RelevanceCalibration] = field(default_factory=dict)
 
 
 @contextmanager
-def unwatched(label: str, length: int) -> Iterator[Progress]:
-    """For whoever does not want to know how far it is."""
+def _ignore_progress(label: str, length: int) -> Iterator[Progress]:
     yield lambda done: None
 
 
 def evaluate_dataset(
     dataset: Dataset,
-    chosen: Sequence[SearchConfig],
+    configs: Sequence[SearchConfig],
     memory: Memorist,
-    indexed: Indexed | None = None,
+    indexed: IndexedDataset | None = None,
     *,
     relevance: bool = False,
-    watched: Watched = unwatched,
-) -> Measured:
+    progress: ProgressFactory = _ignore_progress,
+) -> DatasetResult:
     """
-    What was chosen, its legs and grep, each over all questions; with `relevance`, what was chosen over questions that
-    have no answer, too.
+    Ask all questions of grep, the legs of the configurations and the configurations themselves.
+
+    With `relevance`, the configurations are also asked questions that have no answer.
     """
-    searches = [MemoristSystem(choice, memory, indexed) for choice in beside(chosen)]
-    ways: list[System] = [GrepSystem(dataset.documents), *searches]
-    outcomes = {}
-    for way in ways:
-        with watched(f"{dataset.name}: {way.name}", len(dataset.questions)) as progress:
-            outcomes[way.name] = run(way, dataset.questions, progress)
-    names = tuple(choice.name for choice in chosen)
-    sure = {}
-    if relevance and (without := unanswerable(dataset)):
-        for way in searches:
-            if way.name in names:
-                with watched(f"{dataset.name}: {way.name}, without an answer", len(without)) as progress:
-                    sure[way.name] = certainty(outcomes[way.name].answers, run(way, without, progress).answers)
-    return Measured(dataset, tuple(outcomes.values()), names, sure)
+    searches = [MemoristSystem(config, memory, indexed) for config in add_legs(configs)]
+    systems: list[System] = [GrepSystem(dataset.documents), *searches]
+    results = {}
+    for system in systems:
+        with progress(f"{dataset.name}: {system.name}", len(dataset.questions)) as advance:
+            results[system.name] = run_system(system, dataset.questions, advance)
+    chosen = tuple(config.name for config in configs)
+    calibration = {}
+    if relevance and (questions := make_unanswerable_questions(dataset)):
+        for search in searches:
+            if search.name in chosen:
+                with progress(f"{dataset.name}: {search.name}, without an answer", len(questions)) as advance:
+                    unanswerable = run_system(search, questions, advance)
+                calibration[search.name] = measure_calibration(results[search.name].answers, unanswerable.answers)
+    return DatasetResult(dataset, tuple(results.values()), chosen, calibration)

@@ -1,4 +1,4 @@
-"""A set as a memory: added through the public interface, once, and kept for the next time."""
+"""Index a dataset as a memory, once for all later runs with the same documents and model."""
 
 import hashlib
 import json
@@ -14,40 +14,41 @@ import numpy as np
 from memorist.embed.base import Embedder, Vectors
 from memorist.embed.reranker import CrossEncoder
 from memorist.engine import Memorist, open_memory
-from memorist.evaluate.dataset import CorpusDocument, Dataset, fingerprint, moments
+from memorist.evaluate.dataset import CorpusDocument, Dataset, assign_times, fingerprint
 from memorist.evaluate.rerank_cache import CachedReranker
 
-FORM = 1  # of how documents become memories, below; another one is another database
-_DATABASE, _IDS, _PAIRS = "memory.db", "ids.json", "pairs.txt"
-_PROBED = 50  # documents, to see what of them is embedded
+_INDEX_FORMAT = 1  # changes when documents become memories in another way, see `_memory_fields`
+_DATABASE_FILE, _IDS_FILE, _SCORES_FILE = "memory.db", "ids.json", "pairs.txt"
+_MAX_PROBED_DOCUMENTS = 50  # whose embedded texts are part of the cache key
 
 Progress = Callable[[int], None]
 
 
-class Indexed:
+class IndexedDataset:
     """
-    A set in a database: the memory, which documents each memory stands for (a text said twice is one memory), and what
-    was kept of what a reranker read.
+    A dataset in a database of its own.
+
+    Documents with the same text are one memory. `reranker` is the one of the memory, with its cache.
     """
 
     def __init__(
         self,
         memory: Memorist,
         documents: Sequence[CorpusDocument],
-        ids: Sequence[str],
-        pairs: CachedReranker | None = None,
+        memory_ids: Sequence[str],
+        reranker: CachedReranker | None = None,
     ) -> None:
-        self.memory, self.pairs = memory, pairs
-        self._documents: dict[str, list[str]] = {}
-        for document, id in zip(documents, ids, strict=True):
-            self._documents.setdefault(id, []).append(document.id)
+        self.memory, self.reranker = memory, reranker
+        self._document_ids: dict[str, list[str]] = {}
+        for document, memory_id in zip(documents, memory_ids, strict=True):
+            self._document_ids.setdefault(memory_id, []).append(document.id)
 
-    def documents(self, ids: Sequence[str]) -> list[str]:
-        """Memories as the documents they are, in their order."""
-        return [document for id in ids for document in self._documents[id]]
+    def document_ids(self, memory_ids: Sequence[str]) -> list[str]:
+        """Return the documents that memories were made of, in the order of the memories."""
+        return [id for memory_id in memory_ids for id in self._document_ids[memory_id]]
 
 
-def indexed(
+def index_dataset(
     dataset: Dataset,
     embedder: Embedder | None,
     cache: Path,
@@ -55,102 +56,106 @@ def indexed(
     reranker: CrossEncoder | None = None,
     rebuild: bool = False,
     progress: Progress | None = None,
-) -> Indexed:
+) -> IndexedDataset:
     """
-    The set as a memory; made where the cache has none of these documents with this model's vectors. What the `reranker`
-    reads is kept beside it.
+    Open the dataset's database in the cache folder, building it if it is not there.
+
+    The scores of the `reranker` are cached next to it. `rebuild` deletes both first.
     """
-    folder = cache / "sets" / f"{dataset.name}-{_key(dataset, embedder)}"
-    if folder.exists() and (rebuild or not (folder / _IDS).exists()):  # without, it was not wholly taken away
+    folder = cache / "sets" / f"{dataset.name}-{_cache_key(dataset, embedder)}"
+    if folder.exists() and (rebuild or not (folder / _IDS_FILE).exists()):  # no ids: it was deleted only in part
         shutil.rmtree(folder)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
+        unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
         try:
-            _make(dataset, embedder, made, progress)
+            _build_index(dataset, embedder, unfinished, progress)
             if not folder.exists():  # another process may have been faster
-                made.rename(folder)
+                unfinished.rename(folder)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
-    pairs = CachedReranker(reranker, folder / _PAIRS) if reranker else None
-    memory = _open(folder, embedder, pairs)
-    return Indexed(memory, dataset.documents, json.loads((folder / _IDS).read_text("utf-8")), pairs)
+            shutil.rmtree(unfinished, ignore_errors=True)
+    cached_reranker = CachedReranker(reranker, folder / _SCORES_FILE) if reranker else None
+    memory = _open(folder, embedder, cached_reranker)
+    memory_ids = json.loads((folder / _IDS_FILE).read_text("utf-8"))
+    return IndexedDataset(memory, dataset.documents, memory_ids, cached_reranker)
 
 
-def _make(dataset: Dataset, embedder: Embedder | None, folder: Path, progress: Progress | None) -> None:
+def _build_index(dataset: Dataset, embedder: Embedder | None, folder: Path, progress: Progress | None) -> None:
     with _open(folder, embedder) as memory:
-        ids = _add(memory, dataset.documents, progress)
+        memory_ids = _add_documents(memory, dataset.documents, progress)
         if embedder is not None:
-            memory.reembed()  # where the model failed; if it does so again, there is nothing to measure
-    (folder / _IDS).write_text(json.dumps(ids), "utf-8")
+            memory.reembed()  # what the model failed on; a second failure is an error
+    (folder / _IDS_FILE).write_text(json.dumps(memory_ids), "utf-8")
 
 
-def _open(folder: Path, embedder: Embedder | None, pairs: CachedReranker | None = None) -> Memorist:
+def _open(folder: Path, embedder: Embedder | None, reranker: CachedReranker | None = None) -> Memorist:
     return open_memory(
-        folder / _DATABASE, embedder=embedder or "none", synchronous="normal", near="off", reranker=pairs
+        folder / _DATABASE_FILE, embedder=embedder or "none", synchronous="normal", near="off", reranker=reranker
     )
 
 
-def _add(memory: Memorist, documents: Sequence[CorpusDocument], progress: Progress | None) -> list[str]:
-    sessions = dict.fromkeys((session, one.scope) for one in documents if (session := _session(one)))
-    for session, scope in sessions:
-        memory.start_session(scope, id=session)
-    return memory.add_many(_fields(documents), progress=progress)
+def _add_documents(memory: Memorist, documents: Sequence[CorpusDocument], progress: Progress | None) -> list[str]:
+    """Add the documents and their sessions; return the id of each document's memory."""
+    sessions = dict.fromkeys((id, document.scope) for document in documents if (id := _session_id(document)))
+    for id, scope in sessions:
+        memory.start_session(scope, id=id)
+    return memory.add_many(_memory_fields(documents), progress=progress)
 
 
-def _fields(documents: Sequence[CorpusDocument]) -> Iterator[dict[str, Any]]:
-    for one, happened in zip(documents, moments(documents), strict=True):
+def _memory_fields(documents: Sequence[CorpusDocument]) -> Iterator[dict[str, Any]]:
+    """Yield each document as arguments of `Memorist.add`."""
+    for document, created_at in zip(documents, assign_times(documents), strict=True):
         yield dict(
-            content=one.text,
-            title=one.title,
-            project=one.scope,
-            session=_session(one),
-            created_at=happened,
-            metadata={**one.metadata, "_id": one.id},
+            content=document.text,
+            title=document.title,
+            project=document.scope,
+            session=_session_id(document),
+            created_at=created_at,
+            metadata={**document.metadata, "_id": document.id},
         )
 
 
-def _session(document: CorpusDocument) -> str | None:
+def _session_id(document: CorpusDocument) -> str | None:
     session = document.metadata.get("session")
     if session is None:
         return None
     return str(session) if document.scope is None else f"{document.scope}/{session}"
 
 
-def _key(dataset: Dataset, embedder: Embedder | None) -> str:
-    """What a database depends on: the documents, the model, and what of a document the model is given."""
-    parts = [FORM, fingerprint(dataset.documents)]
+def _cache_key(dataset: Dataset, embedder: Embedder | None) -> str:
+    """Hash all that a database depends on: the documents, the model, and the texts that the model embeds."""
+    parts = [_INDEX_FORMAT, fingerprint(dataset.documents)]
     if embedder is not None:
-        parts += [embedder.model_id, _what_is_embedded(dataset.documents[:_PROBED], embedder)]
+        parts += [embedder.model_id, _embedded_texts(dataset.documents[:_MAX_PROBED_DOCUMENTS], embedder)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _what_is_embedded(documents: Sequence[CorpusDocument], embedder: Embedder) -> list[str]:
-    """The texts that a model would be given of some documents, found out by giving them to one that only listens."""
-    listener = _Listener(embedder)
-    with closing(open_memory(":memory:", embedder=listener, near="off")) as memory:
-        _add(memory, documents, None)
-    return listener.heard
+def _embedded_texts(documents: Sequence[CorpusDocument], embedder: Embedder) -> list[str]:
+    """Return the texts that would be embedded for some documents, without running the model."""
+    recorder = _RecordingEmbedder(embedder)
+    with closing(open_memory(":memory:", embedder=recorder, near="off")) as memory:
+        _add_documents(memory, documents, None)
+    return recorder.texts
 
 
-class _Listener:
-    """A model that remembers what it was given, and otherwise is like another."""
+class _RecordingEmbedder:
+    """A stand-in for a model that records the texts it is asked to embed."""
 
-    def __init__(self, like: Embedder) -> None:
-        self._like = like
-        self.heard: list[str] = []
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.texts: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._like, name)
+        return getattr(self._embedder, name)
 
     @property
     def model_id(self) -> str:
-        return self._like.model_id
+        return self._embedder.model_id
 
     @property
     def dimensions(self) -> int:
-        return self._like.dimensions
+        return self._embedder.dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        self.heard += texts
+        self.texts += texts
         return np.ones((len(texts), self.dimensions), np.float32)

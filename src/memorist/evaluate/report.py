@@ -1,140 +1,130 @@
-"""What was measured, as data and as a table.
-
-Runs that were kept, by name.
-"""
+"""An evaluation run as JSON: build it, print it as a table, save and load it."""
 
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from memorist.atomic_file import write_atomically
 from memorist.errors import InvalidInput, NotFound
 from memorist.evaluate.calibration import RelevanceCalibration
-from memorist.evaluate.dataset import Dataset
-from memorist.evaluate.metrics import MEASURES, relevant
+from memorist.evaluate.evaluation import DatasetResult
+from memorist.evaluate.metrics import MEASURES, relevant_ids
 from memorist.evaluate.runner import QuestionResult, SystemResult
-from memorist.evaluate.statistics import estimates
+from memorist.evaluate.statistics import estimate_means
 from memorist.present.render import count_of
 
-FORMAT = 1  # of the data, as it is saved
-SHOWN = 120  # characters of a document
+_RUN_FORMAT = 1  # version of the JSON of a saved run
+_MAX_TEXT_CHARACTERS = 120  # of a document, in a saved run
 _HEADINGS = ("nDCG@10", "R@5", "R@10", "MRR@10", "hit@5")
 
-Data = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """
-    A set, the outcomes of all ways on it, and the names of those that were asked for: the others stand beside.
-
-    `certainty` is how well a way knows what it does not know, by its name.
-    """
-
-    dataset: Dataset
-    outcomes: tuple[SystemResult, ...]
-    chosen: tuple[str, ...]
-    certainty: Mapping[str, RelevanceCalibration] = field(default_factory=dict)
-
-
-def data(measured: Sequence[Measured], *, version: str, embedder: str | None, seed: int) -> Data:
-    """Everything: means with their intervals, by category, latency, and each answer."""
+def build_run(results: Sequence[DatasetResult], *, version: str, embedder: str | None, seed: int) -> JsonObject:
+    """Return all results: means with their intervals, by category, latency, and each answer."""
     return {
-        "memorist_eval": FORMAT,
+        "memorist_eval": _RUN_FORMAT,
         "version": version,
         "embedder": embedder,
         "seed": seed,
-        "sets": [_set(one, seed) for one in measured],
+        "sets": [_set_json(result, seed) for result in results],
     }
 
 
-def _set(measured: Measured, seed: int) -> Data:
-    dataset = measured.dataset
-    return {
-        "name": dataset.name,
-        "part": dataset.part,
-        "documents": len(dataset.documents),
-        "questions": len(dataset.questions),
-        "left_out": len(dataset.unanswered),
-        "chosen": list(measured.chosen),
-        "ways": [_way(outcome, measured.certainty.get(outcome.name), seed) for outcome in measured.outcomes],
-        "texts": _texts(measured),
-    }
-
-
-def figures(run: Data) -> Data:
-    """The same without single answers."""
+def drop_answers(run: JsonObject) -> JsonObject:
+    """Return the run without single answers and the texts of documents."""
     return {
         **run,
         "sets": [
-            {name: value for name, value in one.items() if name != "texts"}
-            | {"ways": [{name: value for name, value in way.items() if name != "answers"} for way in one["ways"]]}
-            for one in run["sets"]
+            {name: value for name, value in set_json.items() if name != "texts"}
+            | {
+                "ways": [
+                    {name: value for name, value in system.items() if name != "answers"} for system in set_json["ways"]
+                ]
+            }
+            for set_json in run["sets"]
         ],
     }
 
 
-def _texts(measured: Measured) -> dict[str, str]:
-    """How the documents begin that were found, or should have been."""
-    spoken_of = {
+def _set_json(result: DatasetResult, seed: int) -> JsonObject:
+    dataset = result.dataset
+    return {
+        "name": dataset.name,
+        "part": dataset.split,
+        "documents": len(dataset.documents),
+        "questions": len(dataset.questions),
+        "left_out": len(dataset.unanswered),
+        "chosen": list(result.chosen),
+        "ways": [_system_json(system, result.calibration.get(system.name), seed) for system in result.systems],
+        "texts": _document_texts(result),
+    }
+
+
+def _document_texts(result: DatasetResult) -> dict[str, str]:
+    """Return the beginnings of the documents that were found or are relevant."""
+    mentioned = {
         id
-        for outcome in measured.outcomes
-        for answer in outcome.answers
-        for id in (*answer.found, *relevant(answer.question.judged))
+        for system in result.systems
+        for answer in system.answers
+        for id in (*answer.found, *relevant_ids(answer.question.judgements))
     }
     return {
-        one.id: " ".join(f"{one.title or ''} {one.text[: 2 * SHOWN]}".split())[:SHOWN]
-        for one in measured.dataset.documents
-        if one.id in spoken_of
+        document.id: " ".join(f"{document.title or ''} {document.text[: 2 * _MAX_TEXT_CHARACTERS]}".split())[
+            :_MAX_TEXT_CHARACTERS
+        ]
+        for document in result.dataset.documents
+        if document.id in mentioned
     }
 
 
-def _way(outcome: SystemResult, certainty: RelevanceCalibration | None, seed: int) -> Data:
+def _system_json(system: SystemResult, calibration: RelevanceCalibration | None, seed: int) -> JsonObject:
     categories: dict[str, list[QuestionResult]] = {}
-    for answer in outcome.answers:
+    for answer in system.answers:
         if answer.question.category is not None:
             categories.setdefault(answer.question.category, []).append(answer)
     return {
-        "name": outcome.name,
-        "measures": _measures(outcome.answers, seed),
+        "name": system.name,
+        "measures": _measures_json(system.answers, seed),
         "categories": {
-            name: {"questions": len(answers), "measures": _measures(answers, seed)}
+            name: {"questions": len(answers), "measures": _measures_json(answers, seed)}
             for name, answers in sorted(categories.items())
         },
-        "latency_ms": _latency(outcome.answers),
-        "certainty": asdict(certainty) if certainty else None,
-        "degraded": list(outcome.degraded),
-        "answers": [_answer(answer) for answer in outcome.answers],
+        "latency_ms": _latency_json(system.answers),
+        "certainty": asdict(calibration) if calibration else None,
+        "degraded": list(system.degraded),
+        "answers": [_answer_json(answer) for answer in system.answers],
     }
 
 
-def _measures(answers: Sequence[QuestionResult], seed: int) -> Data:
-    rows = [[answer.figures[measure] for measure in MEASURES] for answer in answers]
-    return {name: asdict(one) for name, one in zip(MEASURES, estimates(rows, seed), strict=True)}
+def _measures_json(answers: Sequence[QuestionResult], seed: int) -> JsonObject:
+    rows = [[answer.measures[measure] for measure in MEASURES] for answer in answers]
+    return {name: asdict(estimate) for name, estimate in zip(MEASURES, estimate_means(rows, seed), strict=True)}
 
 
-def _answer(answer: QuestionResult) -> Data:
+def _answer_json(answer: QuestionResult) -> JsonObject:
     question = answer.question
     return {
         "id": question.id,
         "query": question.text,
         "category": question.category,
         "scope": question.scope,
-        "relevant": {id: grade for id, grade in question.judged.items() if grade > 0},
+        "relevant": {id: grade for id, grade in question.judgements.items() if grade > 0},
         "found": list(answer.found),
-        **answer.figures,
+        **answer.measures,
         "relevance": answer.relevance,
         "ms": None if answer.ms is None else round(answer.ms, 3),
     }
 
 
-def _latency(answers: Sequence[QuestionResult]) -> Data:
-    """Of all or of none: some of the questions would be another sample in every run."""
+def _latency_json(answers: Sequence[QuestionResult]) -> JsonObject:
+    """Return percentiles only if every answer was timed: the timed ones alone would be a different sample each run."""
     times = [answer.ms for answer in answers if answer.ms is not None]
-    whole = len(times) == len(answers)
-    return {f"p{percent}": _percentile(times, percent) if whole else None for percent in (50, 95)}
+    complete = len(times) == len(answers)
+    return {f"p{percent}": _percentile(times, percent) if complete else None for percent in (50, 95)}
 
 
 def _percentile(values: Sequence[float], percent: int) -> float:
@@ -143,103 +133,106 @@ def _percentile(values: Sequence[float], percent: int) -> float:
     return round(statistics.quantiles(values, n=100, method="inclusive")[percent - 1], 3)
 
 
-def table(run: Data, *, categories: bool = True) -> list[str]:
-    """The figures for people: a table a set, the chosen ways marked, and each category of questions below."""
+def format_run(run: JsonObject, *, categories: bool = True) -> list[str]:
+    """Return the lines of a table for each set; the chosen systems are marked, categories of questions follow."""
     lines: list[str] = []
-    for one in run["sets"]:
-        lines += [*([""] if lines else []), *_table(one, categories)]
+    for set_json in run["sets"]:
+        lines += [*([""] if lines else []), *_format_set(set_json, categories)]
     return lines
 
 
-def _table(one: Mapping[str, Any], categories: bool) -> list[str]:
-    width = max(len(way["name"]) for way in one["ways"]) + 2
-    part = f" ({one['part']})" if one["part"] else ""
+def _format_set(set_json: Mapping[str, Any], categories: bool) -> list[str]:
+    systems, chosen = set_json["ways"], set_json["chosen"]
+    width = max(len(system["name"]) for system in systems)
+    labels = [f"{'*' if system['name'] in chosen else ' '} {system['name']:{width}}  " for system in systems]
     lines = [
-        f"{one['name']}{part}: {about(one)}",
-        f"{'':{width}}  {'nDCG@10':^19}{''.join(f'{name:>8}' for name in _HEADINGS[1:])}{'p50 ms':>10}{'p95 ms':>8}",
+        f"{set_title(set_json)}: {describe_set(set_json)}",
+        f"{'':{width + 4}}{'nDCG@10':^19}{''.join(f'{name:>8}' for name in _HEADINGS[1:])}{'p50 ms':>10}{'p95 ms':>8}",
     ]
-    for way in one["ways"]:
-        mark = "* " if way["name"] in one["chosen"] else "  "
-        latency = way["latency_ms"]
-        times = f"{milliseconds(latency['p50']):>10}{milliseconds(latency['p95']):>8}"
-        lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['measures'])}{times}")
-    for name in one["ways"][0]["categories"] if categories else ():
-        count = one["ways"][0]["categories"][name]["questions"]
-        lines.append(f"  {name}: {count_of(count, 'question')}")
-        for way in one["ways"]:
-            mark = "* " if way["name"] in one["chosen"] else "  "
-            lines.append(f"{mark}{way['name']:{width - 2}}  {_figures(way['categories'][name]['measures'])}")
-    return [*lines, *untimed(one["ways"]), *notes(one["ways"])]
+    for label, system in zip(labels, systems, strict=True):
+        p50, p95 = (format_milliseconds(system["latency_ms"][name]) for name in ("p50", "p95"))
+        lines.append(f"{label}{_format_measures(system['measures'])}{p50:>10}{p95:>8}")
+    for name, category in systems[0]["categories"].items() if categories else ():
+        lines.append(f"  {name}: {count_of(category['questions'], 'question')}")
+        for label, system in zip(labels, systems, strict=True):
+            lines.append(f"{label}{_format_measures(system['categories'][name]['measures'])}")
+    return [*lines, *latency_notes(systems), *system_notes(systems)]
 
 
-def about(one: Mapping[str, Any]) -> str:
-    """How big a set is."""
-    left_out = f" ({one['left_out']} more without a judged answer left out)" if one["left_out"] else ""
-    return f"{count_of(one['documents'], 'document')}, {count_of(one['questions'], 'question')}{left_out}"
+def _format_measures(measures: Mapping[str, Mapping[str, float]]) -> str:
+    main, *others = (measures[name] for name in MEASURES)
+    interval = f"{main['mean']:.4f} [{main['low']:.3f} {main['high']:.3f}]"
+    return interval + "".join(f"{measure['mean']:>8.4f}" for measure in others)
 
 
-def milliseconds(value: float | None) -> str:
+def set_title(set_json: Mapping[str, Any]) -> str:
+    """The name of a set with its split."""
+    return f"{set_json['name']} ({set_json['part']})" if set_json["part"] else str(set_json["name"])
+
+
+def describe_set(set_json: Mapping[str, Any]) -> str:
+    """Return the size of a set in words."""
+    left_out = f" ({set_json['left_out']} more without a judged answer left out)" if set_json["left_out"] else ""
+    return f"{count_of(set_json['documents'], 'document')}, {count_of(set_json['questions'], 'question')}{left_out}"
+
+
+def format_milliseconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def untimed(ways: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Why some have no latency."""
+def latency_notes(systems: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Explain a missing latency."""
     return [
-        f"Note: {way['name']}: not timed, as some was read before; `--rebuild` reads all of it again"
-        for way in ways
-        if way["latency_ms"]["p50"] is None
+        f"Note: {system['name']}: not timed, because some reranker scores were cached; `--rebuild` computes them again"
+        for system in systems
+        if system["latency_ms"]["p50"] is None
     ]
 
 
-def notes(ways: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What else has to be known of the figures."""
-    said = [f"Note: {way['name']}: {reason}" for way in ways for reason in way["degraded"]]
-    for way in ways:
-        if sure := way["certainty"]:
-            said.append(
-                f"{way['name']}: relevance tells {sure['without_answer']} questions without an answer from those with "
-                f"one at AUC {sure['auc']:.3f}; at the floor of {sure['floor']:g}, {sure['false_answers']:.1%} of the "
-                f"former are answered, and {sure['missed']:.1%} of the latter are not"
+def system_notes(systems: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return why answers were degraded, and how well relevance is calibrated."""
+    notes = [f"Note: {system['name']}: {reason}" for system in systems for reason in system["degraded"]]
+    for system in systems:
+        if calibration := system["certainty"]:
+            notes.append(
+                f"{system['name']}: relevance separates questions with an answer from "
+                f"{calibration['without_answer']} without one at AUC {calibration['auc']:.3f}; at the threshold of "
+                f"{calibration['floor']:g}, {calibration['false_answers']:.1%} of those without one count as answered "
+                f"and {calibration['missed']:.1%} of those with one as unanswered"
             )
-    return said
+    return notes
 
 
-def _figures(measures: Mapping[str, Mapping[str, float]]) -> str:
-    main, *others = (measures[name] for name in MEASURES)
-    interval = f"{main['mean']:.4f} [{main['low']:.3f} {main['high']:.3f}]"
-    return interval + "".join(f"{one['mean']:>8.4f}" for one in others)
-
-
-def save(run: dict[str, Any], name: str, cache: Path) -> Path:
-    file = _file(name, cache)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(file.name + ".part")
-    part.write_text(json.dumps(run, ensure_ascii=False), "utf-8")
-    part.replace(file)
+def save_run(run: JsonObject, name: str, cache: Path) -> Path:
+    """Save a run and return its file."""
+    file = _run_file(name, cache)
+    write_atomically(file, json.dumps(run, ensure_ascii=False).encode())
     return file
 
 
-def is_saved(name: str, cache: Path) -> bool:
-    return _file(name, cache).is_file()
+def is_saved_run(name: str, cache: Path) -> bool:
+    """Return whether a run of that name was saved."""
+    return _run_file(name, cache).is_file()
 
 
-def read(name: str, cache: Path) -> dict[str, Any]:
-    file = _file(name, cache)
+def load_run(name: str, cache: Path) -> JsonObject:
+    """Read a saved run."""
+    file = _run_file(name, cache)
     if not file.is_file():
-        raise NotFound(f"there is no run {name!r}; `memorist eval ... --save {name}` keeps one")
+        raise NotFound(f"there is no saved run {name!r}; `memorist eval ... --save {name}` saves one")
     try:
         run = json.loads(file.read_text("utf-8"))
     except ValueError as exc:
-        raise InvalidInput(f"{file} is not JSON ({exc})") from exc
-    if not isinstance(run, dict) or run.get("memorist_eval") != FORMAT:
-        raise InvalidInput(f"{file} is no run that this version of `memorist eval` saved")
+        raise InvalidInput(f"{file} is not valid JSON ({exc})") from exc
+    if not isinstance(run, dict) or run.get("memorist_eval") != _RUN_FORMAT:
+        raise InvalidInput(f"{file} is not a run that this version of `memorist eval` saved")
     return run
 
 
-def _file(name: str, cache: Path) -> Path:
-    """A file where the name is one; otherwise it is kept in the cache."""
+def _run_file(name: str, cache: Path) -> Path:
+    """Return the file of a run: the name itself if it ends with .json, else a file in the cache folder."""
     if name.endswith(".json"):
         return Path(name)
     if not name or Path(name).name != name:
-        raise InvalidInput(f"{name!r} is no name for a run; a file's ends with .json")
+        raise InvalidInput(f"{name!r} cannot be the name of a run; use a plain name, or a path that ends with .json")
     return cache / "runs" / f"{name}.json"

@@ -1,50 +1,55 @@
-"""Questions asked, answers measured."""
+"""Ask a system every question of a dataset, and measure and time its answers."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memorist.evaluate.dataset import Question
+from memorist.evaluate.indexing import Progress
 from memorist.evaluate.metrics import measure_ranking
 from memorist.evaluate.systems import System
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """A question, what was found for it, how good that is, and how long it took, where all of it was done."""
+    """
+    The documents that a system found for a question, and their measures.
+
+    `ms` is None where the system did not do all the work itself (see `RetrievalResult`).
+    """
 
     question: Question
     found: tuple[str, ...]
-    figures: Mapping[str, float]
+    measures: Mapping[str, float]
     ms: float | None
     relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SystemResult:
-    """All answers of one way, and what was missing while they were given."""
+    """All answers of one system, and the distinct reasons why some were degraded."""
 
     name: str
     answers: tuple[QuestionResult, ...]
     degraded: tuple[str, ...] = ()
 
 
-def run(way: System, questions: Sequence[Question], progress: Progress | None = None) -> SystemResult:
-    """Ask every question, one after the other. The first is asked before, too: what that loads is not timed."""
+def run_system(system: System, questions: Sequence[Question], progress: Progress | None = None) -> SystemResult:
+    """Ask the questions in order. The first is asked once before, so that loading models is not timed."""
     answers: list[QuestionResult] = []
     degraded: dict[str, None] = {}
     for question in questions[:1]:
-        way.answer(question)
+        system.retrieve(question)
     for done, question in enumerate(questions, 1):
         started = time.perf_counter()
-        found = way.answer(question)
-        took = (time.perf_counter() - started) * 1000
-        figures, ms = measure_ranking(found.ids, question.judged), took if found.timed else None
-        answers.append(QuestionResult(question, tuple(found.ids), figures, ms, found.relevance))
-        if found.degraded:
-            degraded[found.degraded] = None
+        result = system.retrieve(question)
+        ms = (time.perf_counter() - started) * 1000
+        measures = measure_ranking(result.ids, question.judgements)
+        answers.append(
+            QuestionResult(question, tuple(result.ids), measures, ms if result.timed else None, result.relevance)
+        )
+        if result.degraded:
+            degraded[result.degraded] = None
         if progress:
             progress(done)
-    return SystemResult(way.name, tuple(answers), tuple(degraded))
+    return SystemResult(system.name, tuple(answers), tuple(degraded))

@@ -1,4 +1,4 @@
-"""Ways to answer a question: a mode and a profile, with options replaced; its single legs; and grep, to compare."""
+"""The systems that an evaluation compares: searches with a mode, a profile and options, and grep as a baseline."""
 
 import dataclasses
 import json
@@ -11,24 +11,28 @@ from typing import Any, Protocol
 from memorist.engine import Memorist
 from memorist.errors import EmbedderError, InvalidInput
 from memorist.evaluate.dataset import CorpusDocument, Question
-from memorist.evaluate.indexing import Indexed
-from memorist.evaluate.metrics import PLACES
+from memorist.evaluate.indexing import IndexedDataset
+from memorist.evaluate.metrics import MAX_RANK
 from memorist.profiles import PROFILES, Profile
 from memorist.records import MODES
 from memorist.search import options
 
-LEGS = ("keyword", "semantic")
-_OPTIONS = tuple(each.name for each in dataclasses.fields(Profile) if each.name not in ("name", "limit", "record"))
-# What is done with the answers of legs: one by itself goes without.
-_AFTERWARDS = ("alpha", "fusion", "k", "missing", "weights", "rerank", "rerank_ms", "rerank_weight")
+_LEG_MODES = ("keyword", "semantic")
+_OPTION_NAMES = tuple(
+    option.name for option in dataclasses.fields(Profile) if option.name not in ("name", "limit", "record")
+)
+# Options for fusing and reranking the candidates of several legs: a single leg does without them.
+_FUSION_OPTIONS = ("alpha", "fusion", "k", "missing", "weights", "rerank", "rerank_ms", "rerank_weight")
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieved:
+class RetrievalResult:
     """
-    What came back: ids, best first; how relevant the best one says it is; what was missing, in words; and whether it
-    took its time: not where a reranker's scores were at hand.
+    The ids that a system found, best first.
+
+    `relevance` is that of the best hit. `degraded` says in words what was missing. `timed` is False where the time is
+    not the system's own, because a cache had some of the reranker's scores.
     """
 
     ids: Sequence[str]
@@ -38,17 +42,17 @@ class Retrieved:
 
 
 class System(Protocol):
-    """Something that answers questions."""
+    """Anything that finds documents for a question."""
 
     @property
     def name(self) -> str: ...
 
-    def answer(self, question: Question) -> Retrieved: ...
+    def retrieve(self, question: Question) -> RetrievalResult: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """How to search: a mode, a profile, and options in place of its own."""
+    """A search mode, a profile, and options that replace the profile's own."""
 
     mode: str
     profile: str
@@ -56,58 +60,62 @@ class SearchConfig:
 
     @property
     def name(self) -> str:
-        replaced = ",".join(f"{name}={_written(value)}" for name, value in self.options.items())
-        named = f"{self.profile}:{replaced}" if replaced else self.profile
-        return named if self.mode == "hybrid" else f"{named} {self.mode}"
+        """The profile with its replaced options, and the mode unless it is hybrid."""
+        replaced = ",".join(f"{name}={_format_value(value)}" for name, value in self.options.items())
+        profile = f"{self.profile}:{replaced}" if replaced else self.profile
+        return profile if self.mode == "hybrid" else f"{profile} {self.mode}"
 
-    def leg(self, mode: str) -> "SearchConfig":
-        """One of its legs alone."""
-        of_a_leg = {name: value for name, value in self.options.items() if name not in _AFTERWARDS}
+    def leg_config(self, mode: str) -> "SearchConfig":
+        """Return the same search with a single leg, without reranking."""
+        kept = {name: value for name, value in self.options.items() if name not in _FUSION_OPTIONS}
         if PROFILES[self.profile].rerank != "off":
-            of_a_leg["rerank"] = "off"
-        return SearchConfig(mode, self.profile, of_a_leg)
+            kept["rerank"] = "off"
+        return SearchConfig(mode, self.profile, kept)
 
 
 class MemoristSystem:
-    """A search of a set, or of a user's own memory."""
+    """A search of an indexed dataset, or of a user's own memories."""
 
-    def __init__(self, choice: SearchConfig, memory: Memorist, indexed: Indexed | None = None) -> None:
-        self.choice, self._memory, self._indexed = choice, memory, indexed
+    def __init__(self, config: SearchConfig, memory: Memorist, indexed: IndexedDataset | None = None) -> None:
+        self._config, self._memory, self._indexed = config, memory, indexed
 
     @property
     def name(self) -> str:
-        return self.choice.name
+        return self._config.name
 
-    def answer(self, question: Question) -> Retrieved:
-        choice, kept = self.choice, self._kept_scores
+    def retrieve(self, question: Question) -> RetrievalResult:
+        config, cache_hits = self._config, self._cache_hits
         try:
             results = self._memory.search(
                 question.text,
-                limit=PLACES,
-                mode=choice.mode,
-                profile=choice.profile,
+                limit=MAX_RANK,
+                mode=config.mode,
+                profile=config.profile,
                 project=question.scope,
-                now=question.asked,
+                now=question.asked_at,
                 record="off",
-                **choice.options,
+                **config.options,
             )
-        except EmbedderError as exc:  # a leg that cannot answer has found nothing
-            return Retrieved((), degraded=str(exc))
+        except EmbedderError as exc:  # a leg without its model counts as one that finds nothing
+            return RetrievalResult((), degraded=str(exc))
         ids = [hit.memory.id for hit in results]
-        found = self._indexed.documents(ids)[:PLACES] if self._indexed else ids
-        timed = self._kept_scores == kept
-        return Retrieved(found, results[0].relevance if results else 0.0, results.degraded, timed)
+        if self._indexed:
+            ids = self._indexed.document_ids(ids)[:MAX_RANK]
+        timed = self._cache_hits == cache_hits
+        return RetrievalResult(ids, results[0].relevance if results else 0.0, results.degraded, timed)
 
     @property
-    def _kept_scores(self) -> int:
-        """How many scores have been at hand so far."""
-        return self._indexed.pairs.used if self._indexed and self._indexed.pairs else 0
+    def _cache_hits(self) -> int:
+        """The number of reranker scores that were taken from the cache so far."""
+        return self._indexed.reranker.cache_hits if self._indexed and self._indexed.reranker else 0
 
 
 class GrepSystem:
     """
-    What looking for the words of the question finds: texts that hold most of them first, then those that hold them
-    most often. No stems, no weights, no order of its own.
+    A search for the words of the question, as the simplest baseline.
+
+    Texts with most of the words come first, then those that have them most often. There is no stemming and no weight by
+    rarity.
     """
 
     name = "grep"
@@ -115,78 +123,83 @@ class GrepSystem:
     def __init__(self, documents: Iterable[CorpusDocument]) -> None:
         self._scopes: list[str | None] = []
         self._ids: list[str] = []
-        self._holding: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # word -> (place, times)
-        for place, document in enumerate(documents):
+        self._postings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)  # word -> (document, occurrences)
+        for number, document in enumerate(documents):
             self._ids.append(document.id)
             self._scopes.append(document.scope)
-            for word, times in Counter(_words(f"{document.title or ''}\n{document.text}")).items():
-                self._holding[word].append((place, times))
+            for word, occurrences in Counter(_tokenize(f"{document.title or ''}\n{document.text}")).items():
+                self._postings[word].append((number, occurrences))
 
-    def answer(self, question: Question) -> Retrieved:
-        held: Counter[int] = Counter()
-        counted: Counter[int] = Counter()
-        for word in dict.fromkeys(_words(question.text)):
-            for place, times in self._holding.get(word, ()):
-                if question.scope is None or self._scopes[place] == question.scope:
-                    held[place] += 1
-                    counted[place] += times
-        best = sorted(held, key=lambda place: (-held[place], -counted[place], place))
-        return Retrieved([self._ids[place] for place in best[:PLACES]])
-
-
-def choices(modes: Sequence[str], specs: Sequence[str], replaced: Mapping[str, Any]) -> list[SearchConfig]:
-    """Every profile in every mode; each spec is a profile, perhaps with options: `balanced:alpha=.3,fusion=rrf`."""
-    chosen = [parsed(spec, mode, replaced) for spec in specs for mode in modes]
-    return list({choice.name: choice for choice in chosen}.values())
+    def retrieve(self, question: Question) -> RetrievalResult:
+        words_found: Counter[int] = Counter()
+        total_occurrences: Counter[int] = Counter()
+        for word in dict.fromkeys(_tokenize(question.text)):
+            for number, occurrences in self._postings.get(word, ()):
+                if question.scope is None or self._scopes[number] == question.scope:
+                    words_found[number] += 1
+                    total_occurrences[number] += occurrences
+        best = sorted(words_found, key=lambda number: (-words_found[number], -total_occurrences[number], number))
+        return RetrievalResult([self._ids[number] for number in best[:MAX_RANK]])
 
 
-def beside(chosen: Sequence[SearchConfig]) -> list[SearchConfig]:
-    """The legs of what was chosen, each once, and then the chosen."""
-    legs = [choice.leg(mode) for choice in chosen for mode in LEGS]
-    return list({choice.name: choice for choice in (*legs, *chosen)}.values())
+def parse_configs(modes: Sequence[str], specs: Sequence[str], overrides: Mapping[str, Any]) -> list[SearchConfig]:
+    """Return every profile in every mode, each once. See `parse_config` for a spec."""
+    configs = [parse_config(spec, mode, overrides) for spec in specs for mode in modes]
+    return list({config.name: config for config in configs}.values())
 
 
-def parsed(spec: str, mode: str, replaced: Mapping[str, Any] | None = None) -> SearchConfig:
-    """A choice from text. A mode alone will do, too."""
-    name, _, given = spec.partition(":")
+def parse_config(spec: str, mode: str, overrides: Mapping[str, Any] | None = None) -> SearchConfig:
+    """
+    Parse a profile with options, such as `balanced:alpha=.3,fusion=rrf`, or the name of a mode.
+
+    Options of the spec take precedence over `overrides`.
+    """
+    name, _, pairs = spec.partition(":")
     if name in MODES:
         name, mode = "balanced", name
     if name not in PROFILES:
-        raise InvalidInput(f"{name!r} is no profile; there are: {', '.join(PROFILES)}")
-    own = {**(replaced or {}), **settings(given.split(",") if given else ())}
-    settled = options.apply_options(PROFILES[name], own)
-    return SearchConfig(options.parse_mode(mode, settled), name, own)
+        raise InvalidInput(f"there is no profile {name!r}; there are: {', '.join(PROFILES)}")
+    replaced = {**(overrides or {}), **parse_options(pairs.split(",") if pairs else ())}
+    profile = options.apply_options(PROFILES[name], replaced)
+    return SearchConfig(options.parse_mode(mode, profile), name, replaced)
 
 
-def settings(pairs: Iterable[str]) -> dict[str, Any]:
-    """Options from `name=value`; a part of one from `name.part=value`."""
-    given: dict[str, Any] = {}
+def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Parse options of the form `name=value`, or `name.key=value` for one entry of a mapping."""
+    parsed: dict[str, Any] = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")
-        name, _, part = path.strip().partition(".")
-        if not equals or name not in _OPTIONS:
-            raise InvalidInput(f"{pair!r} sets no option; write name=value, with one of: {', '.join(_OPTIONS)}")
-        if part:
-            given[name] = {**given.get(name, {}), part: _value(text)}
+        name, _, key = path.strip().partition(".")
+        if not equals or name not in _OPTION_NAMES:
+            names = ", ".join(_OPTION_NAMES)
+            raise InvalidInput(f"{pair!r} does not set an option; write name=value, with one of: {names}")
+        if key:
+            parsed[name] = {**parsed.get(name, {}), key: _parse_value(text)}
         else:
-            given[name] = _value(text)
-    return given
+            parsed[name] = _parse_value(text)
+    return parsed
 
 
-def _value(text: str) -> Any:
-    """A number, true or false, or else text."""
+def add_legs(configs: Sequence[SearchConfig]) -> list[SearchConfig]:
+    """Return the single legs of the configurations, then the configurations, each once."""
+    legs = [config.leg_config(mode) for config in configs for mode in _LEG_MODES]
+    return list({config.name: config for config in (*legs, *configs)}.values())
+
+
+def _parse_value(text: str) -> Any:
+    """Return a number, a boolean, or else the text itself."""
     text = text.strip()
-    for kind in (int, float):
+    for number in (int, float):
         try:
-            return kind(text)
+            return number(text)
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text, text)
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _words(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     return _WORD.findall(text.lower())
