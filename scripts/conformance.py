@@ -1,10 +1,10 @@
 """
-The protocol's own conformance suite against `memorist mcp`, over HTTP.
+Run the protocol's conformance suite against `memorist mcp` over HTTP.
 
-    scripts/test                            once: makes .venv, with a Node
+    scripts/test                            once: creates .venv, with Node
     .venv/bin/python scripts/conformance.py
 
-It ends with 0 where nothing fails but what conformance.yml, beside this file, explains.
+The exit code is 0 if nothing fails except what conformance.yml explains.
 """
 
 import os
@@ -23,16 +23,16 @@ def main() -> int:
     node = Path(ROOT_DIR) / "bin" / "node"
     npx = Path(ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npx-cli.js"
     with tempfile.TemporaryDirectory() as folder:
-        own = os.environ | {"MEMORIST_DB": str(Path(folder, "memory.db")), "MEMORIST_EMBEDDER": "none"}
-        own["PATH"] = os.pathsep.join([str(node.parent), own["PATH"]])
+        environment = os.environ | {"MEMORIST_DB": str(Path(folder, "memory.db")), "MEMORIST_EMBEDDER": "none"}
+        environment["PATH"] = os.pathsep.join([str(node.parent), environment["PATH"]])
         serve = [sys.executable, "-m", "memorist", "mcp", "--http", "127.0.0.1:0"]
-        with subprocess.Popen(serve, env=own, stderr=subprocess.PIPE, text=True) as server:
+        with subprocess.Popen(serve, env=environment, stderr=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stderr is not None
                 url = server.stderr.readline().split()[-1]
                 expected = ["--expected-failures", str(HERE / "conformance.yml")]
                 suite = [str(node), str(npx), "--yes", SUITE, "server", "--url", url, *expected]
-                return subprocess.run(suite, env=own, cwd=folder, check=False).returncode
+                return subprocess.run(suite, env=environment, cwd=folder, check=False).returncode
             finally:
                 server.terminate()
 

@@ -15,8 +15,8 @@ import pytest
 from command_line import CommandLine, Done
 
 import memorist
-from memorist.hooks.pending import PendingWork, Unsaved
-from memorist.hooks.run import MAX_SIZE
+from memorist.hooks.pending import PendingNotes, UnsavedConversation
+from memorist.hooks.run import MAX_LOG_BYTES
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 PATIENCE = 60.0  # seconds until something that happens by itself must have happened
@@ -71,8 +71,8 @@ class Agent:
         """A note of a conversation that nobody has saved yet."""
         where = {"database": str(self.cli.database), "namespace": "default"}
         return (
-            PendingWork(self.state)
-            .add(Unsaved(str(transcript or self.transcript), str(self.folder), "api", where))
+            PendingNotes(self.state)
+            .add(UnsavedConversation(str(transcript or self.transcript), str(self.folder), "api", where))
             .file
         )
 
@@ -445,8 +445,8 @@ class TestSaving:
         agent.say("How is the retry limit set?", "It is 5, in client.py.")
         note = agent.undone()
 
-        with PendingWork(agent.state).alone() as alone:
-            assert alone
+        with PendingNotes(agent.state).try_lock() as is_locked:
+            assert is_locked
             assert_passed_over(agent.cli.spawn("hook", "later"))
             assert agent.notes == [note]
         assert_passed_over(agent.cli.spawn("hook", "later"))
@@ -598,7 +598,7 @@ class TestErrors:
     def test_the_log_stays_small(self, agent: Agent) -> None:
         agent.state.mkdir(parents=True)
         log = agent.state / "hooks.log"
-        log.write_text("x" * (MAX_SIZE + 1))
+        log.write_text("x" * (MAX_LOG_BYTES + 1))
 
         for _ in range(2):
             agent.cli.spawn("hook", "SessionStart", stdin=b"{")

@@ -14,7 +14,7 @@ from memorist import ConfigError
 from memorist.install import config_edits
 from memorist.install.clients import CLIENTS, PROJECT, USER, ConfigPaths
 
-IN_BOTH = [name for name, client in CLIENTS.items() if PROJECT in client.servers]
+IN_BOTH = [name for name, client in CLIENTS.items() if PROJECT in client.server_files]
 HOOKED = [name for name, client in CLIENTS.items() if client.hooks]
 
 
@@ -28,11 +28,11 @@ class Machine:
         return self.cli("install", *arguments)
 
     def file(self, template: str) -> Path:
-        return ConfigPaths(self.cli.home, self.cli.work, os.environ).path(template)
+        return ConfigPaths(self.cli.home, self.cli.work, os.environ).expand(template)
 
     def files(self, name: str, scope: str) -> list[Path]:
         client = CLIENTS[name]
-        templates = [client.servers[scope], *([client.hooks.files[scope]] if client.hooks else [])]
+        templates = [client.server_files[scope], *([client.hooks.files[scope]] if client.hooks else [])]
         return [self.file(template) for template in dict.fromkeys(templates)]
 
     @property
@@ -77,7 +77,7 @@ class TestEveryClient:
         machine.install(name)
 
         client = CLIENTS[name]
-        entry = read(machine.files(name, USER)[0])[client.key]["memorist"]
+        entry = read(machine.files(name, USER)[0])[client.server_key]["memorist"]
         words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
         assert words[-1] == "mcp"
         assert Path(words[0]).is_absolute()
@@ -119,7 +119,7 @@ class TestEveryClient:
     @pytest.mark.parametrize("scope", [USER, PROJECT])
     @pytest.mark.parametrize("name", CLIENTS)
     def test_removing_takes_out_what_installing_put_in(self, machine: Machine, name: str, scope: str) -> None:
-        if scope not in CLIENTS[name].servers:
+        if scope not in CLIENTS[name].server_files:
             machine.install(name, "--scope", scope).assert_failed(1, "its scope is user")
             return
         mine = {".json": '{"mine": {"a": 1}, "list": [1,2]}', ".toml": '# mine\nmodel = "x"\n'}
@@ -259,7 +259,7 @@ class TestOthersEntries:
 
     @pytest.mark.parametrize(
         ("values", "about"),
-        [({"hooks": []}, '"hooks" in it is no object'), ({"hooks": {"SessionStart": {}}}, "is no list")],
+        [({"hooks": []}, '"hooks" in it is not an object'), ({"hooks": {"SessionStart": {}}}, "is not a list")],
     )
     def test_hooks_in_a_form_nobody_knows_are_left_alone(
         self, machine: Machine, values: dict[str, Any], about: str
@@ -319,7 +319,7 @@ class TestOthersEntries:
         text = '{"mcpServers": {"memorist": {"command": "x"}}, "b": 2, "mcpServers": {"memorist": {"command": "y"}}}'
         file = written(machine.file("{home}/.cursor/mcp.json"), text)
 
-        machine.install("cursor", *options).assert_failed(1, '"mcpServers" stands twice')
+        machine.install("cursor", *options).assert_failed(1, '"mcpServers" occurs twice')
 
         assert file.read_text("utf-8") == text
 
@@ -333,11 +333,11 @@ class TestFiles:
         if before:
             written(file, before)
         places = ConfigPaths(machine.cli.home, machine.cli.work, os.environ)
-        changes = config_edits.installing(CLIENTS["cursor"], USER, places, ["memorist"])
+        changes = config_edits.plan_install(CLIENTS["cursor"], USER, places, ["memorist"])
         written(file, '{"precious": 1}')
 
         with pytest.raises(ConfigError, match="in the meantime"):
-            config_edits.write(changes)
+            config_edits.write_changes(changes)
 
         assert file.read_text("utf-8") == '{"precious": 1}'
 

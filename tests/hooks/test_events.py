@@ -9,12 +9,12 @@ from memorist import InvalidInput
 from memorist.hooks import events
 
 
-def read(name: str = "UserPromptSubmit", root: str | None = None, **fields: object) -> events.Event:
-    return events.read(name, json.dumps(fields).encode(), root)
+def parse(name: str = "UserPromptSubmit", root: str | None = None, **fields: object) -> events.Event:
+    return events.parse_event(name, json.dumps(fields).encode(), root)
 
 
 def test_what_claude_code_sends_is_understood() -> None:
-    event = read(
+    event = parse(
         session_id="abc",
         transcript_path="/home/ada/.claude/projects/-api/abc.jsonl",
         cwd="/home/ada/api",
@@ -23,18 +23,18 @@ def test_what_claude_code_sends_is_understood() -> None:
         prompt="How do we deploy?",
     )
 
-    assert event.moment == events.ASK
+    assert event.action == events.RECALL
     assert (event.prompt, event.session) == ("How do we deploy?", "abc")
     assert event.folder == Path("/home/ada/api")
     assert event.transcript == Path("/home/ada/.claude/projects/-api/abc.jsonl")
 
 
 def test_the_root_of_the_project_counts_more_than_the_folder_an_agent_went_to() -> None:
-    assert read(cwd="/home/ada/api/src", root="/home/ada/api").folder == Path("/home/ada/api")
+    assert parse(cwd="/home/ada/api/src", root="/home/ada/api").folder == Path("/home/ada/api")
 
 
 def test_the_folder_of_cursor_is_its_first_workspace() -> None:
-    event = read("sessionStart", conversation_id="c", workspace_roots=["/home/ada/api", "/home/ada/web"])
+    event = parse("sessionStart", conversation_id="c", workspace_roots=["/home/ada/api", "/home/ada/web"])
 
     assert event.folder == Path("/home/ada/api")
 
@@ -47,7 +47,7 @@ def test_the_folder_of_cursor_is_its_first_workspace() -> None:
     ],
 )  # fmt: skip
 def test_there_is_nothing_to_look_for_in(prompt: str) -> None:
-    assert read(prompt=prompt).prompt is None
+    assert parse(prompt=prompt).prompt is None
 
 
 @pytest.mark.parametrize(
@@ -55,37 +55,40 @@ def test_there_is_nothing_to_look_for_in(prompt: str) -> None:
     ["deploy", "E4031", "fix the tests", "/etc/hosts is ignored, why?", "如何部署", "yes, but keep the retry limit"],
 )
 def test_there_is_something_to_look_for_in(prompt: str) -> None:
-    assert read(prompt=prompt).prompt == prompt
+    assert parse(prompt=prompt).prompt == prompt
 
 
 @pytest.mark.parametrize("source", ["system", "poll_event"])
 def test_a_prompt_that_nobody_typed_is_no_question(source: str) -> None:
-    assert read(prompt="<task-notification>the build is done</task-notification>", source=source).prompt is None
+    assert parse(prompt="<task-notification>the build is done</task-notification>", source=source).prompt is None
 
 
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b"null", b"\xff\xfe{", b'{"prompt": ' + b"[" * 100_000])
 def test_what_is_no_object_of_json_is_refused(given: bytes) -> None:
     with pytest.raises(InvalidInput):
-        events.read("UserPromptSubmit", given)
+        events.parse_event("UserPromptSubmit", given)
 
 
 def test_an_event_nobody_knows_is_refused() -> None:
     with pytest.raises(InvalidInput, match="PreToolUse"):
-        read("PreToolUse")
+        parse("PreToolUse")
 
 
 def test_fields_of_another_type_than_they_should_have_are_left_out() -> None:
-    assert read(prompt=7, cwd=["a"], session_id={}, transcript_path=None, workspace_roots="x") == events.Event(
+    assert parse(prompt=7, cwd=["a"], session_id={}, transcript_path=None, workspace_roots="x") == events.Event(
         "UserPromptSubmit"
     )
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "UserPromptSubmit", "BeforeAgent"])
 def test_an_answer_is_context_for_the_event_it_came_from(name: str) -> None:
-    assert json.loads(events.answer(name, "known: ü\n")) == {
+    assert json.loads(events.format_answer(name, "known: ü\n")) == {
         "hookSpecificOutput": {"hookEventName": name, "additionalContext": "known: ü\n"}
     }
 
 
 def test_an_answer_to_cursor_has_a_form_of_its_own() -> None:
-    assert json.loads(events.answer("sessionStart", "known")) == {"continue": True, "additional_context": "known"}
+    assert json.loads(events.format_answer("sessionStart", "known")) == {
+        "continue": True,
+        "additional_context": "known",
+    }

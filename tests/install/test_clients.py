@@ -10,7 +10,7 @@ HOME = Path("/home/ada")
 
 
 def place(name: str, platform: str, **environ: str) -> str:
-    file = ConfigPaths(HOME, Path("/work"), environ, platform).path(CLIENTS[name].servers[USER])
+    file = ConfigPaths(HOME, Path("/work"), environ, platform).expand(CLIENTS[name].server_files[USER])
     return file.as_posix()
 
 

@@ -22,14 +22,14 @@ def test_its_hooks_are_those_of_the_command() -> None:
     assert CLIENT.hooks
     assert (
         read(PLUGIN / "hooks" / "hooks.json")["hooks"]
-        == (config_edits.with_hooks({}, CLIENT.hooks, ["memorist"])[config_edits.HOOKS])
+        == (config_edits.add_hooks({}, CLIENT.hooks, ["memorist"])[config_edits.HOOKS_KEY])
     )
 
 
 def test_its_server_is_that_of_the_command() -> None:
     (server,) = read(PLUGIN / ".mcp.json")["mcpServers"].values()
 
-    assert {"type": "stdio"} | server == CLIENT.entry(["memorist", "mcp"])
+    assert {"type": "stdio"} | server == CLIENT.server_entry(["memorist", "mcp"])
 
 
 def test_it_has_the_version_of_the_package() -> None:

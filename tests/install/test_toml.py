@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memorist import ConfigError
-from memorist.install.toml import patched, read
+from memorist.install.toml import parse_document, patch_table
 
 TABLE = ("mcp_servers", "memorist")
 OURS = {"command": "/usr/bin/memorist", "args": ["mcp"]}
@@ -24,17 +24,17 @@ ADDED = '\n[mcp_servers.memorist]\ncommand = "/usr/bin/memorist"\nargs = ["mcp"]
 
 def holding(text: str, entry: dict[str, Any] | None) -> dict[str, Any]:
     """The values of a text, with this entry."""
-    values = read(text)
+    values = parse_document(text)
     others = {name: value for name, value in values.get("mcp_servers", {}).items() if name != "memorist"}
     return values | {"mcp_servers": others | ({} if entry is None else {"memorist": entry})}
 
 
 def with_ours(text: str, **more: Any) -> str:
-    return patched(text, holding(text, OURS | more), TABLE)
+    return patch_table(text, holding(text, OURS | more), *TABLE)
 
 
 def without(text: str) -> str:
-    return patched(text, holding(text, None), TABLE)
+    return patch_table(text, holding(text, None), *TABLE)
 
 
 @pytest.mark.parametrize("text", [WRITTEN, "", WRITTEN.rstrip("\n") + "\n"])
@@ -62,6 +62,24 @@ def test_a_table_with_a_name_that_only_begins_alike_is_left_alone() -> None:
     assert with_ours(text).startswith(text)
 
 
+def test_comments_in_a_table_stay_when_it_changes() -> None:
+    text = '# mine\n[mcp_servers.memorist]  # ours\ncommand = "old"  # moved\n# last\n'
+
+    assert with_ours(text) == (
+        '# mine\n[mcp_servers.memorist]  # ours\ncommand = "/usr/bin/memorist"  # moved\nargs = ["mcp"]\n# last\n'
+    )
+
+
+def test_tables_keep_their_order_with_an_array_of_tables_between_them() -> None:
+    text = '[mcp_servers.files]\ncommand = "files"\n\n[[rules]]\ntext = """\n[mcp_servers.memorist]\n"""\n'
+
+    added = with_ours(text)
+
+    assert added == text + ADDED
+    assert with_ours(added, args=["--db", "m.db", "mcp"]) == added.replace('["mcp"]', '["--db", "m.db", "mcp"]')
+    assert without(added) == text
+
+
 def test_line_ends_stay_as_they_are() -> None:
     text = WRITTEN.replace("\n", "\r\n")
 
@@ -78,16 +96,16 @@ def test_line_ends_stay_as_they_are() -> None:
     ],
 )
 def test_what_cannot_be_changed_safely_is_refused(text: str) -> None:
-    entry = read(text)["mcp_servers"]["memorist"] | OURS
+    entry = parse_document(text)["mcp_servers"]["memorist"] | OURS
 
     with pytest.raises(ConfigError, match="by hand"):
-        patched(text, holding(text, entry), TABLE)
+        patch_table(text, holding(text, entry), *TABLE)
 
 
 def test_any_character_can_stand_in_a_path() -> None:
     path = "/home/😀 é\x7f\t/memorist"
 
-    assert read(with_ours("", command=path))["mcp_servers"]["memorist"]["command"] == path
+    assert parse_document(with_ours("", command=path))["mcp_servers"]["memorist"]["command"] == path
 
 
 @pytest.mark.parametrize("value", ["2020-01-01", "2020-01-01T10:00:00Z", "[10:00:00]"])
@@ -95,10 +113,10 @@ def test_what_cannot_be_written_anew_is_refused(value: str) -> None:
     text = f'[mcp_servers.memorist]\ncommand = "old"\nwhen = {value}\n'
 
     with pytest.raises(ConfigError, match="by hand"):
-        patched(text, holding(text, read(text)["mcp_servers"]["memorist"] | OURS), TABLE)
+        patch_table(text, holding(text, parse_document(text)["mcp_servers"]["memorist"] | OURS), *TABLE)
     assert without(text) == ""
 
 
 def test_what_is_no_toml_is_refused() -> None:
     with pytest.raises(ConfigError, match="TOML"):
-        read("[mcp_servers\n")
+        parse_document("[mcp_servers\n")

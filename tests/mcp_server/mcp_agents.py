@@ -1,4 +1,4 @@
-"""Agents for tests: the SDK's own client, spoken to without async, and servers as the processes they are."""
+"""Agents for tests: the SDK's own client with a synchronous interface, and servers in this process or their own."""
 
 import json
 import subprocess
@@ -15,7 +15,8 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 import memorist
 from memorist import Memorist
-from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build
+from memorist.mcp_server.opener import BackgroundOpener
+from memorist.mcp_server.server import ServerOptions, build_server
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 
@@ -38,19 +39,19 @@ class Agent:
         return result
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers; the text says the same as the structure."""
+        """Return a tool's answer, which is the same as text and as structure."""
         result = self.ask(tool, **arguments)
-        assert not result.is_error, said(result)
-        assert json.loads(said(result)) == result.structured_content
+        assert not result.is_error, text_of(result)
+        assert json.loads(text_of(result)) == result.structured_content
         answer: dict[str, Any] = result.structured_content
         return answer
 
     def refused(self, tool: str, /, **arguments: Any) -> str:
-        """What a tool says instead of an answer."""
+        """Return the error of a tool that refuses a call."""
         result = self.ask(tool, **arguments)
         assert result.is_error
         assert result.structured_content is None
-        return said(result)
+        return text_of(result)
 
     def add(self, content: str, **fields: Any) -> str:
         id: str = self.call("memory_add", content=content, **fields)["id"]
@@ -69,7 +70,7 @@ class Agent:
         return {tool.name: tool for tool in self.do(self.client.list_tools).tools}
 
 
-def said(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     (content,) = result.content
     assert isinstance(content, TextContent)
     return content.text
@@ -82,24 +83,24 @@ def agent(client: Client) -> Iterator[Agent]:
 
 
 @contextmanager
-def beside(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
+def serve_in_process(open: Callable[[], Memorist], *, mode: str = "auto", **options: Any) -> Iterator[Agent]:
     """An agent of a server in this process, whose memory is open and loaded."""
-    opening = BackgroundOpener(open)
-    serving = ServerOptions(opening, **{"answer_tokens": 1500} | options)
-    opening.memory()
-    wait_until(lambda: opening.ready)
-    with agent(Client(build(serving), mode=mode)) as connected:
+    opener = BackgroundOpener(open)
+    server = build_server(ServerOptions(opener, **{"answer_tokens": 1500} | options))
+    opener.wait_for_memory()
+    wait_until(lambda: opener.is_ready)
+    with agent(Client(server, mode=mode)) as connected:
         yield connected
 
 
-def unready(open: Callable[[], Memorist]) -> Any:
+def serve_unopened(open: Callable[[], Memorist]) -> Any:
     """An agent of a server in this process that has opened nothing yet."""
-    return agent(Client(build(ServerOptions(BackgroundOpener(open), answer_tokens=1500))))
+    return agent(Client(build_server(ServerOptions(BackgroundOpener(open), answer_tokens=1500))))
 
 
 def serving(path: Path, **options: Any) -> Any:
     """An agent of a server in this process, with keyword search only."""
-    return beside(lambda: memorist.open(path, embedder="none"), **options)
+    return serve_in_process(lambda: memorist.open(path, embedder="none"), **options)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Servers for tests, spoken to in plain JSON lines: quick to import, for clients that are processes of their own."""
+"""Servers for tests that speak plain JSON lines: quick to import, for clients in processes of their own."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def command(*arguments: str) -> list[str]:
 
 
 class Server:
-    """A server process, spoken to in plain JSON lines."""
+    """A server process, called in plain JSON lines."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process, self._number = process, 0
@@ -77,7 +77,7 @@ def started(path: Path, *arguments: str) -> Iterator[Server]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is at work; one that only waits to be buried is not."""
+    """Check that a process runs and is not a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_agents import Agent, said, serving
+from mcp_agents import Agent, serving, text_of
 
 import memorist
 
@@ -115,9 +115,9 @@ def test_no_tool_lets_one_out(agent: Agent, attacked: tuple[Path, list[str]]) ->
     seen: set[str] = set()
     for tool, arguments in calls(ids):
         result = agent.ask(tool, **arguments)
-        assert not result.is_error, said(result)
-        assert len(said(result)) <= LIMIT
-        assert json.loads(said(result)) == result.structured_content  # the JSON was not broken open
+        assert not result.is_error, text_of(result)
+        assert len(text_of(result)) <= LIMIT
+        assert json.loads(text_of(result)) == result.structured_content  # the JSON was not broken open
         for text in texts(result.structured_content):
             assert_harmless(text)
         rows = result.structured_content.get("results", result.structured_content.get("memories"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_agents import Agent, said, serving
+from mcp_agents import Agent, serving, text_of
 
 import memorist
 
@@ -17,8 +17,8 @@ LONG = "".join(f'sentence {number} of a long text, in "quotes" and\nlines. <b>\\
 def sized(agent: Agent, tokens: int, tool: str, **arguments: Any) -> dict[str, Any]:
     """An answer that is not longer than the limit, in either form."""
     result = agent.ask(tool, **arguments)
-    assert len(said(result)) <= tokens * 4
-    assert not result.is_error, said(result)
+    assert len(text_of(result)) <= tokens * 4
+    assert not result.is_error, text_of(result)
     answer: dict[str, Any] = result.structured_content
     return answer
 
@@ -130,7 +130,7 @@ def test_a_timeline_goes_on_where_it_was_cut(agent: Agent, tokens: int) -> None:
     second = sized(agent, tokens, "memory_timeline", start=start, end="2026-03-01")
 
     assert first["memories"][0]["id"] == "the-long-one"
-    assert first["left_out"]["how"].startswith("at least so many")
+    assert first["left_out"]["how"].startswith("at least this many")
     assert first["memories"][-1]["created_at"] <= second["memories"][0]["created_at"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import MCPError
-from mcp_agents import Agent, beside, serving, unready, until
+from mcp_agents import Agent, serve_in_process, serve_unopened, serving, until
 
 import memorist
 from conftest import HashingEmbedder
@@ -194,7 +194,7 @@ class TestAdd:
 
     def test_a_secret_is_replaced_where_that_is_set(self, path: Path) -> None:
         secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-        with beside(lambda: memorist.open(path, embedder="none", redact=True)) as agent:
+        with serve_in_process(lambda: memorist.open(path, embedder="none", redact=True)) as agent:
             answer = agent.call("memory_add", content=f"the key is {secret}")
             (memory,) = agent.call("memory_get", ids=[answer["id"]])["memories"]
 
@@ -240,7 +240,7 @@ def test_forgetting_can_be_undone_by_the_user(agent: Agent, path: Path) -> None:
 
 
 def test_context_packs_what_matters(path: Path, minilm: LocalEmbedder) -> None:
-    with beside(lambda: memorist.open(path, embedder=minilm)) as agent:
+    with serve_in_process(lambda: memorist.open(path, embedder=minilm)) as agent:
         agent.add("We deploy with make ship from the release branch")
 
         answer = agent.call("memory_context", message="how is the software released to production?")
@@ -251,7 +251,7 @@ def test_context_packs_what_matters(path: Path, minilm: LocalEmbedder) -> None:
 
 
 def test_with_the_model_meaning_counts(path: Path, minilm: LocalEmbedder) -> None:
-    with beside(lambda: memorist.open(path, embedder=minilm)) as agent:
+    with serve_in_process(lambda: memorist.open(path, embedder=minilm)) as agent:
         agent.add("Login was slow on Mondays: the password hashes are checked on two small machines")
 
         answer = agent.call("memory_search", query="authentication was sluggish at the start of the week")
@@ -279,7 +279,7 @@ def test_before_the_model_is_there_a_search_answers_by_keyword_and_says_so(path:
     model = SlowModel()
     with memorist.open(path, embedder="none") as memory:
         memory.add("We deploy with make ship")
-    with unready(lambda: memorist.open(path, embedder=model)) as agent:
+    with serve_unopened(lambda: memorist.open(path, embedder=model)) as agent:
         early = agent.call("memory_search", query="deploy")
         model.loaded.set()
 
@@ -340,7 +340,7 @@ class TestWrongCalls:
 
     def test_a_store_that_cannot_be_opened_is_an_error_of_the_tool_until_it_can(self, path: Path) -> None:
         path.write_bytes(b"this is no database at all, and long enough to be taken for one" * 100)
-        with unready(lambda: memorist.open(path, embedder="none")) as agent:
+        with serve_unopened(lambda: memorist.open(path, embedder="none")) as agent:
             assert "not a database" in agent.refused("memory_search", query="x")
             path.unlink()
             assert agent.add("now it works")
@@ -349,7 +349,7 @@ class TestWrongCalls:
         def broken() -> Memorist:
             raise KeyError("innards")
 
-        with unready(broken) as agent:
+        with serve_unopened(broken) as agent:
             message = agent.refused("memory_search", query="x")
 
         assert "KeyError" in message
@@ -362,7 +362,7 @@ class TestAtOnce:
         model = SlowModel()
         with memorist.open(path, embedder="none") as memory:
             memory.add("We deploy with make ship")
-        with unready(lambda: memorist.open(path, embedder=model)) as agent:
+        with serve_unopened(lambda: memorist.open(path, embedder=model)) as agent:
 
             async def both() -> list[str]:
                 ended: list[str] = []
@@ -393,7 +393,7 @@ class TestAtOnce:
 
     def test_a_call_that_is_given_up_leaves_the_server_at_work(self, path: Path) -> None:
         model = SlowModel()
-        with unready(lambda: memorist.open(path, embedder=model)) as agent:
+        with serve_unopened(lambda: memorist.open(path, embedder=model)) as agent:
 
             async def given_up() -> None:
                 async with anyio.create_task_group() as tasks:
@@ -412,10 +412,10 @@ class TestReadOnly:
     def test_no_writing_tool_is_listed_or_works(self, path: Path) -> None:
         with memorist.open(path, embedder="none") as memory:
             id = memory.add("kept").id
-        with beside(lambda: memorist.open(path, embedder="none", read_only=True), read_only=True) as agent:
+        with serve_in_process(lambda: memorist.open(path, embedder="none", read_only=True), read_only=True) as agent:
             assert set(agent.tools()) == {"memory_search", "memory_get", "memory_timeline", "memory_context"}
-            assert "only reads" in agent.refused("memory_add", content="x")
-            assert "only reads" in agent.refused("memory_forget", id=id)
+            assert "read-only" in agent.refused("memory_add", content="x")
+            assert "read-only" in agent.refused("memory_forget", id=id)
             assert agent.call("memory_search", query="kept")["results"]
             with pytest.raises(MCPError):
                 agent.prompt("save")

@@ -21,7 +21,8 @@ from mcp_processes import HELLO, LONGEST, command, environment, started
 import memorist
 from memorist import MemoristError
 from memorist.mcp_server.http import ListenAddress, serve
-from memorist.mcp_server.server import BackgroundOpener, ServerOptions
+from memorist.mcp_server.opener import BackgroundOpener
+from memorist.mcp_server.server import ServerOptions
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -191,17 +192,17 @@ class TestHttp:
             ("[0:0::0]:0", TOKEN, (), "--allow-host"),
             ("127.0.0.1:0", None, ("memory.example",), "a token is needed"),
             ("0.0.0.0:0", TOKEN, (), "--allow-host"),
-            ("nowhere", None, (), "is no HOST:PORT"),
-            ("127.0.0.1:99999", None, (), "is no HOST:PORT"),
+            ("nowhere", None, (), "is not HOST:PORT"),
+            ("127.0.0.1:99999", None, (), "is not HOST:PORT"),
         ],
     )
     def test_what_is_unsafe_or_wrong_is_refused_at_once(
         self, path: Path, address: str, token: str | None, hosts: tuple[str, ...], about: str
     ) -> None:
-        serving = ServerOptions(BackgroundOpener(lambda: memorist.open(path)), answer_tokens=1500)
+        options = ServerOptions(BackgroundOpener(lambda: memorist.open(path)), answer_tokens=1500)
 
         with pytest.raises(MemoristError, match=about):
-            serve(serving, ListenAddress.of(address), token, hosts)
+            serve(options, ListenAddress.parse(address), token, hosts)
 
     def test_a_port_that_is_taken_is_one_clear_line(self, path: Path) -> None:
         with http_server(path) as (url, _):

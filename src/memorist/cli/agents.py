@@ -32,11 +32,11 @@ def hook_command(session: CommandContext, /, event: tuple[str, ...]) -> None:
 
     hook = Hook(
         name=" ".join(event),
-        given=sys.stdin.buffer,
-        here=session.untyped(),
-        state=user_state_path("memorist", appauthor=False),
-        root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
-        worker=(sys.executable, "-m", "memorist", "hook", LATER),
+        input=sys.stdin.buffer,
+        workspace=session.untyped(),
+        state_folder=user_state_path("memorist", appauthor=False),
+        project_root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
+        worker_command=(sys.executable, "-m", "memorist", "hook", LATER),
     )
     if answer := hook.run():
         click.echo(answer)
@@ -69,8 +69,8 @@ def mcp_command(
 
         click.echo(f"Note: {printable(session.loaded.passed_over)}", err=True)
     server = _part("server")
-    serving = server.Serving(
-        server.Opening(lambda: session.open(create=not read_only, read_only=read_only)),
+    serving = server.ServerOptions(
+        _part("opener").BackgroundOpener(lambda: session.open(create=not read_only, read_only=read_only)),
         answer_tokens=settings.answer_tokens,
         project=settings.project,
         only_project=only_project,
@@ -80,7 +80,7 @@ def mcp_command(
         _part("stdio").serve(serving)
     else:
         over = _part("http")
-        over.serve(serving, over.Address.of(http), settings.http_token, hosts)
+        over.serve(serving, over.ListenAddress.parse(http), settings.http_token, hosts)
 
 
 def _part(name: str) -> ModuleType:

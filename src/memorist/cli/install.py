@@ -53,10 +53,10 @@ def install_command(
     wanted = CLIENTS[choice(client, CLIENTS, "client")]
     choice(scope, SCOPES, "scope")
     if remove:
-        changes = config_edits.removing(wanted, scope, places)
+        changes = config_edits.plan_removal(wanted, scope, places)
     else:
-        changes = config_edits.installing(wanted, scope, places, _program(session, scope), hooks=hooks)
-    copies = [] if dry_run else config_edits.write(changes)
+        changes = config_edits.plan_install(wanted, scope, places, _program(session, scope), hooks=hooks)
+    copies = [] if dry_run else config_edits.write_changes(changes)
     if as_json:
         files = [{"file": str(one.file), "diff": one.diff} for one in changes]
         print_json({"client": wanted.name, "scope": scope, "changes": files, "copies": [str(copy) for copy in copies]})
@@ -77,7 +77,7 @@ def _tell(client: Client, changes: list[FileChange], copies: list[Path], dry_run
     if not changes:
         click.echo(f"Nothing to change: {client.title} is as it should be.", err=True)
     elif not dry_run:
-        click.echo(client.then, err=True)
+        click.echo(client.next_step, err=True)
 
 
 def _program(session: CommandContext, scope: str) -> list[str]:
@@ -114,16 +114,16 @@ def _list_clients(places: ConfigPaths, as_json: bool) -> None:
 def _row(client: Client, places: ConfigPaths) -> dict[str, Any]:
     """What there is to know of a client; where its config cannot be read, why."""
     installed, problem = {}, None
-    for scope in client.servers:
+    for scope in client.server_files:
         try:
-            installed[scope] = config_edits.installed(client, scope, places)
+            installed[scope] = config_edits.list_installed(client, scope, places)
         except (ConfigError, OSError) as exc:
             problem = str(exc)
     return {
         "name": client.name,
         "title": client.title,
-        "detected": os.path.isdir(places.path(client.folder)),  # also where one may not look
-        "scopes": list(client.servers),
+        "detected": os.path.isdir(places.expand(client.folder)),  # also where one may not look
+        "scopes": list(client.server_files),
         "hooks": list(client.hooks.events) if client.hooks else [],
         "installed": {scope: parts for scope, parts in installed.items() if parts},
         "problem": problem,

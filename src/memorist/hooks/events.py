@@ -1,7 +1,7 @@
 """
-What agents say when something happens in a session, and the form in which they want to hear an answer.
+Events that agents' clients send to hooks, and answers in the form each client expects.
 
-Claude Code and Codex share one form; Gemini CLI has it too, with names of its own; Cursor has another.
+Claude Code and Codex share one form; Gemini CLI has it too, with event names of its own; Cursor has another.
 """
 
 import json
@@ -13,22 +13,22 @@ from typing import Any
 
 from memorist.errors import InvalidInput
 
-BEGIN, ASK, SAVE = "begin", "ask", "save"
-EVENTS: Mapping[str, str] = {  # a client's name for a moment of a session, and what is done then
-    "SessionStart": BEGIN,
-    "UserPromptSubmit": ASK,
+BRIEF, RECALL, SAVE = "brief", "recall", "save"
+ACTIONS: Mapping[str, str] = {  # by a client's name of the event
+    "SessionStart": BRIEF,
+    "UserPromptSubmit": RECALL,
     "PreCompact": SAVE,
     "SessionEnd": SAVE,
-    "BeforeAgent": ASK,  # Gemini CLI
-    "sessionStart": BEGIN,  # Cursor
+    "BeforeAgent": RECALL,  # Gemini CLI
+    "sessionStart": BRIEF,  # Cursor
 }
-MAX_ANSWER = 10_000  # characters; Claude Code puts a longer one into a file, and shows the model its beginning
+MAX_ANSWER_CHARACTERS = 10_000  # Claude Code writes a longer one to a file, and shows the model only its beginning
 
-_BY_MACHINE = ("system", "poll_event")  # prompts that nobody typed: notifications, messages of other agents
+_MACHINE_SOURCES = ("system", "poll_event")  # prompts that no person typed: notifications, messages of other agents
 _COMMAND = re.compile(r"/[\w:.-]+(?:\s|$)")  # but not a path, in which another slash follows
 _WORDS = re.compile(r"\w+")
-_SHORT = 4  # letters of the Latin alphabet that are no question yet
-_ASSENT = frozenset(
+_MIN_QUESTION_LETTERS = 4  # of the Latin alphabet
+_ASSENT_WORDS = frozenset(
     """
     a again ahead all alright and both continue cool correct do done exactly fine first for go good great i it just keep
     know lgtm like looks me more much nah neither next nice no nope not now ok okay on one perfect please proceed really
@@ -39,7 +39,7 @@ _ASSENT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A moment of a session: where it is, and what there is to go by."""
+    """An event of a session, with what the client says about it."""
 
     name: str
     folder: Path | None = None
@@ -48,55 +48,55 @@ class Event:
     transcript: Path | None = None
 
     @property
-    def moment(self) -> str:
-        return EVENTS[self.name]
+    def action(self) -> str:
+        return ACTIONS[self.name]
 
 
-def read(name: str, given: bytes, root: str | None = None) -> Event:
-    """An event as a client sends it; `root` is the project's folder, where the client's environment tells it."""
-    if name not in EVENTS:
-        raise InvalidInput(f"there is no event {name!r}; there are: {', '.join(EVENTS)}")
+def parse_event(name: str, data: bytes, root: str | None = None) -> Event:
+    """Return an event as a client sends it; `root` is the project's folder, if the client's environment names it."""
+    if name not in ACTIONS:
+        raise InvalidInput(f"there is no event {name!r}; the events are: {', '.join(ACTIONS)}")
     try:
-        fields = json.loads(given)
+        fields = json.loads(data)
     except (ValueError, RecursionError) as exc:
-        raise InvalidInput(f"what came with {name} is not JSON: {exc}") from exc
+        raise InvalidInput(f"the input of {name} is not JSON: {exc}") from exc
     if not isinstance(fields, dict):
-        raise InvalidInput(f"what came with {name} is no JSON object")
-    roots = fields.get("workspace_roots")  # as Cursor has it
-    folder = root or _text(fields, "cwd") or (_first(roots) if isinstance(roots, list) else None)
-    prompt, transcript = _text(fields, "prompt"), _text(fields, "transcript_path")
-    if fields.get("source") in _BY_MACHINE:
+        raise InvalidInput(f"the input of {name} is not a JSON object")
+    roots = fields.get("workspace_roots")  # Cursor
+    folder = root or _get_text(fields, "cwd") or (_find_text(roots) if isinstance(roots, list) else None)
+    prompt, transcript = _get_text(fields, "prompt"), _get_text(fields, "transcript_path")
+    if fields.get("source") in _MACHINE_SOURCES:
         prompt = None
     return Event(
         name,
         folder=Path(folder).expanduser().absolute() if folder else None,
         prompt=prompt if prompt and _is_question(prompt) else None,
-        session=_text(fields, "session_id"),
+        session=_get_text(fields, "session_id"),
         transcript=Path(transcript).expanduser().absolute() if transcript else None,
     )
 
 
-def answer(name: str, context: str) -> str:
-    """What to print, so that the client puts this text before its model."""
+def format_answer(name: str, context: str) -> str:
+    """Return the output with which the client of an event gives this context to its model."""
     if name == "sessionStart":
         return json.dumps({"continue": True, "additional_context": context})
     return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}})
 
 
 def _is_question(prompt: str) -> bool:
-    """Whether there is anything to look for: not in a yes, a go on, or a command to the client."""
+    """Check that there is something to search for: not in a "yes", a "go on", or a command to the client."""
     if _COMMAND.match(prompt.strip()):
         return False
     words = _WORDS.findall(prompt.lower())
-    if all(word in _ASSENT for word in words):
+    if all(word in _ASSENT_WORDS for word in words):
         return False
-    return len("".join(words)) >= _SHORT or not "".join(words).isascii() or any(map(str.isdigit, "".join(words)))
+    letters = "".join(words)
+    return len(letters) >= _MIN_QUESTION_LETTERS or not letters.isascii() or any(map(str.isdigit, letters))
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    return value if isinstance(value, str) and value.strip() else None
+def _get_text(fields: Mapping[str, Any], name: str) -> str | None:
+    return _find_text([fields.get(name)])
 
 
-def _first(values: list[Any]) -> str | None:
+def _find_text(values: list[Any]) -> str | None:
     return next((value for value in values if isinstance(value, str) and value.strip()), None)

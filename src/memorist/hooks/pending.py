@@ -1,12 +1,11 @@
 """
-Conversations that are still to be saved, or still without vectors: a note of each, until that is done.
+Notes of conversations that are still to be saved, or still without vectors.
 
-A hook has little time, and the program that called it may end any moment. What it leaves undone is finished by another
-process; should that be stopped as well, the next session starts one more. What could not be done for days is given up.
+A hook has little time, and the program that called it may end at any moment. Work that it leaves undone is finished by
+another process; if that is stopped as well, the next session starts one more. After some days, a note is given up.
 """
 
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,78 +15,78 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-FOLDER, LOCK = "unsaved", "lock"
-KEPT = 7 * 86_400 * 10**9  # nanoseconds
+from memorist.atomic_file import write_atomically
+
+_FOLDER, _LOCK = "unsaved", "lock"
+_MAX_AGE_NANOSECONDS = 7 * 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaved:
-    """A conversation, the project it belongs to, and the database it goes to."""
+class UnsavedConversation:
+    """A transcript, the project it belongs to, and the database it goes to."""
 
     transcript: str
     folder: str | None
     project: str | None
-    arguments: Mapping[str, str]  # where it goes to, as the command line would be told
+    arguments: Mapping[str, str]  # of the command line, which name the database
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What is written down of one, where, and when."""
+class PendingNote:
+    """A note of an unsaved conversation: its file, and when that was written."""
 
-    unsaved: Unsaved
+    conversation: UnsavedConversation
     file: Path
-    written: int
+    written: int  # nanoseconds
 
     @property
-    def old(self) -> bool:
-        """Whether it was tried for long enough."""
-        return time.time_ns() - self.written > KEPT
+    def is_expired(self) -> bool:
+        return time.time_ns() - self.written > _MAX_AGE_NANOSECONDS
 
     def remove(self) -> None:
-        """It is done; but not if it was written anew since, for the conversation went on."""
-        with suppress(OSError):  # another process was here first
+        """Delete the note, unless it was written anew because the conversation went on."""
+        with suppress(OSError):  # another process deleted it first
             if self.file.stat().st_mtime_ns == self.written:
                 self.file.unlink()
 
 
-class PendingWork:
+class PendingNotes:
     """The notes of one user."""
 
-    def __init__(self, state: Path) -> None:
-        self._folder = state / FOLDER
+    def __init__(self, state_folder: Path) -> None:
+        self._folder = state_folder / _FOLDER
 
-    def add(self, unsaved: Unsaved) -> Note:
-        name = sha256(json.dumps([unsaved.transcript, unsaved.arguments]).encode()).hexdigest()[:32]
+    def add(self, conversation: UnsavedConversation) -> PendingNote:
+        """Write a note, in the place of an older one of the same conversation."""
+        key = json.dumps([conversation.transcript, conversation.arguments])
+        file = self._folder / f"{sha256(key.encode()).hexdigest()[:32]}.json"
         self._make_folder()
-        file = self._folder / f"{name}.json"
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(asdict(unsaved)), "utf-8")
-        part.replace(file)
-        return Note(unsaved, file, file.stat().st_mtime_ns)
+        write_atomically(file, json.dumps(asdict(conversation)).encode())
+        return PendingNote(conversation, file, file.stat().st_mtime_ns)
 
-    @contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Whether no other process is at work on them; none is, meanwhile."""
-        self._make_folder()
-        with (self._folder / LOCK).open("ab") as file:  # closed, it is free again; also where the process is killed
-            yield _locked(file)
-
-    def all(self) -> Iterator[Note]:
-        """Those there are; one that cannot be read is of no use to anybody, and goes."""
+    def read(self) -> Iterator[PendingNote]:
+        """Yield the notes; one that cannot be parsed is deleted."""
         for file in sorted(self._folder.glob("*.json")):
             try:
                 written = file.stat().st_mtime_ns
-                yield Note(Unsaved(**json.loads(file.read_text("utf-8"))), file, written)
+                yield PendingNote(UnsavedConversation(**json.loads(file.read_text("utf-8"))), file, written)
             except OSError:
                 continue
             except (ValueError, TypeError):
                 file.unlink(missing_ok=True)
 
+    @contextmanager
+    def try_lock(self) -> Iterator[bool]:
+        """Keep other processes from working on the notes during a block; yield False if one of them has the lock."""
+        self._make_folder()
+        with (self._folder / _LOCK).open("ab") as file:  # closing it frees the lock, and so does the process's end
+            yield _lock(file)
+
     def _make_folder(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def _locked(file: BinaryIO) -> bool:
+def _lock(file: BinaryIO) -> bool:
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -99,6 +98,6 @@ def _locked(file: BinaryIO) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError:  # a file system that knows no locks: work that is done twice does no harm
+    except OSError:  # a file system without locks: doing the work twice does no harm
         return True
     return True

@@ -1,9 +1,8 @@
-"""What went wrong in a hook, in a file of limited size: an agent has no place to show it, and must not be stopped.
+"""
+Run a hook, from its event to its answer: one call of the engine, within a time limit.
 
-A hook from its event to its answer: one call of the engine, within a time limit.
-
-Whatever goes wrong is written to a log, and the agent goes on as if nothing had been asked: with no memory it is worse
-off than with one, but better off than stopped.
+A failure is written to a log, and the agent goes on without an answer: an agent without memory is worse off than one
+with it, but better off than one that was stopped.
 """
 
 import os
@@ -18,46 +17,29 @@ from typing import Any, BinaryIO, Protocol, Self
 
 from memorist.config import LoadedSettings, names_a_file, nothing_at
 from memorist.errors import InvalidInput, MemoristError
-from memorist.hooks import events
-from memorist.hooks.events import ASK, BEGIN, SAVE, Event
-from memorist.hooks.pending import Note, PendingWork, Unsaved
+from memorist.hooks.events import (
+    ACTIONS,
+    BRIEF,
+    MAX_ANSWER_CHARACTERS,
+    RECALL,
+    SAVE,
+    Event,
+    format_answer,
+    parse_event,
+)
+from memorist.hooks.pending import PendingNote, PendingNotes, UnsavedConversation
 
-MAX_SIZE = 256 * 1024  # bytes; then it becomes the old log, in the place of the one before
+LATER = "later"  # no client's event: a process of its own that does what hooks left undone
+MAX_LOG_BYTES = 256 * 1024  # then the log is renamed to .old, in the place of the one before
 
-
-class Log:
-    """A log that never raises."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def error(self, event: str, error: BaseException) -> None:
-        """One line for what is foreseen; for anything else, where it came from, too."""
-        self.write(event, f"{type(error).__name__}: {error}")
-        if not isinstance(error, MemoristError):
-            self._append("".join(traceback.format_exception(error)))
-
-    def write(self, event: str, message: str) -> None:
-        line = " ".join(message.split())
-        self._append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {event} (process {os.getpid()}) {line}\n")
-
-    def _append(self, text: str) -> None:
-        with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if self._file.exists() and self._file.stat().st_size > MAX_SIZE:
-                self._file.replace(self._file.with_name(self._file.name + ".old"))
-            with self._file.open("a", encoding="utf-8", errors="backslashreplace") as out:
-                out.write(text)
-
-
-LOG = "hooks.log"
-LATER = "later"  # not a client's event: what hooks left undone, done in a process of its own
-FORMAT = "claude-code"  # whose transcripts are saved
-COMPACTED = b'"compact_boundary"'  # in a transcript: from here on, the model knows a summary of what was said before
-BUDGETS = (1500, 700)  # tokens; the second where the first is too long for the client
-# Seconds. Clients end a hook after their own limit, which is longer; but at the end of a session, Claude Code gives all
-# hooks together 1.5 s, unless the user's settings allow for more.
-LIMIT, LIMITS = 5.0, {"SessionEnd": 1.0, LATER: 900.0}
+_LOG_NAME = "hooks.log"
+_TRANSCRIPT_FORMAT = "claude-code"
+_COMPACTED = b'"compact_boundary"'  # in a transcript: from here on, the model knows only a summary of what was said
+_BUDGETS = (1500, 700)  # tokens; the second is tried if the first gives a text too long for the client
+# Clients end a hook after their own limit, which is longer; but at the end of a session, Claude Code gives all hooks
+# together 1.5 s, unless the user's settings allow for more.
+_TIME_LIMITS = {"SessionEnd": 1.0, LATER: 900.0}  # seconds
+_DEFAULT_TIME_LIMIT = 5.0
 
 
 class Workspace(Protocol):
@@ -73,75 +55,77 @@ class Workspace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A call of a hook: which event, what with, and where."""
+    """A call of a hook: its event, its input, and where it is called."""
 
     name: str
-    given: BinaryIO
-    here: Workspace
-    state: Path  # where the user's programs keep what is neither data nor settings
-    root: str | None  # the project's folder, where the client says it
-    worker: Sequence[str]  # the command that does LATER
+    input: BinaryIO
+    workspace: Workspace
+    state_folder: Path  # for files of the user that are neither data nor settings
+    project_root: str | None  # if the client's environment names it
+    worker_command: Sequence[str]  # runs LATER
 
     def run(self) -> str:
-        """What to print: an answer in the client's own form, or nothing."""
-        log, notes = Log(self.state / LOG), PendingWork(self.state)
-        limit = LIMITS.get(self.name, LIMIT)
+        """Return the output: an answer in the client's form, or nothing."""
+        log, notes = _HookLog(self.state_folder / _LOG_NAME), PendingNotes(self.state_folder)
+        seconds = _TIME_LIMITS.get(self.name, _DEFAULT_TIME_LIMIT)
         try:
-            with _Limit(limit, lambda: self._out_of_time(log, notes, limit)):
+            with _TimeLimit(seconds, lambda: self._give_up(log, notes, seconds)):
                 if self.name == LATER:
-                    self._later(notes, log)
+                    self._finish_pending(notes, log)
                     return ""
-                event = events.read(self.name, self.given.read(), self.root)
-                context = self._answered(event, notes, log)
-            return events.answer(event.name, context) if context else ""
+                event = parse_event(self.name, self.input.read(), self.project_root)
+                context = self._handle(event, notes, log)
+            return format_answer(event.name, context) if context else ""
         except Exception as exc:
-            log.error(self.name, exc)
+            log.write_error(self.name, exc)
             return ""
 
-    def _answered(self, event: Event, notes: PendingWork, log: Log) -> str:
-        """What the model is to know; for an event that has no such thing, nothing."""
-        place = self.here if event.folder is None else self.here.within(event.folder)
-        if event.moment != ASK and place.loaded.passed_over:  # said when a session begins, not with each prompt
-            log.write(self.name, place.loaded.passed_over)
-        if event.moment == SAVE:
-            self._save(event, place, notes)
+    def _handle(self, event: Event, notes: PendingNotes, log: "_HookLog") -> str:
+        """Do what an event asks for, and return the context for the model, which may be empty."""
+        workspace = self.workspace if event.folder is None else self.workspace.within(event.folder)
+        if event.action != RECALL and workspace.loaded.passed_over:  # once a session, not with every prompt
+            log.write(self.name, workspace.loaded.passed_over)
+        if event.action == SAVE:
+            self._save(event, workspace, notes)
             return ""
-        if event.moment == BEGIN and any(notes.all()):
+        if event.action == BRIEF and any(notes.read()):
             self._start_worker()
-        if event.moment == ASK and event.prompt is None:
+        if event.action == RECALL and event.prompt is None:
             return ""
-        if nothing_at(Path(place.target)):  # before the engine is imported to find the same
+        if nothing_at(Path(workspace.target)):  # before the engine is imported to find the same
             return ""
-        project = _project(event, place)
-        if event.moment == BEGIN:
-            with place.open(embedder="none") as memory:  # no question, so no model
-                return _fitting(lambda budget: memory.briefing(project=project, budget=budget))
-        known = _known_session(event)
-        with place.open() as memory:
-            return _fitting(
+        project = _find_project(event, workspace)
+        if event.action == BRIEF:
+            with workspace.open(embedder="none") as memory:  # there is no query, so no model is needed
+                return _fit_context(lambda budget: memory.briefing(project=project, budget=budget))
+        session = _find_visible_session(event)
+        with workspace.open() as memory:
+            return _fit_context(
                 lambda budget: memory.context(
                     event.prompt,
                     project=project,
-                    session=known,
+                    session=session,
                     budget=budget,
-                    core=False,  # which the session began with
+                    core=False,  # the briefing has them
                 )
             )
 
-    def _save(self, event: Event, place: Workspace, notes: PendingWork) -> None:
-        """The turns are written down at once, to be found by their words; their vectors are made by another process."""
-        if event.transcript is None or not event.transcript.is_file():  # a session in which nothing was said
+    def _save(self, event: Event, workspace: Workspace, notes: PendingNotes) -> None:
+        """Store the turns at once, for keyword search; another process makes their vectors."""
+        if event.transcript is None or not event.transcript.is_file():  # nothing was said in the session
             return
-        if not names_a_file(place.target):  # nothing would be left of it
+        if not names_a_file(workspace.target):  # a database in memory would be lost
             return
-        where = {"database": os.path.abspath(place.target), "namespace": place.loaded.settings.namespace}
+        settings = workspace.loaded.settings
+        arguments = {"database": os.path.abspath(workspace.target), "namespace": settings.namespace}
         folder = None if event.folder is None else str(event.folder)
-        note = notes.add(Unsaved(str(event.transcript), folder, _project(event, place), where))
+        project = _find_project(event, workspace)
+        note = notes.add(UnsavedConversation(str(event.transcript), folder, project, arguments))
         done = False
         try:
-            _take(place, note, embedder="none")
-            done = place.loaded.settings.embedder == "none"
-        except InvalidInput:  # no conversation is in it, and none will be
+            _import_transcript(workspace, note.conversation, embedder="none")
+            done = settings.embedder == "none"
+        except InvalidInput:  # the file holds no conversation, and trying again will not change that
             done = True
             raise
         finally:
@@ -150,59 +134,116 @@ class Hook:
             else:
                 self._start_worker()
 
-    def _later(self, notes: PendingWork, log: Log) -> None:
-        """Everything that is noted, whichever session it is of."""
+    def _finish_pending(self, notes: PendingNotes, log: "_HookLog") -> None:
+        """Save every conversation that is noted, of any session."""
         if hasattr(os, "nice"):
-            os.nice(10)  # somebody is at work on this machine
+            os.nice(10)  # the user is at work on this machine
         tried: set[tuple[Path, int]] = set()
 
-        def untried() -> list[Note]:
-            return [note for note in notes.all() if (note.file, note.written) not in tried]
+        def read_untried() -> list[PendingNote]:
+            return [note for note in notes.read() if (note.file, note.written) not in tried]
 
-        while untried():
-            with notes.alone() as alone:
-                if not alone:
-                    return  # whoever is at work looks once more before it ends
-                for note in untried():
+        while read_untried():
+            with notes.try_lock() as is_locked:
+                if not is_locked:
+                    return  # the process that has the lock looks once more before it ends
+                for note in read_untried():
                     tried.add((note.file, note.written))
                     self._finish(note, log)
 
-    def _finish(self, note: Note, log: Log) -> None:
-        if note.old:
-            note.remove()  # this is the last time, whatever comes of it
-        place = self.here.within(Path(note.unsaved.folder or "."), note.unsaved.arguments)
+    def _finish(self, note: PendingNote, log: "_HookLog") -> None:
+        if note.is_expired:
+            note.remove()  # this is its last try
+        conversation = note.conversation
+        workspace = self.workspace.within(Path(conversation.folder or "."), conversation.arguments)
         try:
-            _take(place, note, embedder="none")  # all of the text before the first vector
-            if place.loaded.settings.embedder != "none":
-                _take(place, note)
+            _import_transcript(workspace, conversation, embedder="none")  # all of the text before the first vector
+            if workspace.loaded.settings.embedder != "none":
+                _import_transcript(workspace, conversation)
         except Exception as exc:
-            log.error(LATER, exc)
+            log.write_error(LATER, exc)
             if not isinstance(exc, InvalidInput):
-                return  # the database is locked, say: another time
+                return  # it may work another time: the database is locked, say
         note.remove()
 
-    def _out_of_time(self, log: Log, notes: PendingWork, limit: float) -> None:
-        log.write(self.name, f"not done in {limit:g} s; the agent goes on without")
-        if events.EVENTS.get(self.name) == SAVE and any(notes.all()):
+    def _give_up(self, log: "_HookLog", notes: PendingNotes, seconds: float) -> None:
+        log.write(self.name, f"not done in {seconds:g} s; the agent goes on without an answer")
+        if ACTIONS.get(self.name) == SAVE and any(notes.read()):
             self._start_worker()
 
     def _start_worker(self) -> None:
-        """In a session of its own, so that it outlives the program that called the hook."""
-        import subprocess  # which a hook that only reads does without
+        """Start the process that runs LATER, detached from the program that called the hook."""
+        import subprocess  # not needed by hooks that only read
 
-        nothing = subprocess.DEVNULL
+        null = subprocess.DEVNULL
         flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
         subprocess.Popen(
-            self.worker, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, creationflags=flags
+            self.worker_command, stdin=null, stdout=null, stderr=null, start_new_session=True, creationflags=flags
         )
 
 
-class _Limit:
-    """Ends the process, as if all were well, when a block takes too long: whatever it is that hangs."""
+def _find_project(event: Event, workspace: Workspace) -> str | None:
+    """Return the project that is set for the folder, or else the one an import of the transcript would use."""
+    from memorist.importers.transcript_formats import project_in
 
-    def __init__(self, seconds: float, before: Callable[[], None]) -> None:
-        self._before = before
-        self._timer = threading.Timer(seconds, self._end)
+    return workspace.loaded.settings.project or (project_in(str(event.folder)) if event.folder else None)
+
+
+def _find_visible_session(event: Event) -> str | None:
+    """Return the current session, unless it was compacted: until then the model still sees all of it."""
+    if event.session is None or event.transcript is None or not event.transcript.is_file():
+        return None
+    with event.transcript.open("rb") as lines:
+        is_compacted = any(_COMPACTED in line for line in lines)
+    return None if is_compacted else f"{_TRANSCRIPT_FORMAT}:{event.session}"
+
+
+def _import_transcript(workspace: Workspace, conversation: UnsavedConversation, embedder: str | None = None) -> None:
+    if not Path(conversation.transcript).is_file():  # checked before a database is created for it
+        raise InvalidInput(f"{conversation.transcript} is gone")
+    with workspace.open(create=True, embedder=embedder) as memory:
+        memory.import_conversations(conversation.transcript, format=_TRANSCRIPT_FORMAT, project=conversation.project)
+
+
+def _fit_context(build: Callable[[int], str]) -> str:
+    """Return a context that is short enough for a client to show it whole, or an empty one."""
+    for budget in _BUDGETS:
+        if len(context := build(budget)) <= MAX_ANSWER_CHARACTERS:
+            return context
+    return ""
+
+
+class _HookLog:
+    """A log file of limited size, as an agent has no place to show errors. Writing to it never raises."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def write(self, event: str, message: str) -> None:
+        line = " ".join(message.split())
+        self._append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {event} (process {os.getpid()}) {line}\n")
+
+    def write_error(self, event: str, error: BaseException) -> None:
+        """Write an error on one line; one that is not Memorist's own, with its traceback."""
+        self.write(event, f"{type(error).__name__}: {error}")
+        if not isinstance(error, MemoristError):
+            self._append("".join(traceback.format_exception(error)))
+
+    def _append(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self._file.exists() and self._file.stat().st_size > MAX_LOG_BYTES:
+                self._file.replace(self._file.with_name(self._file.name + ".old"))
+            with self._file.open("a", encoding="utf-8", errors="backslashreplace") as out:
+                out.write(text)
+
+
+class _TimeLimit:
+    """Ends the process with exit code 0 when a block takes too long, whatever it is that hangs."""
+
+    def __init__(self, seconds: float, before_exit: Callable[[], None]) -> None:
+        self._before_exit = before_exit
+        self._timer = threading.Timer(seconds, self._exit)
         self._timer.daemon = True
 
     def __enter__(self) -> None:
@@ -211,40 +252,8 @@ class _Limit:
     def __exit__(self, *details: object) -> None:
         self._timer.cancel()
 
-    def _end(self) -> None:
+    def _exit(self) -> None:
         try:
-            self._before()
+            self._before_exit()
         finally:
-            os._exit(0)  # nothing is lost: what is committed stays, and what is not is as if it had never begun
-
-
-def _project(event: Event, place: Workspace) -> str | None:
-    """As it is set for the folder, or else as an import of the session's transcript calls it."""
-    from memorist.importers.transcript_formats import project_in
-
-    return place.loaded.settings.project or (project_in(str(event.folder)) if event.folder else None)
-
-
-def _known_session(event: Event) -> str | None:
-    """The session under way, as long as all that was said in it is before the model."""
-    if event.session is None or event.transcript is None or not event.transcript.is_file():
-        return None
-    with event.transcript.open("rb") as lines:
-        compacted = any(COMPACTED in line for line in lines)
-    return None if compacted else f"{FORMAT}:{event.session}"
-
-
-def _take(place: Workspace, note: Note, embedder: str | None = None) -> None:
-    unsaved = note.unsaved
-    if not Path(unsaved.transcript).is_file():  # before a database is made for it
-        raise InvalidInput(f"{unsaved.transcript} is gone")
-    with place.open(create=True, embedder=embedder) as memory:
-        memory.import_conversations(unsaved.transcript, format=FORMAT, project=unsaved.project)
-
-
-def _fitting(made: Callable[[int], str]) -> str:
-    """A text that a client takes whole, or none."""
-    for budget in BUDGETS:
-        if len(text := made(budget)) <= events.MAX_ANSWER:
-            return text
-    return ""
+            os._exit(0)  # safe at any moment: a transaction that is not committed is rolled back

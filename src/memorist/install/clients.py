@@ -1,7 +1,7 @@
 """
-The clients that know the Model Context Protocol, and where and how each wants to be told of a server and of hooks.
+The clients of the Model Context Protocol: the config files in which each lists servers and hooks, and in what form.
 
-Every form here is one that the client documents, or that its own program was seen to read.
+Every form here is documented by the client, or was tested with it.
 """
 
 import sys
@@ -13,90 +13,92 @@ from typing import Any
 NAME = "memorist"  # of the server, in every client
 USER, PROJECT = "user", "project"
 SCOPES = (USER, PROJECT)
-_SECONDS = 10  # after which a client ends a hook; it ends by itself before that
+_HOOK_TIMEOUT_SECONDS = 10  # of the client; a hook ends by itself before that
 
-Entry = Callable[[list[str]], dict[str, Any]]
+_MakeEntry = Callable[[list[str]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigPaths:
-    """Where things are on this machine, for this user and this project."""
+    """The folders of this machine, of this user and of this project that config files are in."""
 
     home: Path
     project: Path
     environ: Mapping[str, str]
     platform: str = sys.platform
 
-    def path(self, template: str) -> Path:
-        """A place that begins with the name of another, such as {home}."""
-        named, _, rest = template.removeprefix("{").partition("}")
-        return self._anchor(named) / rest.removeprefix("/")
+    def expand(self, template: str) -> Path:
+        """Return the path of a template that begins with the name of a folder, such as {home}/.cursor."""
+        name, _, rest = template.removeprefix("{").partition("}")
+        return self._find_folder(name) / rest.removeprefix("/")
 
-    def _anchor(self, name: str) -> Path:
-        if name == "claude":  # which a user can move
-            return self._named("CLAUDE_CONFIG_DIR", ".claude")
+    def _find_folder(self, name: str) -> Path:
+        if name == "claude":
+            return self._read_folder("CLAUDE_CONFIG_DIR", ".claude")
         if name == "claude.json":
-            return self._named("CLAUDE_CONFIG_DIR", ".")
+            return self._read_folder("CLAUDE_CONFIG_DIR", ".")
         if name == "codex":
-            return self._named("CODEX_HOME", ".codex")
-        if name == "config":  # of programs of the command line, on every system
-            return self._named("XDG_CONFIG_HOME", ".config")
-        if name == "settings":  # of programs with windows
-            return self._settings()
+            return self._read_folder("CODEX_HOME", ".codex")
+        if name == "config":  # of command line programs, on every system
+            return self._read_folder("XDG_CONFIG_HOME", ".config")
+        if name == "settings":
+            return self._find_settings_folder()
         if name == "zed":
-            return self._settings() / "Zed" if self.platform == "win32" else self._anchor("config") / "zed"
+            windows = self.platform == "win32"
+            return self._find_settings_folder() / "Zed" if windows else self._find_folder("config") / "zed"
         return {"home": self.home, "project": self.project}[name]
 
-    def _settings(self) -> Path:
+    def _find_settings_folder(self) -> Path:
+        """Return the folder in which graphical programs keep their settings."""
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         if self.platform == "win32":
-            return self._named("APPDATA", "AppData/Roaming")
-        return self._named("XDG_CONFIG_HOME", ".config")
+            return self._read_folder("APPDATA", "AppData/Roaming")
+        return self._read_folder("XDG_CONFIG_HOME", ".config")
 
-    def _named(self, variable: str, otherwise: str) -> Path:
-        return Path(self.environ.get(variable) or self.home / otherwise)
+    def _read_folder(self, variable: str, default: str) -> Path:
+        return Path(self.environ.get(variable) or self.home / default)
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """Where a client lists the commands it calls, for which events, and how."""
+class HookConfig:
+    """The files in which a client lists hooks, the events it calls them for, and the form of an entry."""
 
     files: Mapping[str, str]  # by scope
     events: tuple[str, ...]
     entry: Callable[[str], dict[str, Any]]
-    besides: Mapping[str, Any] = field(default_factory=dict)  # what such a file has to hold
+    required: Mapping[str, Any] = field(default_factory=dict)  # other values that such a file must hold
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client: the files it reads in each scope, and what it wants to find in them."""
+    """A client, its config files in each scope, and the form of their entries."""
 
     name: str
     title: str
-    folder: str  # there once the client was used
-    servers: Mapping[str, str]  # the file they are listed in, by scope
-    key: str  # under which
-    entry: Entry
-    hooks: Hooks | None = None
-    comments: bool = False  # in its JSON
-    then: str = "Start it anew to have it take effect."
+    folder: str  # exists once the client was used
+    server_files: Mapping[str, str]  # by scope
+    server_key: str  # under which the file lists servers
+    server_entry: _MakeEntry
+    hooks: HookConfig | None = None
+    allows_comments: bool = False  # in its JSON
+    next_step: str = "Restart it for this to take effect."
 
 
-def _plain(command: list[str]) -> dict[str, Any]:
+def _plain_entry(command: list[str]) -> dict[str, Any]:
     return {"command": command[0], "args": command[1:]}
 
 
-def _typed(command: list[str]) -> dict[str, Any]:
-    return {"type": "stdio", **_plain(command)}
+def _typed_entry(command: list[str]) -> dict[str, Any]:
+    return {"type": "stdio", **_plain_entry(command)}
 
 
-def _opencode(command: list[str]) -> dict[str, Any]:
+def _opencode_entry(command: list[str]) -> dict[str, Any]:
     return {"type": "local", "command": command, "enabled": True}
 
 
-def _called(timeout: int) -> Callable[[str], dict[str, Any]]:
-    """As Claude Code, Codex and Gemini CLI list a command; the last counts in thousandths of a second."""
+def _command_group(timeout: int) -> Callable[[str], dict[str, Any]]:
+    """Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds."""
     return lambda command: {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
 
 
@@ -107,11 +109,11 @@ _CLIENTS = (
         "{claude}",
         {USER: "{claude.json}/.claude.json", PROJECT: "{project}/.mcp.json"},
         "mcpServers",
-        _typed,
-        Hooks(
+        _typed_entry,
+        HookConfig(
             {USER: "{claude}/settings.json", PROJECT: "{project}/.claude/settings.json"},
             ("SessionStart", "UserPromptSubmit", "PreCompact", "SessionEnd"),
-            _called(_SECONDS),
+            _command_group(_HOOK_TIMEOUT_SECONDS),
         ),
     ),
     Client(
@@ -120,7 +122,7 @@ _CLIENTS = (
         "{settings}/Claude",
         {USER: "{settings}/Claude/claude_desktop_config.json"},
         "mcpServers",
-        _plain,
+        _plain_entry,
     ),
     Client(
         "codex",
@@ -128,13 +130,13 @@ _CLIENTS = (
         "{codex}",
         {USER: "{codex}/config.toml", PROJECT: "{project}/.codex/config.toml"},
         "mcp_servers",
-        _plain,
-        Hooks(
+        _plain_entry,
+        HookConfig(
             {USER: "{codex}/hooks.json", PROJECT: "{project}/.codex/hooks.json"},
             ("SessionStart", "UserPromptSubmit"),
-            _called(_SECONDS),
+            _command_group(_HOOK_TIMEOUT_SECONDS),
         ),
-        then="Start it anew; it asks whether to trust the hooks.",
+        next_step="Restart it; it asks whether to trust the hooks.",
     ),
     Client(
         "cursor",
@@ -142,14 +144,14 @@ _CLIENTS = (
         "{home}/.cursor",
         {USER: "{home}/.cursor/mcp.json", PROJECT: "{project}/.cursor/mcp.json"},
         "mcpServers",
-        _plain,
-        Hooks(
+        _plain_entry,
+        HookConfig(
             {USER: "{home}/.cursor/hooks.json", PROJECT: "{project}/.cursor/hooks.json"},
             ("sessionStart",),
             lambda command: {"command": command},
             {"version": 1},
         ),
-        comments=True,
+        allows_comments=True,
     ),
     Client(
         "gemini-cli",
@@ -157,13 +159,13 @@ _CLIENTS = (
         "{home}/.gemini",
         {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
         "mcpServers",
-        _plain,
-        Hooks(
+        _plain_entry,
+        HookConfig(
             {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
             ("SessionStart", "BeforeAgent"),
-            _called(_SECONDS * 1000),
+            _command_group(_HOOK_TIMEOUT_SECONDS * 1000),
         ),
-        comments=True,
+        allows_comments=True,
     ),
     Client(
         "opencode",
@@ -171,8 +173,8 @@ _CLIENTS = (
         "{config}/opencode",
         {USER: "{config}/opencode/opencode.json", PROJECT: "{project}/opencode.json"},
         "mcp",
-        _opencode,
-        comments=True,
+        _opencode_entry,
+        allows_comments=True,
     ),
     Client(
         "vscode",
@@ -180,8 +182,8 @@ _CLIENTS = (
         "{settings}/Code/User",
         {USER: "{settings}/Code/User/mcp.json", PROJECT: "{project}/.vscode/mcp.json"},
         "servers",
-        _typed,
-        comments=True,
+        _typed_entry,
+        allows_comments=True,
     ),
     Client(
         "windsurf",
@@ -189,7 +191,7 @@ _CLIENTS = (
         "{home}/.codeium/windsurf",
         {USER: "{home}/.codeium/windsurf/mcp_config.json"},
         "mcpServers",
-        _plain,
+        _plain_entry,
     ),
     Client(
         "zed",
@@ -197,8 +199,8 @@ _CLIENTS = (
         "{zed}",
         {USER: "{zed}/settings.json", PROJECT: "{project}/.zed/settings.json"},
         "context_servers",
-        _plain,
-        comments=True,
+        _plain_entry,
+        allows_comments=True,
     ),
 )
 CLIENTS: Mapping[str, Client] = {client.name: client for client in _CLIENTS}

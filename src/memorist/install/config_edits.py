@@ -1,13 +1,13 @@
-"""Our entries among those of others, in the values of a client's config: put in, found again, taken out.
+"""
+Changes to clients' config files: our server and our hooks, added beside the entries of others and removed again.
 
-What changes in a client's config files: worked out first, shown or written then.
+Changes are planned first, then shown as a diff or written.
 """
 
 import difflib
 import os
 import shlex
 import shutil
-import stat
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,109 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from memorist.atomic_file import write_atomically
 from memorist.errors import ConfigError, InvalidInput
-from memorist.install import config_edits, jsonc, toml
-from memorist.install.clients import NAME, Client, ConfigPaths, Hooks
+from memorist.install import jsonc, toml
+from memorist.install.clients import NAME, Client, ConfigPaths, HookConfig
 
-HOOKS = "hooks"  # under which every client that has any lists them
+HOOKS_KEY = "hooks"  # in the config of every client that has hooks
+_BACKUP_SUFFIX = ".before-memorist"
 
-Values = dict[str, Any]
-
-
-def has_server(values: Mapping[str, Any], client: Client) -> bool:
-    return NAME in _object(values, client.key)
-
-
-def with_server(values: Values, client: Client, program: Sequence[str]) -> Values:
-    """With an entry for our server; what a user added to the one that is there stays."""
-    servers = _object(values, client.key)
-    entry = servers.get(NAME)
-    ours = (entry if isinstance(entry, dict) else {}) | client.entry([*program, "mcp"])
-    return values | {client.key: servers | {NAME: ours}}
-
-
-def without_server(values: Values, client: Client) -> Values:
-    """Without it; that nothing may be left where it stood is for the text to show."""
-    if not has_server(values, client):
-        return values
-    servers = {name: entry for name, entry in _object(values, client.key).items() if name != NAME}
-    return values | {client.key: servers}
-
-
-def has_hooks(values: Mapping[str, Any]) -> bool:
-    return any(_ours_in(entry) for entries in _lists(values).values() for entry in entries)
-
-
-def with_hooks(values: Values, hooks: Hooks, program: Sequence[str]) -> Values:
-    """With a command of ours for each event; where it is there already, it stays where it is."""
-    wanted = {event: hooks.entry(_command([*program, "hook", event])) for event in hooks.events}
-    listed = dict(_object(values, HOOKS))
-    for event in {**_lists(values), **wanted}:
-        entries = listed.get(event, [])
-        if not isinstance(entries, list):
-            raise ConfigError(f'"{HOOKS}"."{event}" in it is no list')
-        if [entry for entry in entries if _ours_in(entry)] != [wanted.get(event)]:
-            kept = _kept(entries)
-            listed[event] = [*kept, wanted[event]] if event in wanted else kept
-    return {**hooks.besides, **values, HOOKS: listed}
-
-
-def without_hooks(values: Values) -> Values:
-    if not has_hooks(values):
-        return values
-    return values | {HOOKS: _object(values, HOOKS) | {event: _kept(one) for event, one in _lists(values).items()}}
-
-
-def _kept(entries: Sequence[Any]) -> list[Any]:
-    """What is not ours of a list of hooks; of a group, what is not ours in it."""
-    kept = []
-    for entry in entries:
-        if not _ours_in(entry):
-            kept.append(entry)
-        elif isinstance(entry.get("hooks"), list) and (others := [one for one in entry["hooks"] if not _is_ours(one)]):
-            kept.append(entry | {"hooks": others})
-    return kept
-
-
-def _ours_in(entry: Any) -> bool:
-    """Whether a hook is ours, or one of a group is."""
-    group = entry.get("hooks") if isinstance(entry, dict) else None
-    return _is_ours(entry) or (isinstance(group, list) and any(_is_ours(one) for one in group))
-
-
-def _is_ours(hook: Any) -> bool:
-    """By its command: `memorist ... hook EVENT`, wherever the program is."""
-    command = hook.get("command") if isinstance(hook, dict) else None
-    if not isinstance(command, str):
-        return False
-    try:
-        words = [word.strip("\"'") for word in shlex.split(command, posix=False)]
-    except ValueError:
-        return False
-    return words[-2:-1] == ["hook"] and any(PureWindowsPath(word).stem == NAME for word in words[:-2])
-
-
-def _command(words: Sequence[str]) -> str:
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
-
-
-def _object(values: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = values.get(key, {})
-    if not isinstance(found, dict):
-        raise ConfigError(f'"{key}" in it is no object')
-    return found
-
-
-def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {event: entries for event, entries in _object(values, HOOKS).items() if isinstance(entries, list)}
-
-
-BACKUP = ".before-memorist"
+_Values = dict[str, Any]
+_Edit = Callable[[_Values], _Values]
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file, as it is and as it is to be; None is no file."""
+    """The text of a file before and after a change; None means no file."""
 
     file: Path
     old: str | None
@@ -131,113 +43,105 @@ class FileChange:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def installed(client: Client, scope: str, places: ConfigPaths) -> list[str]:
-    """What of ours a client knows of in a scope: its server, its hooks, both or neither."""
-    found = (
-        ["server"] if config_edits.has_server(_values(client, *_text(_server(client, scope, places))), client) else []
-    )
-    hooks = _hooks(client, scope, places)
-    return [*found, "hooks"] if hooks and config_edits.has_hooks(_values(client, *_text(hooks))) else found
+def list_installed(client: Client, scope: str, paths: ConfigPaths) -> list[str]:
+    """Return which of our entries a client has in a scope: "server", "hooks", both or neither."""
+    server_file, hooks_file = _find_files(client, scope, paths)
+    has_our_server = _has_server(_parse(client, server_file, _read_text(server_file)), client)
+    has_our_hooks = hooks_file is not None and _has_hooks(_parse(client, hooks_file, _read_text(hooks_file)))
+    return [*(["server"] if has_our_server else []), *(["hooks"] if has_our_hooks else [])]
 
 
-def installing(
-    client: Client, scope: str, places: ConfigPaths, program: Sequence[str], *, hooks: bool = True
+def plan_install(
+    client: Client, scope: str, paths: ConfigPaths, program: Sequence[str], *, hooks: bool = True
 ) -> list[FileChange]:
-    """
-    What to change, so that a client knows of our server and, where it has such a thing, calls our hooks; or does not.
-    """
-    edits: list[tuple[Path, Callable[[Values], Values]]] = [
-        (_server(client, scope, places), lambda values: config_edits.with_server(values, client, program))
-    ]
-    file, called = _hooks(client, scope, places), client.hooks
-    if file and called:
-        wanted = (
-            (lambda values: config_edits.with_hooks(values, called, program)) if hooks else config_edits.without_hooks
-        )
-        edits.append((file, wanted))
-    return _changes(client, edits)
+    """Return the changes that add our server, and that add our hooks or, without `hooks`, remove them."""
+    server_file, hooks_file = _find_files(client, scope, paths)
+    edits: list[tuple[Path, _Edit]] = [(server_file, lambda values: _add_server(values, client, program))]
+    config = client.hooks
+    if hooks_file and config:
+        edits.append((hooks_file, (lambda values: add_hooks(values, config, program)) if hooks else _remove_hooks))
+    return _plan_changes(client, edits)
 
 
-def removing(client: Client, scope: str, places: ConfigPaths) -> list[FileChange]:
-    """What to change, so that nothing of ours is left; a file that holds nothing else goes."""
-    edits: list[tuple[Path, Callable[[Values], Values]]] = [
-        (_server(client, scope, places), lambda values: config_edits.without_server(values, client))
-    ]
-    if file := _hooks(client, scope, places):
-        edits.append((file, config_edits.without_hooks))
-    return _changes(client, edits)
+def plan_removal(client: Client, scope: str, paths: ConfigPaths) -> list[FileChange]:
+    """Return the changes that remove our entries, and files that hold nothing else."""
+    server_file, hooks_file = _find_files(client, scope, paths)
+    edits: list[tuple[Path, _Edit]] = [(server_file, lambda values: _remove_server(values, client))]
+    if hooks_file:
+        edits.append((hooks_file, _remove_hooks))
+    return _plan_changes(client, edits)
 
 
-def write(changes: Iterable[FileChange]) -> list[Path]:
-    """Make the changes; gives the copies that were made of what was there before."""
+def write_changes(changes: Iterable[FileChange]) -> list[Path]:
+    """Make the changes, and return the copies of the files as they were before."""
     return [copy for change in changes if (copy := _write(change))]
 
 
-def _server(client: Client, scope: str, places: ConfigPaths) -> Path:
-    if scope not in client.servers:
-        raise InvalidInput(f"{client.title} has no config of a {scope}; its scope is {' or '.join(client.servers)}")
-    return _there(places.path(client.servers[scope]))
+def _find_files(client: Client, scope: str, paths: ConfigPaths) -> tuple[Path, Path | None]:
+    """Return the file that lists a client's servers, and the one that lists its hooks."""
+    if scope not in client.server_files:
+        raise InvalidInput(f"{client.title} has no {scope} config; its scope is {' or '.join(client.server_files)}")
+    server_file = _resolve(paths.expand(client.server_files[scope]))
+    return server_file, _resolve(paths.expand(client.hooks.files[scope])) if client.hooks else None
 
 
-def _hooks(client: Client, scope: str, places: ConfigPaths) -> Path | None:
-    return _there(places.path(client.hooks.files[scope])) if client.hooks else None
+def _resolve(file: Path) -> Path:
+    """Follow links; take the file's .jsonc variant if that is the one in use."""
+    variant = file.with_suffix(".jsonc")
+    return (variant if variant.exists() and not file.exists() else file).resolve()
 
 
-def _there(file: Path) -> Path:
-    """The file itself, where its name is a link to it; its twin with comments, where that is the one in use."""
-    twin = file.with_suffix(".jsonc")
-    return (twin if twin.exists() and not file.exists() else file).resolve()
-
-
-def _changes(client: Client, edits: Iterable[tuple[Path, Callable[[Values], Values]]]) -> list[FileChange]:
-    """The edits, one change for each file that is not as it should be already."""
+def _plan_changes(client: Client, edits: Iterable[tuple[Path, _Edit]]) -> list[FileChange]:
+    """Return one change for each file that the edits change; several edits may be of one file."""
     changes: dict[Path, FileChange] = {}
     for file, edit in edits:
-        change = changes.get(file) or FileChange(*(read := _text(file)), read[1])
-        values = _values(client, file, change.new)
-        with _about(file):
-            new = edit(values)
-            if new != values:
-                text = _patched(client, file, change.new or "", values, new)
-                changes[file] = FileChange(file, change.old, None if _is_bare(client, file, text) else text)
+        change = changes.get(file) or FileChange(file, text := _read_text(file), text)
+        values = _parse(client, file, change.new)
+        with _name_in_errors(file):
+            edited = edit(values)
+            if edited != values:
+                new = _patch(client, file, change.new or "", values, edited)
+                changes[file] = FileChange(file, change.old, None if _is_empty(client, file, new) else new)
     return list(changes.values())
 
 
-def _text(file: Path) -> tuple[Path, str | None]:
+def _read_text(file: Path) -> str | None:
     try:
-        return file, file.read_bytes().decode("utf-8")
+        return file.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        return file, None
+        return None
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{file} is not UTF-8; it was left as it is") from exc
 
 
-def _values(client: Client, file: Path, text: str | None) -> Values:
-    if not (text or "").strip():
+def _parse(client: Client, file: Path, text: str | None) -> _Values:
+    if text is None or not text.strip():
         return {}
-    with _about(file):
-        return toml.read(text or "") if file.suffix == ".toml" else jsonc.read(text or "", comments=client.comments)
+    with _name_in_errors(file):
+        if file.suffix == ".toml":
+            return toml.parse_document(text)
+        return jsonc.parse_object(text, comments=client.allows_comments)
 
 
-def _patched(client: Client, file: Path, text: str, old: Values, new: Values) -> str:
+def _patch(client: Client, file: Path, text: str, old: _Values, new: _Values) -> str:
     if file.suffix == ".toml":
-        return toml.patched(text, new, (client.key, NAME))
-    patched = jsonc.patched(text, new, comments=client.comments)
-    return jsonc.without_emptied(patched, old, comments=client.comments)
+        return toml.patch_table(text, new, client.server_key, NAME)
+    patched = jsonc.patch_object(text, new, comments=client.allows_comments)
+    return jsonc.remove_emptied(patched, old, comments=client.allows_comments)
 
 
-def _is_bare(client: Client, file: Path, text: str) -> bool:
-    """Whether nothing of anybody is left in a file, not even a comment."""
+def _is_empty(client: Client, file: Path, text: str) -> bool:
+    """Check that nothing is left in a file, not even a comment."""
     if file.suffix == ".toml":
         return not text.strip()
     with suppress(ConfigError):
-        return jsonc.read(text, comments=False) in ({}, client.hooks.besides if client.hooks else {})
+        return jsonc.parse_object(text, comments=False) in ({}, client.hooks.required if client.hooks else {})
     return False
 
 
 @contextmanager
-def _about(file: Path) -> Iterator[None]:
-    """Errors about a file name it, and say that nothing happened to it."""
+def _name_in_errors(file: Path) -> Iterator[None]:
+    """Name the file in errors about it, and say that it was not changed."""
     try:
         yield
     except ConfigError as exc:
@@ -245,32 +149,116 @@ def _about(file: Path) -> Iterator[None]:
 
 
 def _write(change: FileChange) -> Path | None:
-    """Copy what is there, then put the new text in its place at once, so that nobody reads half of it."""
+    """Make a change, and return the copy of the file as it was before."""
     file, copy = change.file, None
-    if _text(file)[1] != change.old:
+    if _read_text(file) != change.old:
         raise ConfigError(f"{file} was changed by another program in the meantime; try again")
     if change.old is not None:
-        copy = _unused(file.with_name(file.name + BACKUP))
+        copy = _find_unused(file.with_name(file.name + _BACKUP_SUFFIX))
         shutil.copy2(file, copy)
     if change.new is None:
         file.unlink()
-        return copy
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = _unused(file.with_name(f"{file.name}.part"))
-    mode = stat.S_IMODE(file.stat().st_mode) if copy else 0o666  # a file with keys in it is nobody else's, at no time
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-            out.write(change.new.encode("utf-8"))
-        if copy:
-            part.chmod(mode)
-        part.replace(file)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    else:
+        write_atomically(file, change.new.encode("utf-8"))
     return copy
 
 
-def _unused(file: Path) -> Path:
+def _find_unused(file: Path) -> Path:
     names = (file if number == 1 else file.with_name(f"{file.name}-{number}") for number in range(1, 1_000_000))
     return next(name for name in names if not name.exists())
+
+
+# Our entries in the values of a config
+
+
+def _has_server(values: Mapping[str, Any], client: Client) -> bool:
+    return NAME in _get_object(values, client.server_key)
+
+
+def _add_server(values: _Values, client: Client, program: Sequence[str]) -> _Values:
+    """Return the values with an entry for our server; fields that a user added to an older one stay."""
+    servers = _get_object(values, client.server_key)
+    entry = servers.get(NAME)
+    ours = (entry if isinstance(entry, dict) else {}) | client.server_entry([*program, "mcp"])
+    return values | {client.server_key: servers | {NAME: ours}}
+
+
+def _remove_server(values: _Values, client: Client) -> _Values:
+    """Return the values without our server; an object that is then empty stays."""
+    if not _has_server(values, client):
+        return values
+    servers = {name: entry for name, entry in _get_object(values, client.server_key).items() if name != NAME}
+    return values | {client.server_key: servers}
+
+
+def _has_hooks(values: Mapping[str, Any]) -> bool:
+    return any(_contains_ours(entry) for entries in _get_hook_lists(values).values() for entry in entries)
+
+
+def add_hooks(values: _Values, hooks: HookConfig, program: Sequence[str]) -> _Values:
+    """Return the values with our command for each event; one that is there already stays in its place."""
+    ours = {event: hooks.entry(_join_command([*program, "hook", event])) for event in hooks.events}
+    lists = dict(_get_object(values, HOOKS_KEY))
+    for event in {**_get_hook_lists(values), **ours}:
+        entries = lists.get(event, [])
+        if not isinstance(entries, list):
+            raise ConfigError(f'"{HOOKS_KEY}"."{event}" in it is not a list')
+        if [entry for entry in entries if _contains_ours(entry)] != [ours.get(event)]:
+            lists[event] = [*_remove_ours(entries), *([ours[event]] if event in ours else [])]
+    return {**hooks.required, **values, HOOKS_KEY: lists}
+
+
+def _remove_hooks(values: _Values) -> _Values:
+    """Return the values without our hooks; lists that are then empty stay."""
+    if not _has_hooks(values):
+        return values
+    others = {event: _remove_ours(entries) for event, entries in _get_hook_lists(values).items()}
+    return values | {HOOKS_KEY: _get_object(values, HOOKS_KEY) | others}
+
+
+def _remove_ours(entries: Sequence[Any]) -> list[Any]:
+    """Return a list of hooks without ours; of a group, the hooks of others stay."""
+    others = []
+    for entry in entries:
+        if not _contains_ours(entry):
+            others.append(entry)
+        elif group := [hook for hook in _get_group(entry) if not _is_ours(hook)]:
+            others.append(entry | {"hooks": group})
+    return others
+
+
+def _contains_ours(entry: Any) -> bool:
+    """Check whether an entry is our hook, or a group that holds it."""
+    return _is_ours(entry) or any(_is_ours(hook) for hook in _get_group(entry))
+
+
+def _get_group(entry: Any) -> list[Any]:
+    group = entry.get("hooks") if isinstance(entry, dict) else None
+    return group if isinstance(group, list) else []
+
+
+def _is_ours(hook: Any) -> bool:
+    """Recognize our hook by its command, `memorist ... hook EVENT`, wherever the program is."""
+    command = hook.get("command") if isinstance(hook, dict) else None
+    if not isinstance(command, str):
+        return False
+    try:
+        words = [word.strip("\"'") for word in shlex.split(command, posix=False)]
+    except ValueError:
+        return False
+    return words[-2:-1] == ["hook"] and any(PureWindowsPath(word).stem == NAME for word in words[:-2])
+
+
+def _join_command(words: Sequence[str]) -> str:
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def _get_object(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = values.get(key, {})
+    if not isinstance(value, dict):
+        raise ConfigError(f'"{key}" in it is not an object')
+    return value
+
+
+def _get_hook_lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {event: entries for event, entries in _get_object(values, HOOKS_KEY).items() if isinstance(entries, list)}

@@ -1,8 +1,8 @@
 """
-JSON that people write by hand: changed in one place, every other character as it was.
+JSON that people edit by hand: members are added, replaced or removed, and every other character stays as it was.
 
-Comments, and a comma after the last value, are allowed where the program whose file it is allows them. Places are found
-in a copy of the text with spaces instead: it is plain JSON, and every position is the same in both.
+Comments and trailing commas are accepted if the program that owns the file accepts them. Positions are found in a
+masked copy of the text, in which they are spaces: it is plain JSON, and every position is the same in both.
 """
 
 import json
@@ -15,200 +15,203 @@ from memorist.errors import ConfigError
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
-_SAME_LINE = re.compile(r"(?:[ \t]*(,))?(?:[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/))?")
-_OWN_COMMA = re.compile(r"\s*,")
+_TRAILING_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
+_REST_OF_LINE = re.compile(r"(?:[ \t]*(,))?(?:[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/))?")
+_NEXT_COMMA = re.compile(r"\s*,")
 _SPACE = " \t\r\n"
 _INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 _DECODER = json.JSONDecoder()
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
+_REMOVED = object()
 
-Path = tuple[str | int, ...]
+_MemberPath = tuple[str | int, ...]  # keys of objects and positions in lists
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A member of an object, or an item of a list: from where to where, and where its value begins."""
+class _MemberSpan:
+    """The positions of a member of an object, or of an item of a list, and of its value."""
 
     start: int
     value: int
     end: int
 
 
-def read(text: str, *, comments: bool) -> Any:
-    """The value of a document; ConfigError where it is none, or none of an object."""
+def parse_object(text: str, *, comments: bool) -> dict[str, Any]:
+    """Return the object in a document, or raise ConfigError if it holds none."""
     try:
-        value = json.loads(_plain(text, comments), object_pairs_hook=_object)
+        value = json.loads(_mask_comments(text, comments), object_pairs_hook=_build_object)
     except (ValueError, RecursionError) as exc:
         raise ConfigError(f"it is not JSON{' with comments' if comments else ''}: {exc}") from exc
     if not isinstance(value, dict):
-        raise ConfigError("it holds no JSON object")
+        raise ConfigError("it is not a JSON object")
     return value
 
 
-def patched(text: str, value: Mapping[str, Any], *, comments: bool) -> str:
-    """The text, changed just so much that it holds this value."""
+def patch_object(text: str, value: Mapping[str, Any], *, comments: bool) -> str:
+    """Return the text with as few changes as needed to hold this value."""
     if not text.strip():
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    for _ in range(_MOST_STEPS):
-        step = _difference(read(text, comments=comments), value)
+    for _ in range(_MAX_STEPS):
+        step = _find_difference(parse_object(text, comments=comments), value)
         if step is None:
             return text
-        text = _changed(text, _plain(text, comments), *step)
-    raise ConfigError("it is written in a way that cannot be changed safely; change it by hand")
+        text = _apply_step(text, _mask_comments(text, comments), *step)
+    raise ConfigError("it is written in a form that cannot be changed safely; change it by hand")
 
 
-def without_emptied(text: str, before: Mapping[str, Any], *, comments: bool) -> str:
-    """The text without objects and lists that held something before; one that holds a comment still does."""
-    for path in _emptied(before, read(text, comments=comments)):
-        plain = _plain(text, comments)
-        part = _parts(plain, _start(plain, path))[path[-1]]
-        if not text[part.value + 1 : part.end - 1].strip():
-            text = _changed(text, plain, path, _GONE)
+def remove_emptied(text: str, before: Mapping[str, Any], *, comments: bool) -> str:
+    """Return the text without objects and lists that have become empty, unless they hold a comment."""
+    for path in _find_emptied(before, parse_object(text, comments=comments)):
+        masked = _mask_comments(text, comments)
+        member = _find_members(masked, _find_container(masked, path))[path[-1]]
+        if not text[member.value + 1 : member.end - 1].strip():
+            text = _apply_step(text, masked, path, _REMOVED)
     return text
 
 
-def _emptied(old: Any, new: Any, path: Path = ()) -> list[Path]:
-    """Where nothing is left, inner places first; or only what is among these itself."""
+def _find_emptied(old: Any, new: Any, path: _MemberPath = ()) -> list[_MemberPath]:
+    """Return the paths of what became empty, or holds only what did; inner ones first."""
     if not old or type(old) is not type(new) or not isinstance(new, dict | list):
         return []
     if isinstance(new, list):
         return [] if new else [path]
-    inner = [_emptied(old.get(key), held, (*path, key)) for key, held in new.items()]
+    inner = [_find_emptied(old.get(key), value, (*path, key)) for key, value in new.items()]
     own = [path] if path and all(inner) else []
-    return [*(place for places in inner for place in places), *own]
+    return [*(emptied for paths in inner for emptied in paths), *own]
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; programs disagree on what one means that has a name twice."""
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; refuse duplicate names, which programs read in different ways."""
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"{json.dumps(twice, ensure_ascii=False)} stands twice in an object of it")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{json.dumps(duplicate, ensure_ascii=False)} occurs twice in an object")
     return value
 
 
-def _plain(text: str, comments: bool) -> str:
+def _mask_comments(text: str, comments: bool) -> str:
+    """Return the text with spaces for a byte order mark and, where they are accepted, comments and trailing commas."""
     text = text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text
-    for pattern in (_COMMENTS, _LAST_COMMAS) if comments else ():
-        text = pattern.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
+    for pattern in (_COMMENTS, _TRAILING_COMMAS) if comments else ():
+        text = pattern.sub(lambda match: match[0] if match[0][0] == '"' else " " * len(match[0]), text)
     return text
 
 
-_GONE = object()
-
-
-def _difference(old: Any, new: Any, path: Path = ()) -> tuple[Path, Any] | None:
-    """The first place at which two values differ, and what is to be there: maybe nothing."""
+def _find_difference(old: Any, new: Any, path: _MemberPath = ()) -> tuple[_MemberPath, Any] | None:
+    """Return the first path at which two values differ, with the new value there or _REMOVED."""
     if isinstance(old, dict) and isinstance(new, Mapping):
         for key in [*old, *new]:
             if key not in new:
-                return (*path, key), _GONE
+                return (*path, key), _REMOVED
             if key not in old:
                 return (*path, key), new[key]
-            if found := _difference(old[key], new[key], (*path, key)):
+            if found := _find_difference(old[key], new[key], (*path, key)):
                 return found
         return None
     if isinstance(old, list) and isinstance(new, list):
         at = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         if at < len(old):
-            return ((*path, at), _GONE) if old[at] not in new[at:] else (path, new)
+            return ((*path, at), _REMOVED) if old[at] not in new[at:] else (path, new)
         return ((*path, at), new[at]) if at < len(new) else None
     return None if old == new and type(old) is type(new) else (path, new)
 
 
-def _changed(text: str, plain: str, path: Path, value: Any) -> str:
-    """One step: a member put in, replaced or taken out."""
-    start = _start(plain, path)
-    parts = _parts(plain, start)
-    part = parts.get(path[-1])
-    if value is _GONE and part is not None:
-        return _without(text, plain, start, list(parts.values()), part)
+def _apply_step(text: str, masked: str, path: _MemberPath, value: Any) -> str:
+    """Return the text with one member added, replaced or removed."""
+    start = _find_container(masked, path)
+    members = _find_members(masked, start)
+    member = members.get(path[-1])
+    if value is _REMOVED and member is not None:
+        return _remove_member(text, masked, start, list(members.values()), member)
     unit = found[1] if (found := _INDENTED.search(text)) else "  "
-    if part is not None:
-        return text[: part.value] + _written(text, value, unit, _margin(text, part.start)) + text[part.end :]
+    if member is not None:
+        return (
+            text[: member.value] + _dump_value(text, value, unit, _indentation(text, member.start)) + text[member.end :]
+        )
     key = f"{json.dumps(path[-1], ensure_ascii=False)}: " if isinstance(path[-1], str) else ""
-    return _with(text, plain, start, list(parts.values()), key, value, unit)
+    return _insert_member(text, masked, start, list(members.values()), key, value, unit)
 
 
-def _start(plain: str, path: Path) -> int:
-    """Where the object or list begins that holds the last of a path."""
-    start = len(plain) - len(plain.lstrip())
+def _find_container(masked: str, path: _MemberPath) -> int:
+    """Return the position of the object or list that holds the last member of a path."""
+    start = len(masked) - len(masked.lstrip())
     for key in path[:-1]:
-        start = _parts(plain, start)[key].value
+        start = _find_members(masked, start)[key].value
     return start
 
 
-def _parts(plain: str, start: int) -> dict[str | int, Span]:
-    """What an object or a list holds, by key or by number."""
-    parts: dict[str | int, Span] = {}
-    is_object, at = plain[start] == "{", _next(plain, start + 1)
-    while plain[at] not in "}]":
-        begin, key = at, len(parts)
+def _find_members(masked: str, start: int) -> dict[str | int, _MemberSpan]:
+    """Return the members of an object by key, or the items of a list by number."""
+    members: dict[str | int, _MemberSpan] = {}
+    is_object, at = masked[start] == "{", _skip_space(masked, start + 1)
+    while masked[at] not in "}]":
+        begin, key = at, len(members)
         if is_object:
-            key, at = _DECODER.raw_decode(plain, at)
-            at = _next(plain, _next(plain, at) + 1)  # past the colon
-        end = _DECODER.raw_decode(plain, at)[1]
-        parts[key] = Span(begin, at, end)
-        at = _next(plain, end)
-        if plain[at] == ",":
-            at = _next(plain, at + 1)
-    return parts
+            key, at = _DECODER.raw_decode(masked, at)
+            at = _skip_space(masked, _skip_space(masked, at) + 1)  # past the colon
+        end = _DECODER.raw_decode(masked, at)[1]
+        members[key] = _MemberSpan(begin, at, end)
+        at = _skip_space(masked, end)
+        if masked[at] == ",":
+            at = _skip_space(masked, at + 1)
+    return members
 
 
-def _next(plain: str, at: int) -> int:
-    while plain[at] in _SPACE:
+def _skip_space(masked: str, at: int) -> int:
+    while masked[at] in _SPACE:
         at += 1
     return at
 
 
-def _with(text: str, plain: str, start: int, parts: list[Span], key: str, value: Any, unit: str) -> str:
-    """The text with one more member, behind the others."""
-    margin = _margin(text, start)
-    if not parts:
-        inner = margin + unit
-        end = plain.index("}" if plain[start] == "{" else "]", start)
-        held = text[start + 1 : end].rstrip()  # a comment, at most
-        new = held + _line(text) + inner + key + _written(text, value, unit, inner) + _line(text) + margin
+def _insert_member(
+    text: str, masked: str, start: int, members: list[_MemberSpan], key: str, value: Any, unit: str
+) -> str:
+    """Return the text with one more member, behind the others."""
+    indent = _indentation(text, start)
+    if not members:
+        inner = indent + unit
+        end = masked.index("}" if masked[start] == "{" else "]", start)
+        rest = text[start + 1 : end].rstrip()  # a comment, at most
+        new = rest + _line_end(text) + inner + key + _dump_value(text, value, unit, inner) + _line_end(text) + indent
         return text[: start + 1] + new + text[end:]
-    last = parts[-1].end
+    last = members[-1].end
     if "\n" not in text[start:last]:
         return f"{text[:last]}, {key}{json.dumps(value, ensure_ascii=False)}{text[last:]}"
-    inner = _margin(text, parts[-1].start)
-    found = _SAME_LINE.match(text, last)
+    inner = _indentation(text, members[-1].start)
+    found = _REST_OF_LINE.match(text, last)
     after = found.end() if found else last  # a comment stays on its line
     comma = "" if found and found[1] else ","
-    new = _line(text) + inner + key + _written(text, value, unit, inner) + ("" if comma else ",")
+    new = _line_end(text) + inner + key + _dump_value(text, value, unit, inner) + ("" if comma else ",")
     return text[:last] + comma + text[last:after] + new + text[after:]
 
 
-def _without(text: str, plain: str, start: int, parts: list[Span], part: Span) -> str:
-    """The text without a member, and without the comma that set it apart."""
-    begin = len(text[: part.start].rstrip(_SPACE))
-    at = parts.index(part)
-    if part is not parts[-1]:
-        return text[:begin] + text[plain.index(",", part.end) + 1 :]
-    last_comma = _OWN_COMMA.match(text, part.end)
+def _remove_member(text: str, masked: str, start: int, members: list[_MemberSpan], member: _MemberSpan) -> str:
+    """Return the text without a member and its comma."""
+    begin = len(text[: member.start].rstrip(_SPACE))
+    at = members.index(member)
+    if member is not members[-1]:
+        return text[:begin] + text[masked.index(",", member.end) + 1 :]
+    last_comma = _NEXT_COMMA.match(text, member.end)
     if at and last_comma:
         return text[:begin] + text[last_comma.end() :]
     if at:
-        comma = plain.index(",", parts[at - 1].end)
-        return text[:comma] + text[comma + 1 : max(begin, comma + 1)] + text[part.end :]
-    end = plain.index("}" if plain[start] == "{" else "]", part.end)
-    held = text[start + 1 : begin] + text[part.end : end]
-    return text[: start + 1] + (held if held.strip(_SPACE + ",") else "") + text[end:]
+        comma = masked.index(",", members[at - 1].end)
+        return text[:comma] + text[comma + 1 : max(begin, comma + 1)] + text[member.end :]
+    end = masked.index("}" if masked[start] == "{" else "]", member.end)
+    rest = text[start + 1 : begin] + text[member.end : end]
+    return text[: start + 1] + (rest if rest.strip(_SPACE + ",") else "") + text[end:]
 
 
-def _margin(text: str, at: int) -> str:
-    """The space at the beginning of the line on which something stands."""
+def _indentation(text: str, at: int) -> str:
+    """Return the space at the beginning of the line of a position."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _written(text: str, value: Any, unit: str, margin: str) -> str:
-    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", _line(text) + margin)
+def _dump_value(text: str, value: Any, unit: str, indent: str) -> str:
+    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", _line_end(text) + indent)
 
 
-def _line(text: str) -> str:
+def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"

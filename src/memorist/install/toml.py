@@ -1,72 +1,105 @@
-"""TOML that people write by hand: one table put in, replaced or taken out, every other line as it was."""
+"""
+TOML that people edit by hand: one table is added, changed or removed, and everything else stays as it was.
+
+Only the text of that table is handed to tomlkit, which reorders documents in which arrays of tables stand between the
+tables of a group.
+"""
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
-from memorist.config import as_toml
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Table
+
 from memorist.errors import ConfigError
 
-_HEADER = re.compile(r"\s*\[")
-_IDLE = re.compile(r"\s*(#.*)?$")
+_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_LAST_LINES = re.compile(r"(?:^[ \t\r]*(?:#[^\n]*)?(?:\n|\Z))*\Z", re.MULTILINE)  # blank ones and comments
+_LAST_BLANK_LINE = re.compile(r"^[ \t]*\r?\n\Z", re.MULTILINE)
 
 
-def read(text: str) -> dict[str, Any]:
-    """The values of a document; ConfigError where it is none."""
+def parse_document(text: str) -> dict[str, Any]:
+    """Return the values of a document, or raise ConfigError if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"it is not TOML: {exc}") from exc
 
 
-def patched(text: str, values: Mapping[str, Any], table: tuple[str, str]) -> str:
-    """The text, changed so that it holds these values; only this table, one of some, may differ from what is there."""
-    group, name = table
-    wanted = values.get(group, {}).get(name)
-    with suppress(tomllib.TOMLDecodeError, TypeError):  # a date in it, say, cannot be written as in JSON
-        new = _without(text, table) if wanted is None else _with(text, table, wanted)
-        if _told(tomllib.loads(new), group) == _told(values, group):
-            return new
-    raise ConfigError(f"{group}.{name} is written in a way that cannot be changed safely; change it by hand")
+def patch_table(text: str, values: Mapping[str, Any], group: str, name: str) -> str:
+    """Return the text with these values, which differ from its own only in the table [group.name]."""
+    entry = values.get(group, {}).get(name)
+    with suppress(TOMLKitError, tomllib.TOMLDecodeError):
+        patched = _remove_table(text, group, name) if entry is None else _set_table(text, group, name, entry)
+        if _drop_empty(tomllib.loads(patched), group) == _drop_empty(values, group):
+            return patched
+    raise ConfigError(f"{group}.{name} is written in a form that cannot be changed safely; change it by hand")
 
 
-def _told(values: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The values, where a group with nothing in it is as good as none."""
+def _drop_empty(values: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """Return the values without an empty group, which means the same as none."""
     return {key: value for key, value in values.items() if key != group or value}
 
 
-def _with(text: str, table: Sequence[str], values: Mapping[str, Any]) -> str:
-    """With this table, in the place of the one of that name or at the end; tables below it stay."""
-    lines, line = text.splitlines(keepends=True), "\r\n" if "\r\n" in text else "\n"
-    own = {key: value for key, value in values.items() if not isinstance(value, dict)}
-    new = [f"[{'.'.join(table)}]{line}", *(f"{key} = {as_toml(value)}{line}" for key, value in own.items())]
-    if found := _block(lines, table, below=False):
-        lines[found[0] : found[1]] = new
-        return "".join(lines)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += line
-    return "".join([*lines, *([line] if lines and lines[-1].strip() else []), *new])
+def _set_table(text: str, group: str, name: str, entry: Mapping[str, Any]) -> str:
+    """Return the text with this entry, in the table of that name or in a new one at the end; tables below it stay."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    own = {key: value for key, value in entry.items() if not isinstance(value, dict)}
+    parts = _split_tables(text)
+    for at, part in enumerate(parts):
+        if _parse_header(part) == {group: {name: {}}} and _is_plain(tomllib.loads(part)[group][name]):
+            parts[at] = _update_table(part.replace("\r\n", "\n"), group, name, own).replace("\n", newline)
+            return "".join(parts)
+    if text and not text.endswith("\n"):
+        text += newline
+    blank_line = "" if not text or _LAST_BLANK_LINE.search(text) else newline
+    return text + blank_line + tomlkit.dumps({group: {name: own}}).replace("\n", newline)
 
 
-def _without(text: str, table: Sequence[str]) -> str:
-    """Without the table, and without those below it."""
-    lines = text.splitlines(keepends=True)
-    while found := _block(lines, table, below=True):
-        begin = found[0] - (found[0] > 0 and not lines[found[0] - 1].strip())  # the empty line before it
-        del lines[begin : found[1]]
-    return "".join(lines)
+def _update_table(part: str, group: str, name: str, own: Mapping[str, Any]) -> str:
+    """Return the text of a table with these values, in the place of older ones or behind the others."""
+    document = tomlkit.parse(part if part.endswith("\n") else f"{part}\n")
+    table = cast(Table, cast(Table, document[group])[name])
+    for key, value in own.items():
+        if table.get(key) != value:
+            table[key] = value
+    return document.as_string()
 
 
-def _block(lines: Sequence[str], table: Sequence[str], *, below: bool) -> tuple[int, int] | None:
-    """From where to where a table goes; or one `below` it, if that comes first."""
-    names = r"\s*\.\s*".join(rf"(?:{re.escape(name)}|\"{re.escape(name)}\")" for name in table)
-    header = re.compile(rf"\s*\[\s*{names}\s*{r'(?:[.][^]]*)?' if below else ''}\]")
-    begin = next((at for at, one in enumerate(lines) if header.match(one)), None)
-    if begin is None:
-        return None
-    end = next((at for at in range(begin + 1, len(lines)) if _HEADER.match(lines[at])), len(lines))
-    while _IDLE.match(lines[end - 1]):  # what stands before the next header belongs to that
-        end -= 1
-    return begin, end
+def _is_plain(table: Mapping[str, Any]) -> bool:
+    """Check that a table holds only text, numbers and lists, as clients write it: no inline tables and no dates."""
+    items = [item for value in table.values() for item in (value if isinstance(value, list) else [value])]
+    return all(isinstance(item, str | int | float) for item in items)
+
+
+def _remove_table(text: str, group: str, name: str) -> str:
+    """Return the text without a table, the tables below it, and the blank line before each."""
+    kept: list[str] = []
+    for part in _split_tables(text):
+        tables = _parse_header(part).get(group)
+        if not isinstance(tables, dict) or name not in tables:
+            kept.append(part)
+        elif kept:
+            kept[-1] = _LAST_BLANK_LINE.sub("", kept[-1])
+    return "".join(kept)
+
+
+def _split_tables(text: str) -> list[str]:
+    """Split a document into its tables, and the blank lines and comments between them."""
+    starts = [0]
+    for header in _HEADER.finditer(text):
+        with suppress(tomllib.TOMLDecodeError):  # a line of a value that goes on
+            tomllib.loads(text[starts[-1] : header.start()])
+            starts.append(header.start())
+    tables = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    ends = [match.start() if (match := _LAST_LINES.search(table)) else len(table) for table in tables]
+    return [part for table, end in zip(tables, ends, strict=True) for part in (table[:end], table[end:])]
+
+
+def _parse_header(part: str) -> dict[str, Any]:
+    """Return the names in the header of a table as nested tables: {"a": {"b": {}}} for [a.b]."""
+    return tomllib.loads(part.partition("\n")[0].rstrip("\r")) if _HEADER.match(part) else {}

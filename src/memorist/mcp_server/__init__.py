@@ -1,6 +1,7 @@
 """
 Memorist for agents, over the Model Context Protocol.
 
-`tools` what is offered, `outputs` the shape of its answers; `server` puts them together, `stdio` and `http` carry them.
-None of these loads the engine: `opening` does, after the handshake. `calls`, `answers` and `resources` come with it.
+`tools` lists the tools, `schemas` the shapes of their answers; `server` joins them to the protocol's SDK, `stdio` and
+`http` are its transports. None of these loads the engine: `opener` does that after the handshake, in the background.
+`calls`, `answers` and `resources` need the engine, so they are imported with the first call.
 """

@@ -1,7 +1,7 @@
 """
-Memories as a tool's answer: as data, and never more of it than the limit.
+Rows of a tool's answer, and answers that fit the size limit.
 
-What does not fit is left out and counted, with the way to get it.
+Stored text is escaped as data. Rows that do not fit are left out and count_of, together with the call that gets them.
 """
 
 import json
@@ -16,89 +16,90 @@ from memorist.present.render import timestamp
 from memorist.records import Hit, Memory
 from memorist.text.snippet import MARK, UNMARK, preview
 
-LABEL, LINE, FACT = 120, 200, 300  # characters shown of a name, of a text on one line, and of a fact
-MOST_TAGS, MOST_FACTS, METADATA = 20, 10, 600  # metadata in characters
-BARE = ("id", "created_at", "score", "relevance")  # labels that are always there
-MOST_LEFT_OUT = 5  # ids that are named of what was left out
+_MAX_LABEL_CHARACTERS = 120
+_MAX_LINE_CHARACTERS = 200
+_MAX_FACT_CHARACTERS = 300
+_MAX_METADATA_CHARACTERS = 600
+_MAX_TAGS, _MAX_FACTS = 20, 10
+_MAX_LEFT_OUT_IDS = 5
+_CORE_LABELS = ("id", "created_at", "score", "relevance")
 
 Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """An entry of an answer: what is said about a memory and, where all of it was asked for, its text from a place."""
+    """A memory or a place in a file: its labels and, where the full text was asked for, its content from an offset."""
 
     labels: Answer
-    id: str | None  # what `memory_get` takes; a place in a file has none
+    id: str | None  # for `memory_get`; a place in a file has none
     content: str | None = None
     offset: int = 0
 
-    def shown(self, characters: int | None = None) -> Answer:
-        """With the text, or so many characters of it."""
+    def render(self, characters: int | None = None) -> Answer:
+        """Return the entry of the answer, with all of the content or so many characters of it."""
         if self.content is None:
             return self.labels
         rest = self.content[self.offset :]
         part = rest if characters is None else rest[:characters]
-        answer = {**self.labels, "content": as_data(part)}
+        entry = {**self.labels, "content": as_data(part)}
         if len(part) < len(self.content):
-            answer["content_length"] = len(self.content)
+            entry["content_length"] = len(self.content)
         if len(part) < len(rest):
-            answer["more_from"] = self.offset + len(part)
-        return answer
+            entry["more_from"] = self.offset + len(part)
+        return entry
 
-    def bare(self) -> "AnswerRow":
-        """Without what is said about it, where even that is too much."""
-        kept = {name: value for name, value in self.labels.items() if name in BARE}
-        return AnswerRow({**kept, "cut": ["labels"]}, self.id, self.content, self.offset)
-
-
-Build = Callable[[list[Answer], Sequence[AnswerRow]], Answer]  # entries and the rows that are left out, to an answer
+    def cut_labels(self) -> "AnswerRow":
+        """Return the row with its most important labels only."""
+        core = {name: value for name, value in self.labels.items() if name in _CORE_LABELS}
+        return AnswerRow({**core, "cut": ["labels"]}, self.id, self.content, self.offset)
 
 
-def encoded(answer: Mapping[str, Any]) -> str:
-    """An answer as it is sent; its length is what the limit is about."""
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+_BuildAnswer = Callable[[list[Answer], Sequence[AnswerRow]], Answer]  # from entries, and the rows that are left out
 
 
-def fitted(rows: Sequence[AnswerRow], build: Build, limit: int) -> Answer:
-    """An answer with as many of the first rows as fit; where the first alone is too long, with a part of it."""
+def fit_rows(rows: Sequence[AnswerRow], build: _BuildAnswer, limit: int) -> Answer:
+    """Return an answer with as many of the first rows as fit, or with a part of the first if that is too long."""
+
+    def build_first(count: int) -> Answer:
+        return build([row.render() for row in rows[:count]], rows[count:])
 
     def fits(count: int) -> bool:
-        return len(encoded(with_rows(count))) <= limit
+        return len(encode_answer(build_first(count))) <= limit
 
-    def with_rows(count: int) -> Answer:
-        return build([row.shown() for row in rows[:count]], rows[count:])
-
-    # A text that is longer than the whole answer may be is not worth looking at.
-    short = next((at for at, row in enumerate(rows) if len(row.content or "") - row.offset > limit), len(rows))
-    if short == len(rows) and fits(short):
-        return with_rows(short)
-    count = most_that_fits(fits, min(short, len(rows) - 1))
-    return with_rows(count) if count or not rows else _part(rows, build, limit)
+    # A row whose content alone exceeds the limit cannot fit, so neither it nor those after it are tried.
+    count = next((at for at, row in enumerate(rows) if len(row.content or "") - row.offset > limit), len(rows))
+    if count == len(rows) and fits(count):
+        return build_first(count)
+    count = find_largest(fits, min(count, len(rows) - 1))
+    return build_first(count) if count or not rows else _fit_first(rows, build, limit)
 
 
-def _part(rows: Sequence[AnswerRow], build: Build, limit: int) -> Answer:
-    """As much as fits of the first row. What is said about it may take half the room: the text is to get on."""
-    part = _cut(rows[0], rows[1:], build, limit, limit // 2) or _cut(rows[0].bare(), rows[1:], build, limit)
-    return part or build([], rows)
+def _fit_first(rows: Sequence[AnswerRow], build: _BuildAnswer, limit: int) -> Answer:
+    """Return an answer with a part of the first row; its labels may take half the room, or else they are cut."""
+    first, rest = rows[0], rows[1:]
+    answer = _fit_part(first, rest, build, limit, limit // 2) or _fit_part(first.cut_labels(), rest, build, limit)
+    return answer or build([], rows)
 
 
-def _cut(first: AnswerRow, rest: Sequence[AnswerRow], build: Build, limit: int, room: int = 0) -> Answer | None:
-    """An answer with a part of a row, if there is so much room for it."""
+def _fit_part(
+    first: AnswerRow, rest: Sequence[AnswerRow], build: _BuildAnswer, limit: int, room: int = 0
+) -> Answer | None:
+    """Return an answer with as much of a row's content as fits, or None if there is less room than that for it."""
 
-    def with_part(characters: int) -> Answer:
-        return build([first.shown(characters)], rest)
+    def build_part(characters: int) -> Answer:
+        return build([first.render(characters)], rest)
 
     def fits(characters: int) -> bool:
-        return len(encoded(with_part(characters))) <= limit
+        return len(encode_answer(build_part(characters))) <= limit
 
-    if len(encoded(with_part(0))) > limit - room:
+    if len(encode_answer(build_part(0))) > limit - room:
         return None
-    return with_part(most_that_fits(fits, limit))
+    return build_part(find_largest(fits, limit))
 
 
-def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number up to `most` that fits, if 0 does."""
+def find_largest(fits: Callable[[int], bool], most: int) -> int:
+    """Return the largest number up to `most` that fits, provided that 0 does."""
     least = 0
     while least < most:
         middle = (least + most + 1) // 2
@@ -106,9 +107,14 @@ def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
     return least
 
 
-def left_out(rows: Sequence[AnswerRow], how: str) -> Answer:
-    """What is said of rows that did not fit."""
-    ids = [row.id for row in rows if row.id][:MOST_LEFT_OUT]
+def encode_answer(answer: Mapping[str, Any]) -> str:
+    """Return an answer as the JSON that is sent, whose length the limit applies to."""
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+
+
+def describe_left_out(rows: Sequence[AnswerRow], how: str) -> Answer:
+    """Return the field about rows that did not fit, and how to get them."""
+    ids = [row.id for row in rows if row.id][:_MAX_LEFT_OUT_IDS]
     return {"left_out": {"count": len(rows), **({"ids": ids} if ids else {}), "how": how}} if rows else {}
 
 
@@ -116,63 +122,69 @@ def left_out(rows: Sequence[AnswerRow], how: str) -> Answer:
 
 
 def index_row(memory: Memory) -> AnswerRow:
-    """An entry of an index."""
-    return AnswerRow(_present(_about(memory) | {"summary": _line(memory.summary)}), memory.id)
+    """Return a memory as one line of an index."""
+    return AnswerRow(_drop_empty(_brief_labels(memory) | {"summary": _line(memory.summary)}), memory.id)
 
 
-def whole_row(memory: Memory, offset: int = 0) -> AnswerRow:
-    """All of a memory."""
-    return AnswerRow(_present(_all_about(memory)), memory.id, memory.content, offset)
+def full_row(memory: Memory, offset: int = 0) -> AnswerRow:
+    """Return a memory with all its labels and its content."""
+    return AnswerRow(_drop_empty(_full_labels(memory)), memory.id, memory.content, offset)
 
 
 def hit_row(hit: Hit, detail: str) -> AnswerRow:
-    labels: Answer = {"score": round(hit.score, 3), "relevance": round(hit.relevance, 3), "match": list(hit.match)}
+    """Return a hit of a search in the detail that was asked for."""
     memory = hit.memory
-    about = _all_about(memory) if detail == "full" else _about(memory)
+    labels = _full_labels(memory) if detail == "full" else _brief_labels(memory)
     if detail == "index":
-        about["summary"] = _line(memory.summary)
+        labels["summary"] = _line(memory.summary)
     if detail == "snippet":
-        about["snippet"] = as_data(hit.snippet.replace(MARK, "").replace(UNMARK, ""))
-    if isinstance(hit, DocumentHit):  # its chunks have no id that outlives the next change of the file
-        place = {"path": _line(hit.path), "start_line": hit.start_line, "end_line": hit.end_line}
-        about |= place | {"title": _line(hit.title), "breadcrumb": [label(each) for each in hit.breadcrumb]}
-        about |= dict(id=None, source=None, created_at=None)
-    content = memory.content if detail == "full" else None
-    return AnswerRow(_present(about | labels), None if isinstance(hit, DocumentHit) else memory.id, content)
+        labels["snippet"] = as_data(hit.snippet.replace(MARK, "").replace(UNMARK, ""))
+    if isinstance(hit, DocumentHit):  # the ids of its chunks do not outlive the next change of the file
+        labels |= {"path": _line(hit.path), "start_line": hit.start_line, "end_line": hit.end_line}
+        labels |= {"title": _line(hit.title), "breadcrumb": [short_label(heading) for heading in hit.breadcrumb]}
+        labels |= {"id": None, "source": None, "created_at": None}
+    labels |= {"score": round(hit.score, 3), "relevance": round(hit.relevance, 3), "match": list(hit.match)}
+    return AnswerRow(_drop_empty(labels), labels["id"], memory.content if detail == "full" else None)
 
 
-def label(text: str) -> str:
-    """A name, short enough to stand beside others."""
-    return preview(as_one_line(text), LABEL)
+def short_label(text: str) -> str:
+    """Return a name as a short label on one line."""
+    return preview(as_one_line(text), _MAX_LABEL_CHARACTERS)
 
 
-def to_the_second(moment: datetime) -> str | None:
-    return timestamp(moment.replace(microsecond=0))
+def short_line(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    return preview(as_one_line(text), _MAX_LINE_CHARACTERS)
 
 
-def _about(memory: Memory) -> Answer:
+def format_time(moment: datetime | None) -> str | None:
+    """Return a time without its fraction of a second."""
+    return timestamp(moment and moment.replace(microsecond=0))
+
+
+def _brief_labels(memory: Memory) -> Answer:
     return {
         "id": memory.id,
-        "created_at": to_the_second(memory.created_at),
+        "created_at": format_time(memory.created_at),
         "project": _label(memory.project),
         "kind": _label(memory.kind),
-        "tags": [label(tag) for tag in memory.tags[:MOST_TAGS]],
+        "tags": [short_label(tag) for tag in memory.tags[:_MAX_TAGS]],
         "title": _line(memory.title),
         "superseded_by": memory.superseded_by.id if memory.superseded_by else None,
-        "valid_until": to_the_second(memory.valid_until) if memory.valid_until else None,
+        "valid_until": format_time(memory.valid_until),
     }
 
 
-def _all_about(memory: Memory) -> Answer:
+def _full_labels(memory: Memory) -> Answer:
     facts = [
-        {"text": preview(as_data(fact.text), FACT), "confidence": round(fact.effective, 3)}
-        for fact in memory.facts[:MOST_FACTS]
+        {"text": preview(as_data(fact.text), _MAX_FACT_CHARACTERS), "confidence": round(fact.effective, 3)}
+        for fact in memory.facts[:_MAX_FACTS]
     ]
-    metadata = _data(memory.metadata)
-    much = len(encoded(metadata)) > METADATA
-    cut = {"tags": len(memory.tags) > MOST_TAGS, "metadata": much, "facts": len(memory.facts) > MOST_FACTS}
-    return _about(memory) | {
-        "updated_at": to_the_second(memory.updated_at) if memory.updated_at != memory.created_at else None,
+    metadata = _escape(memory.metadata)
+    too_long = len(encode_answer(metadata)) > _MAX_METADATA_CHARACTERS
+    cut = {"tags": len(memory.tags) > _MAX_TAGS, "metadata": too_long, "facts": len(memory.facts) > _MAX_FACTS}
+    return _brief_labels(memory) | {
+        "updated_at": format_time(memory.updated_at) if memory.updated_at != memory.created_at else None,
         "session": _label(memory.session.id) if memory.session else None,
         "sector": memory.sector,
         "summary": _line(memory.summary),
@@ -180,28 +192,27 @@ def _all_about(memory: Memory) -> Answer:
         "salience": round(memory.salience, 3),
         "pinned": memory.pinned or None,
         "facts": facts,
-        "metadata": None if much else metadata,
-        "cut": [name for name, shortened in cut.items() if shortened],
+        "metadata": None if too_long else metadata,
+        "cut": [name for name, is_cut in cut.items() if is_cut],
     }
 
 
-def _data(value: Any) -> Any:
-    """What JSON knows, with every text in it as data."""
+def _escape(value: Any) -> Any:
+    """Return a JSON value with every text in it escaped as data."""
     if isinstance(value, str):
         return as_data(value)
     if isinstance(value, Mapping):
-        return {as_one_line(str(key)): _data(each) for key, each in value.items()}
-    return [_data(each) for each in value] if isinstance(value, list | tuple) else value
+        return {as_one_line(str(key)): _escape(item) for key, item in value.items()}
+    return [_escape(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _label(text: str | None) -> str | None:
-    return None if text is None else label(text)
+    return None if text is None else short_label(text)
 
 
 def _line(text: str | None) -> str | None:
-    return None if text is None else preview(as_one_line(text), LINE)
+    return None if text is None else short_line(text)
 
 
-def _present(labels: Answer) -> Answer:
-    """Without what is not there."""
+def _drop_empty(labels: Answer) -> Answer:
     return {name: value for name, value in labels.items() if value is not None and value != [] and value != {}}
