@@ -301,7 +301,7 @@ def test_whatever_a_memory_has_lived_through_its_export_gives_the_same_bytes_aga
         life = Life(memory, folder)
         for step in steps:
             life.step(*step)
-        memory._recorder.flush()
+        memory._resources.recorder.flush()
         memory.export(folder / "all.jsonl", vectors=vectors)
         first = (folder / "all.jsonl").read_bytes()
     with memorist.open(":memory:", embedder="none") as other:

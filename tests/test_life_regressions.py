@@ -191,7 +191,7 @@ class TestLateRecalls:
             # What `other` had waiting to be written when the memory was erased.
             hit = RecalledMemory(found[0].memory.id, 1, 1.0, 1.0)
             recall = Recall("recall-one", "swordfish77", secret.created_at, "hybrid", "balanced", None, None, (hit,))
-            other._store.recalls.record([(recall, Reinforcement())])
+            other._resources.store.recalls.record([(recall, Reinforcement())])
 
             assert [recall.query for recall in memory.recalls()] == [None]
 

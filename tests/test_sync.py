@@ -53,7 +53,7 @@ def numbers(report: IndexReport) -> dict[str, int]:
 def stored(memory: Memorist, document: Document | None = None) -> str:
     """All there is in the chunks of a file, or of the only one."""
     one = document or memory.documents()[0]
-    (chunks,) = memory._store.documents.load_chunk_ranges([(one.id, 0, 10_000)])
+    (chunks,) = memory._resources.store.documents.load_chunk_ranges([(one.id, 0, 10_000)])
     return "\n".join(chunk.text for chunk in chunks)
 
 
@@ -348,7 +348,7 @@ class TestRenames:
         write(root, a="one")
         memory.index(root)
         (root / "a.md").rename(root / "b.md")
-        texts = memory._store.documents.load_chunk_texts
+        texts = memory._resources.store.documents.load_chunk_texts
 
         def meanwhile(asked: str) -> set[tuple[str | None, str]]:
             with monkeypatch.context() as patched, memorist.open(path, embedder="none") as other:
@@ -357,7 +357,7 @@ class TestRenames:
             assert names(memory) == ["a.md", "b.md"]
             return texts(asked)
 
-        monkeypatch.setattr(memory._store.documents, "load_chunk_texts", meanwhile)
+        monkeypatch.setattr(memory._resources.store.documents, "load_chunk_texts", meanwhile)
         memory.index(root)
 
         assert names(memory) == ["b.md"]
