@@ -47,20 +47,20 @@ def measure_vector_leg(corpus: Corpus, size: int, queries: int, passes: int) -> 
     keys = rows + 1
     tasks: dict[str, Callable[[int], object]] = {
         "numpy": lambda n: _search_exact(matrix, questions[n], CANDIDATES),
-        "scan": lambda n: scan.nearest(questions[n], CANDIDATES),
-        "filtered": lambda n: scan.nearest(questions[n], CANDIDATES, keys),
+        "scan": lambda n: scan.find_nearest(questions[n], CANDIDATES),
+        "filtered": lambda n: scan.find_nearest(questions[n], CANDIDATES, keys),
         "numpy filtered": lambda n: _search_exact(matrix[rows], questions[n], CANDIDATES),
     }
     for task in tasks.values():
         task(0)
     times = time_in_turns(tasks, len(questions), passes)
-    section, baseline = "Vector leg: VectorScan.nearest, k=50", "float32 matrix @ query"
+    section, baseline = "Vector leg: VectorScan.find_nearest, k=50", "float32 matrix @ query"
     recalls = [
-        _recall(scan.nearest(vector, CANDIDATES)[0], _search_exact(matrix, vector, RECALL_RANK) + 1)
+        _recall(scan.find_nearest(vector, CANDIDATES)[0], _search_exact(matrix, vector, RECALL_RANK) + 1)
         for vector in questions
     ]
     filtered_recalls = [
-        _recall(scan.nearest(vector, CANDIDATES, keys)[0], keys[_search_exact(matrix[rows], vector, RECALL_RANK)])
+        _recall(scan.find_nearest(vector, CANDIDATES, keys)[0], keys[_search_exact(matrix[rows], vector, RECALL_RANK)])
         for vector in questions
     ]
     filtered = "filtered to 1 %"

@@ -66,7 +66,7 @@ def load_scan(count: int, file: str) -> dict[str, Any]:
     vector_scan = VectorScan(heads.shape[1])
     vector_scan.load([(np.arange(1, count + 1), codes)], count)
     for question in questions:
-        vector_scan.nearest(question, 50)
+        vector_scan.find_nearest(question, 50)
     return {"vectors": len(vector_scan), "float32_mb": codes.size * 4 / MEGABYTE}
 
 

@@ -12,10 +12,9 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from living import now, rows, texts
-from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, restore_backup, validation
-from memorist.records import Reinforcement
-from memorist.store.migrations import bundled
+from living import rows, texts
+from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, restore_backup
+from memorist.store.migrations import load_migrations
 from memorist.store.sqlite import backup
 from memorist.store.sqlite.store import SqliteStore
 from processes import everything, expect, line, running, tell
@@ -170,7 +169,7 @@ def test_a_restore_does_not_overwrite_unless_told_and_keeps_what_was_there(path:
         memory.add("one")
         memory.backup(tmp_path / "copy.db")
         memory.add("two")
-    with pytest.raises(InvalidInput, match="--force"):
+    with pytest.raises(InvalidInput, match="exists; overwriting it keeps a copy"):
         restore_backup(tmp_path / "copy.db", path)
     assert sound(path) == {"one", "two"}
 
@@ -214,10 +213,17 @@ def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:
-    old = dict(list(bundled("sqlite").items())[:2])
-    store = SqliteStore(str(tmp_path / "old.db"), migrations=old)
-    store.add([validation.draft({"content": "red fox"}, now())], Reinforcement())
-    store.close()
+    old = dict(list(load_migrations("sqlite").items())[:2])
+    SqliteStore(str(tmp_path / "old.db"), migrations=old).close()
+    database = apsw.Connection(str(tmp_path / "old.db"))
+    database.execute(
+        """
+        insert into memories(
+            id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
+        values ('fox', 'default', 'red fox', x'01', 'semantic', 'project', 0.5, 1, 1, 1)
+        """
+    )
+    database.close()
     with memorist.open(path, embedder="none") as memory:
         memory.add("blue whale")
 

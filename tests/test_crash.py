@@ -13,12 +13,12 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.ingest.vectorizer import BATCH
-from memorist.store.migrations import bundled
+from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
 from processes import contents, everything, expect, line, running
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-SQLITE = bundled("sqlite")  # the migrations of this version
+SQLITE = load_migrations("sqlite")  # the migrations of this version
 
 
 class CountingEmbedder(HashingEmbedder):
@@ -213,10 +213,10 @@ SLOW_MIGRATION = f"""
 """
 MIGRATOR = f"""
     import sys
-    from memorist.store.migrations import bundled
-    from memorist.store.sqlite import SqliteStore
+    from memorist.store.migrations import load_migrations
+    from memorist.store.sqlite.store import SqliteStore
     print("ready", flush=True)
-    SqliteStore(sys.argv[1], migrations=bundled("sqlite") | {{"900-numbers": {SLOW_MIGRATION!r}}})
+    SqliteStore(sys.argv[1], migrations=load_migrations("sqlite") | {{"900-numbers": {SLOW_MIGRATION!r}}})
     print("done", flush=True)
     sys.stdin.readline()
 """

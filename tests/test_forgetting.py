@@ -25,14 +25,14 @@ import memorist
 from memorist import Memorist, NotFound, StoreBusy
 from memorist.embed.base import embed_documents
 from memorist.ingest import recorder
-from memorist.store.migrations import bundled
+from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
 from memorist.store.sqlite.vectors import BLOCK_BITS
 from memorist.store.vector_scan import encode
 from memorist.text.tokenizer import list_stems
 from processes import expect, running, tell
 
-SQLITE = bundled("sqlite")  # the migrations of this version
+SQLITE = load_migrations("sqlite")  # the migrations of this version
 FRAGMENT = 6  # characters; an index stores a word without the beginning it shares with the one before
 VECTOR_FRAGMENT = 24  # bytes; a page may end within a vector
 

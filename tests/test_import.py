@@ -129,11 +129,11 @@ REFERENCES: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
     "a relation of nobody": ("relation", lambda one: one.update(source="nobody-there"), "no memory 'nobody-there'"),
     "a relation with itself": ("relation", lambda one: one.update(source=one["target"]), "related to itself"),
     "a session of nobody": ("memory", lambda one: one["sessions"][0].update(session="x"), "no session 'x'"),
-    "the same fact twice": ("memory", lambda one: one.update(facts=one["facts"] * 2), "stands there twice"),
+    "the same fact twice": ("memory", lambda one: one.update(facts=one["facts"] * 2), "is there twice"),
     "a vector that is too short": (
         "memory", lambda one: one["vectors"][0].update(vector="ADw="), "has 2 bytes, not 128"),
     "a vector of a model nobody told of": (
-        "memory", lambda one: one["vectors"][0].update(model="other"), "no line before it tells of the model"),
+        "memory", lambda one: one["vectors"][0].update(model="other"), "no record before it describes the model"),
     "a recall of nobody": (
         "recall", lambda one: one["memories"][0].update(memory="nobody-there"), "no memory 'nobody-there'"),
 }  # fmt: skip
@@ -227,7 +227,7 @@ def test_a_supersession_that_would_make_a_circle_is_skipped_and_reported(memory:
 
     report = memory.import_(tmp_path / "all.jsonl")
 
-    assert [reason for _, reason in report.skipped] == ["the one memory has itself been replaced by the other"]
+    assert [reason for _, reason in report.skipped] == ["the superseding memory is itself superseded by the other"]
     assert texts(memory.search("one two")) == ["one"]
     assert memory.check().problems == ()
 

@@ -1,7 +1,11 @@
 """The shape of the house: who may import whom, and how big a room may be."""
 
 import ast
+import re
 from pathlib import Path
+
+from memorist.cli.hints import COMMANDS
+from memorist.mcp_server.hints import TOOLS
 
 SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
@@ -64,3 +68,29 @@ def test_only_the_store_speaks_sql() -> None:
     ]
 
     assert speaking == []
+
+
+def test_only_the_store_knows_what_its_database_is_made_of() -> None:
+    """The grammar named `fts5` is public, and `text.tokenizer` is that of the index."""
+    words = re.compile(r"\b(rowid|pragma|segments|sqlite_master|json_each|apsw)\b|-(wal|shm)\b|\b(fts5|bm25)\(")
+    knowing = [
+        f"{path.name}: {match[0]}"
+        for here, path, _ in modules()
+        if here != "store" and path.name != "tokenizer.py"
+        for match in words.finditer(path.read_text("utf-8"))
+    ]
+
+    assert knowing == []
+
+
+def test_the_store_knows_no_model_by_its_name() -> None:
+    assert [path.name for here, path, _ in modules() if here == "store" and "local:" in path.read_text("utf-8")] == []
+
+
+def test_the_store_names_no_command_and_every_surface_knows_its_hints() -> None:
+    sources = {path: path.read_text("utf-8") for here, path, _ in modules() if here == "store"}
+    hints = {hint for text in sources.values() for hint in re.findall(r'Hint\("(\w+)"', text)}
+
+    assert [path.name for path, text in sources.items() if "`memorist " in text or "--force" in text] == []
+    assert hints == set(COMMANDS)
+    assert set(TOOLS) <= hints

@@ -34,7 +34,7 @@ def test_a_part_of_a_session_id_is_enough_wherever_one_is_asked_for(memory: Memo
 def test_a_memory_cannot_be_replaced_from_a_time_that_lies_ahead(memory: Memorist) -> None:
     old, new = memory.add("The port is 8080"), memory.add("The port is 9090")
 
-    with pytest.raises(InvalidInput, match="lies ahead"):
+    with pytest.raises(InvalidInput, match="in the future"):
         memory.supersede(old.id, new.id, at="in 2 days")
 
 
@@ -148,7 +148,7 @@ def test_a_part_of_a_fact_id_that_several_have_is_refused_with_the_choices(memor
 def test_a_memory_cannot_replace_itself(memory: Memorist) -> None:
     only = memory.add("The port is 8080")
 
-    with pytest.raises(InvalidInput, match="cannot replace itself"):
+    with pytest.raises(InvalidInput, match="cannot supersede itself"):
         memory.supersede(only.id, only.id)
 
 

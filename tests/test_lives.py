@@ -438,7 +438,7 @@ class Lives(RuleBasedStateMachine):
             same = world.same(change.get("project", life.project), change.get("content", life.content))
             session = world.session if in_session else None
             if same not in (None, life):
-                with pytest.raises(InvalidInput, match="says exactly this already"):
+                with pytest.raises(InvalidInput, match="has exactly this text"):
                     world.memory.update(life.id, session=session, **change)
                 return
             world.memory.update(life.id, session=session, **change)

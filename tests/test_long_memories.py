@@ -18,7 +18,7 @@ from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import MAX_PARTS, MIN_PART_CHARACTERS, TITLE_TOKENS, _split_by_sentence, cut_into_parts
 from memorist.store.base import EmbeddingJob
-from memorist.store.migrations import bundled
+from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
 
 BURIED = (
@@ -119,7 +119,7 @@ class TestFinding:
 
         made = cut_into_parts(EmbeddingJob(1, None, text), minilm)
 
-        assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
+        assert max(minilm.count_tokens(part.embedding_text) for part in made) <= minilm.max_tokens
 
     def test_a_memory_of_a_sentence_or_two_has_no_parts(self, understanding: Memorist, path: Path) -> None:
         understanding.add("The bus to the lake leaves at nine. It is blue.")
@@ -179,7 +179,7 @@ class TestParts:
     def test_a_long_title_leaves_room_for_every_part(self, minilm: LocalEmbedder) -> None:
         made = cut_into_parts(EmbeddingJob(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
 
-        assert max(minilm.count_tokens(part.embedded) for part in made) <= minilm.max_tokens
+        assert max(minilm.count_tokens(part.embedding_text) for part in made) <= minilm.max_tokens
 
     def test_filters_hold_for_what_a_part_finds(self, short: Memorist) -> None:
         mine = short.add(long("quokka"), project="mine", tags=["red"])
@@ -500,7 +500,7 @@ class TestFromBeforeThereWereParts:
 
     @staticmethod
     def old(path: Path, *texts: str, model: ShortSighted | None = None) -> None:
-        migrations = dict(list(bundled("sqlite").items())[:2])
+        migrations = dict(list(load_migrations("sqlite").items())[:2])
         SqliteStore(str(path), migrations=migrations).close()
         model = model or ShortSighted()
         database = apsw.Connection(str(path))
@@ -660,7 +660,7 @@ def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_ap
     made = cut_into_parts(EmbeddingJob(1, "a title of five words", "w " * 500), model)
 
     assert made
-    assert max(model.count_tokens(part.embedded) for part in made) <= model.max_tokens
+    assert max(model.count_tokens(part.embedding_text) for part in made) <= model.max_tokens
 
 
 def test_front_matter_is_in_no_part() -> None:

@@ -103,11 +103,11 @@ def test_processes_that_open_a_new_path_at_the_same_moment_make_one_database(tmp
 
 MIGRATOR = """
     import sys
-    from memorist.store.migrations import bundled
-    from memorist.store.sqlite import SqliteStore
+    from memorist.store.migrations import load_migrations
+    from memorist.store.sqlite.store import SqliteStore
     print("ready", flush=True)
     while path := sys.stdin.readline().rstrip():
-        SqliteStore(path, migrations=bundled("sqlite") | {"900-extra": "create table extra(x)"}).close()
+        SqliteStore(path, migrations=load_migrations("sqlite") | {"900-extra": "create table extra(x)"}).close()
         print("opened", flush=True)
 """
 

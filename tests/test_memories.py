@@ -259,7 +259,7 @@ class TestUpdating:
         memory.add("first")
         second = memory.add("second")
 
-        with pytest.raises(InvalidInput, match="says exactly this already"):
+        with pytest.raises(InvalidInput, match="has exactly this text"):
             memory.update(second.id, content="first")
         assert memory.get(second.id).content == "second"
 
@@ -277,7 +277,7 @@ class TestForgetting:
         memory.forget(added.id)
 
         assert len(memory.search("zebra")) == len(memory.list()) == 0
-        with pytest.raises(NotFound, match=r"was forgotten; `memorist restore"):
+        with pytest.raises(NotFound, match="was forgotten; restore it first"):
             memory.update(added.id, content="y")
         assert [m.id for m in memory.list(deleted=True)] == [added.id]
 

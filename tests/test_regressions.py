@@ -299,7 +299,7 @@ class TestModels:
         raw.execute("update vectors set vector = x'00'")
         raw.close()
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
-            with pytest.raises(StoreCorrupt, match="check --repair"):
+            with pytest.raises(StoreCorrupt, match="repair the database"):
                 memory.search("a text")
             assert memory.check(repair=True).ok
             assert len(memory.search("a text")) == 1

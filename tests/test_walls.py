@@ -23,7 +23,7 @@ from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, MemoristError, NotFound
 from memorist.documents import DocumentHit
 from memorist.records import FACETS
-from memorist.store.sqlite.documents import beside
+from memorist.store.sqlite.documents import chunk_namespace
 from memorist.validation import FILTERS
 
 WRITTEN = BytesIO()  # what an export wrote last
@@ -232,7 +232,7 @@ def rows_of(path: Path, namespace: str) -> dict[str, list[Any]]:
                 key = next((column for column in _WHOSE if column in columns), None)
                 assert key, f"whose is a row of the table {table}?"
                 where = f"{key} in ({_WHOSE[key]})"
-            values = {"whose": namespace, "files": beside(namespace)}
+            values = {"whose": namespace, "files": chunk_namespace(namespace)}
             found[table] = list(connection.execute(f"select * from {table} where {where}", values))
         return found
     finally:
@@ -772,7 +772,7 @@ def test_words_of_files_are_offered_only_where_files_are_asked(both: Both) -> No
     assert both.mine.search_documents("habour", mode="keyword").suggestion == "harbour"
 
 
-@pytest.mark.parametrize("name", [beside(MINE), beside(THEIRS), "a\x1fb"])
+@pytest.mark.parametrize("name", [chunk_namespace(MINE), chunk_namespace(THEIRS), "a\x1fb"])
 def test_the_namespace_of_the_chunks_cannot_be_named(both: Both, name: str) -> None:
     with pytest.raises(InvalidInput):
         memorist.open(both.path, namespace=name, embedder="none").close()

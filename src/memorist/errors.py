@@ -15,12 +15,26 @@ The error tree: everything that Memorist raises on purpose.
   + MissingExtra           an optional dependency is not installed
   + ConfigError            a setting cannot be used
 
-Every message is fit for a user: what happened, why, and what to do.
+Every message is fit for a user: what happened, why, and what to do. Where what to do depends on the surface (a command
+to type, a tool to call), the error carries a `Hint`, and the surface adds it in its own words.
 """
+
+from typing import NamedTuple
+
+
+class Hint(NamedTuple):
+    """An action that helps, such as "restore_memory", and the id or path it is for."""
+
+    action: str
+    subject: str = ""
 
 
 class MemoristError(Exception):
-    """Base of all we raise on purpose; its message is fit for a user."""
+    """Base of all errors raised on purpose; its message is fit for a user."""
+
+    def __init__(self, message: str = "", *, hint: Hint | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class NotFound(MemoristError):
@@ -69,3 +83,12 @@ class MissingExtra(MemoristError):
 
 class ConfigError(MemoristError):
     """A setting cannot be used."""
+
+
+def find_hint(error: BaseException | None) -> Hint | None:
+    """Return the hint of an error, or of an error it was raised from."""
+    while error is not None:
+        if isinstance(error, MemoristError) and error.hint is not None:
+            return error.hint
+        error = error.__cause__
+    return None

@@ -19,6 +19,9 @@ UNRELATED_SIMILARITY: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
 # Models that read Latin script only: their similarity of other scripts is noise that would drown the words.
 LATIN_ONLY = frozenset({MINILM, BGE_SMALL})
 
+# Models of which a text of several sentences has a vector for every few of them, too.
+SENTENCE_MODELS = frozenset({MINILM})
+
 # ccmemory's design: insights count for more than events.
 SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(
     {"reflective": 1.2, "semantic": 1.1, "procedural": 1.0, "emotional": 0.9, "episodic": 0.8}
@@ -54,10 +57,10 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
 )  # fmt: skip
 RERANK_DEPTH = 40  # candidates; what ranks lower is hardly ever the answer
 CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
-    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "segments": 1.0, "facts": 0.0}
+    {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "facts": 0.0}
 )
 ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
-    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "segments": 1.0, "facts": 1.0}
+    {"title": 2.0, "content": 1.0, "tags": 1.5, "source": 0.5, "facts": 1.0}
 )
 
 

@@ -6,8 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SECTORS = ("reflective", "semantic", "procedural", "emotional", "episodic")
 GLOBAL = "global"  # the tier of memories that hold in every project
@@ -284,13 +288,13 @@ class Match:
     """
     A match of a leg: the key of a row and its score, higher being better.
 
-    The keyword leg adds whether the row has all words of the query (`whole`), and the share of them it has, rare words
-    counting for more (`coverage`).
+    The keyword leg adds whether the row has all words of the query, and the share of them it has, rare words counting
+    for more (`coverage`).
     """
 
     key: int
     score: float
-    whole: bool = False
+    has_all_words: bool = False
     coverage: float = 1.0
 
 
@@ -300,14 +304,14 @@ class Row:
     The part of a stored memory that ranking looks at.
 
     `similarity` is exact, where it has a vector of the active model. For a memory with parts it is that of the nearest
-    part, mixed with that of the whole the more parts there are; `passage` is the span of that part. `session` is equal
-    for all memories of one session. Ranking sees many rows and a page shows few, so the memory and its facts are built
-    when they are asked for.
+    part, mixed with that of the whole the more parts there are; `passage` is the span of that part. `session` is the id
+    of the session it was created in, and `position` its place among the memories created there. Ranking sees many rows
+    and a page shows few, so the memory and its facts are built when they are asked for.
     """
 
     key: int
     similarity: float | None
-    vector: bytes | None  # of the active model, in float16
+    vector: "NDArray[np.float16] | None" = field(compare=False)  # of the active model
     created_at: float
     updated_at: float
     accessed_at: float | None
@@ -319,6 +323,7 @@ class Row:
     tags: tuple[str, ...]
     superseded: bool
     session: str | None
+    position: int | None
     length: int
     facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]

@@ -98,7 +98,7 @@ class TestSupersede:
     def test_two_cannot_replace_each_other(self, cli: CommandLine, old: str, new: str) -> None:
         cli("supersede", old, new)
 
-        cli("supersede", new, old).assert_failed(1, "itself replaced")
+        cli("supersede", new, old).assert_failed(1, "itself supersedes")
 
 
 class TestRelate:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memorist.profiles import PROFILES
 from memorist.search.expansion import expand_by_feedback
@@ -12,9 +13,9 @@ QUESTION = np.array([1, 0, 0, 0], np.float32)
 LONG, SHORT = 2_000, 100
 
 
-def half(*numbers: float) -> bytes:
+def half(*numbers: float) -> NDArray[np.float16]:
     vector = np.array(numbers, np.float32)
-    return (vector / np.linalg.norm(vector)).astype(np.float16).tobytes()
+    return (vector / np.linalg.norm(vector)).astype(np.float16)
 
 
 VECTORS = {1: half(3, 3, 0, 0), 2: half(3, 4, 0, 0), 3: half(3, 0, 4, 0)}  # 2 and 3 are equally near; 2 is like 1

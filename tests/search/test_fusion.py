@@ -191,7 +191,7 @@ class TestConvex:
 
     def test_memories_with_all_words_come_before_those_with_some(self) -> None:
         ranked = fused(
-            [Candidate(1, bm25=9.0, keyword_rank=2), Candidate(2, bm25=1.0, keyword_rank=1, whole=True)],
+            [Candidate(1, bm25=9.0, keyword_rank=2), Candidate(2, bm25=1.0, keyword_rank=1, has_all_words=True)],
             "balanced",
             alpha=0.0,
         )

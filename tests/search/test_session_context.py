@@ -8,8 +8,10 @@ from memorist.search.fusion import Candidate, Ranked
 from memorist.search.session_context import smooth_scores
 
 
-def entry(key: int, score: float, session: str | None = "talk") -> Ranked:
-    return Ranked(Candidate(key, session=session), score, {"keyword": score}, {})
+def entry(key: int, score: float, session: str | None = "talk", position: int | None = None) -> Ranked:
+    """A turn whose position is its key, if nothing else is said: nobody wrote in between."""
+    place = key if position is None and session is not None else position
+    return Ranked(Candidate(key, session=session, position=place), score, {"keyword": score}, {})
 
 
 def keys(entries: list[Ranked]) -> list[int]:
@@ -34,6 +36,18 @@ def test_the_next_row_of_another_session_is_no_neighbour() -> None:
     assert keys(smooth_scores(ranked, 0.4)) == [5, 50, 6]
 
 
+def test_neighbours_are_known_by_their_positions_and_not_by_their_keys() -> None:
+    ranked = [entry(5, 0.9, "one", 1), entry(50, 0.4, "one", 9), entry(7, 0.3, "one", 2), entry(6, 0.2, "two", 1)]
+
+    assert keys(smooth_scores(ranked, 0.4)) == [5, 7, 50, 6]
+
+
+def test_a_turn_without_a_position_has_no_neighbours() -> None:
+    alone = Ranked(Candidate(6, session="talk"), 0.3, {"keyword": 0.3}, {})
+
+    assert keys(smooth_scores([entry(5, 0.9), entry(50, 0.4), alone], 0.4)) == [5, 50, 6]
+
+
 def test_what_comes_from_no_session_keeps_its_place_and_its_score() -> None:
     note, other = entry(70, 0.8, None), entry(71, 0.35, None)
     ranked = [entry(5, 0.9), note, entry(50, 0.4), other, entry(6, 0.3)]
@@ -46,7 +60,7 @@ def test_what_comes_from_no_session_keeps_its_place_and_its_score() -> None:
 
 
 def test_a_long_text_speaks_for_itself() -> None:
-    long = Ranked(Candidate(6, session="talk", length=10_000), 0.3, {"keyword": 0.3}, {})
+    long = Ranked(Candidate(6, session="talk", position=6, length=10_000), 0.3, {"keyword": 0.3}, {})
 
     assert keys(smooth_scores([entry(5, 0.9), entry(50, 0.4), long], 0.4)) == [5, 50, 6]
 

@@ -39,7 +39,9 @@ def ask(path: Path, memory: Memorist) -> Iterator[Ask]:
 
     def asked(text: str, grammar: str = "auto") -> str | None:
         return suggest_query(
-            parse_query(text, grammar), partial(vocabulary.known, connection), partial(vocabulary.similar, connection)
+            parse_query(text, grammar),
+            partial(vocabulary.find_known, connection),
+            partial(vocabulary.find_similar, connection),
         )
 
     yield asked

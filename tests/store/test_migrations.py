@@ -10,11 +10,11 @@ import pytest
 
 import memorist
 from memorist import StoreError
-from memorist.store.migrations import bundled
+from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.store import SqliteStore
 from processes import contents, everything
 
-SQLITE = bundled("sqlite")  # the migrations of this version
+SQLITE = load_migrations("sqlite")  # the migrations of this version
 
 
 def migrated(path: Path, migrations: Mapping[str, str]) -> SqliteStore:

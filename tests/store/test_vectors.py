@@ -78,12 +78,12 @@ def test_any_sequence_of_writes_is_searched_as_brute_force_would(steps: Any, que
             scan.put(keys, raw)
         model |= dict(zip(keys.tolist(), encode(raw), strict=True))
 
-        assert hits(scan.nearest(asked, k)) == brute_force(model, asked, k)
+        assert hits(scan.find_nearest(asked, k)) == brute_force(model, asked, k)
 
     some = {key: code for key, code in model.items() if key in among}
     assert len(scan) == len(model)
-    assert hits(scan.nearest(asked, k)) == brute_force(model, asked, k)
-    assert hits(scan.nearest(asked, k, among)) == brute_force(some, asked, k)
+    assert hits(scan.find_nearest(asked, k)) == brute_force(model, asked, k)
+    assert hits(scan.find_nearest(asked, k, among)) == brute_force(some, asked, k)
 
 
 def test_the_best_of_many_are_found_among_thousands_of_ties() -> None:
@@ -92,7 +92,7 @@ def test_the_best_of_many_are_found_among_thousands_of_ties() -> None:
     exact = np.lexsort((keys, -scores))
 
     for k in (1, 7, 50, 300, 4999, 5000):
-        found, best = vector_scan._best(keys, scores, k)
+        found, best = vector_scan._select_best(keys, scores, k)
 
         assert found.tolist() == keys[exact[:k]].tolist()
         assert best.tolist() == scores[exact[:k]].tolist()
@@ -104,7 +104,7 @@ def test_codes_lose_almost_nothing_of_the_exact_ranking() -> None:
     kept = 0
     for query in clustered(20):
         exact = np.argsort(-(unit @ query))[:20]
-        keys, similarities = scan.nearest(query, 20)
+        keys, similarities = scan.find_nearest(query, 20)
         kept += len(set(keys.tolist()) & set(exact.tolist()))
         np.testing.assert_allclose(similarities, unit[keys] @ query, atol=0.01)
 
@@ -115,7 +115,7 @@ def test_a_vector_is_most_similar_to_itself() -> None:
     unit = clustered(200)
     scan = loaded(unit)
 
-    keys, similarities = scan.nearest(unit[17], 1)
+    keys, similarities = scan.find_nearest(unit[17], 1)
 
     assert keys.tolist() == [17]
     assert similarities[0] == pytest.approx(1, abs=1e-6)
@@ -125,8 +125,8 @@ def test_an_empty_scan_finds_nothing() -> None:
     scan, query = VectorScan(8), np.ones(8, np.float32)
 
     assert len(scan) == 0
-    assert hits(scan.nearest(query, 5)) == []
-    assert hits(scan.nearest(query, 5, [1, 2])) == []
+    assert hits(scan.find_nearest(query, 5)) == []
+    assert hits(scan.find_nearest(query, 5, [1, 2])) == []
     scan.remove([1])
     scan.put([], np.empty((0, 8), np.float16))
     assert len(scan) == 0
@@ -135,9 +135,9 @@ def test_an_empty_scan_finds_nothing() -> None:
 def test_when_fewer_are_there_than_asked_for_all_come_back() -> None:
     scan = loaded(clustered(3))
 
-    assert len(scan.nearest(clustered(1)[0], 50)[0]) == 3
-    assert len(scan.nearest(clustered(1)[0], 50, [2, 99])[0]) == 1
-    assert len(scan.nearest(clustered(1)[0], 0)[0]) == 0
+    assert len(scan.find_nearest(clustered(1)[0], 50)[0]) == 3
+    assert len(scan.find_nearest(clustered(1)[0], 50, [2, 99])[0]) == 1
+    assert len(scan.find_nearest(clustered(1)[0], 0)[0]) == 0
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.2, 0.9, 1.0])
@@ -145,9 +145,9 @@ def test_a_filter_fills_its_page_whatever_its_share(share: float) -> None:
     unit = clustered(4000, 32)
     scan, query = loaded(unit), clustered(1, 32)[0]
     chosen = RNG.permutation(4000)[: int(4000 * share)]
-    everything = scan.nearest(query, 4000)[0]
+    everything = scan.find_nearest(query, 4000)[0]
 
-    keys, _ = scan.nearest(query, 40, np.concatenate([chosen, [-5, 10**12], chosen[:3]]))
+    keys, _ = scan.find_nearest(query, 40, np.concatenate([chosen, [-5, 10**12], chosen[:3]]))
 
     assert keys.tolist() == everything[np.isin(everything, chosen)][:40].tolist()
     assert len(keys) == 40
@@ -160,7 +160,7 @@ def test_removed_rows_are_cleared_away_once_they_are_many() -> None:
     scan.remove(np.arange(0, 1000, 2))
 
     assert scan._state.count == len(scan) == 500
-    assert set(scan.nearest(unit[0], 1000)[0].tolist()) == set(range(1, 1000, 2))
+    assert set(scan.find_nearest(unit[0], 1000)[0].tolist()) == set(range(1, 1000, 2))
 
 
 def test_appended_rows_seldom_move_those_before_them() -> None:
@@ -188,8 +188,8 @@ def test_a_search_never_sees_half_of_a_write() -> None:
     def search() -> int:
         torn = 0
         for _ in range(300):
-            found, similarities = scan.nearest(query, 64, keys)
-            best, _ = scan.nearest(query, 64)
+            found, similarities = scan.find_nearest(query, 64, keys)
+            best, _ = scan.find_nearest(query, 64)
             torn += found.tolist() != keys.tolist() or len(set(similarities.tolist())) != 1
             torn += best.tolist() != keys.tolist()
         return torn
@@ -256,7 +256,7 @@ def test_shapes_that_do_not_fit_are_refused_and_change_nothing() -> None:
     with pytest.raises(ValueError, match="ascend"):
         scan.load([(np.array([1, 1]), np.ones((2, 8), np.int8))], 2)
     with pytest.raises(ValueError, match="compared"):
-        scan.nearest(np.ones(7, np.float32), 1)
+        scan.find_nearest(np.ones(7, np.float32), 1)
     with pytest.raises(ValueError, match="fit"):
         pack(np.arange(3), np.ones((2, 8), np.int8))
     assert len(scan) == 4
@@ -265,9 +265,9 @@ def test_shapes_that_do_not_fit_are_refused_and_change_nothing() -> None:
 @pytest.mark.parametrize("dimensions", [1, 3, 65, 384, 8192])
 def test_numpy_alone_gives_the_same_numbers(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("simsimd")
-    fast = vector_scan._kernel()
+    fast = vector_scan._load_kernel()
     monkeypatch.setitem(sys.modules, "simsimd", None)
-    plain = vector_scan._kernel()
+    plain = vector_scan._load_kernel()
     codes = RNG.integers(-127, 128, (2500, dimensions), dtype=np.int8)
     codes[:500] = RNG.integers(100, 128, (500, dimensions))  # sums that float32 cannot add up exactly
 
@@ -282,6 +282,6 @@ def test_searches_leave_the_reference_count_of_none_alone() -> None:
     before = sys.getrefcount(None)
 
     for _ in range(1000):
-        scan.nearest(query, 3)
+        scan.find_nearest(query, 3)
 
     assert sys.getrefcount(None) > before - 500

@@ -28,7 +28,7 @@ def connection(path: Path, memory: Memorist) -> Iterator[apsw.Connection]:
 @pytest.fixture
 def similar(connection: apsw.Connection) -> Similar:
     vocabulary = Vocabulary("default")
-    return lambda word: vocabulary.similar(connection, word)
+    return lambda word: vocabulary.find_similar(connection, word)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def stands(connection: apsw.Connection) -> Callable[..., bool]:
 
     def asked(text: str, *, prefix: bool = False) -> bool:
         term = Term(text, prefix=prefix)
-        return vocabulary.known(connection, [term]) == {term}
+        return vocabulary.find_known(connection, [term]) == {term}
 
     return asked
 
@@ -223,8 +223,8 @@ class TestKeepingUp:
     def test_where_the_list_is_long_words_of_new_memories_are_added_to_it(
         self, memory: Memorist, neighbour: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(vocabulary, "QUICK", 0.0)
-        monkeypatch.setattr(vocabulary, "PATIENCE", 1e9)
+        monkeypatch.setattr(vocabulary, "QUICK_READ_SECONDS", 0.0)
+        monkeypatch.setattr(vocabulary, "REREAD_FACTOR", 1e9)
         memory.add("about lions")
         assert similar("lioms") == ["lions"]
 
@@ -240,7 +240,7 @@ class TestKeepingUp:
     def test_so_many_new_ones_are_not_added_but_read(
         self, memory: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for name, number in {"QUICK": 0.0, "PATIENCE": 1e9, "MOST_NEW": 5}.items():
+        for name, number in {"QUICK_READ_SECONDS": 0.0, "REREAD_FACTOR": 1e9, "MAX_NEW_MEMORIES": 5}.items():
             monkeypatch.setattr(vocabulary, name, number)
         note = memory.add("about lions")
         assert similar("lioms") == ["lions"]
@@ -254,8 +254,8 @@ class TestKeepingUp:
     def test_a_long_list_is_read_again_after_a_while_though_nothing_more_was_written(
         self, memory: Memorist, similar: Similar, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(vocabulary, "QUICK", 0.0)
-        monkeypatch.setattr(vocabulary, "PATIENCE", 0)
+        monkeypatch.setattr(vocabulary, "QUICK_READ_SECONDS", 0.0)
+        monkeypatch.setattr(vocabulary, "REREAD_FACTOR", 0)
         note = memory.add("about lions")
         assert similar("lioms") == ["lions"]
 
@@ -272,8 +272,8 @@ class TestConnections:
         for name in (f"file:{path}?mode=ro", f"file:{path}?immutable=1"):
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             connection = apsw.Connection(name, flags=flags)
-            assert vocabulary.similar(connection, "zebar") == ["zebra"]
-            assert Vocabulary("default").similar(connection, "zebar") == ["zebra"]
+            assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
+            assert Vocabulary("default").find_similar(connection, "zebar") == ["zebra"]
             connection.close()
 
     def test_the_file_does_not_change(self, path: Path, tmp_path: Path, memory: Memorist) -> None:
@@ -282,7 +282,7 @@ class TestConnections:
         shutil.copy(path, tmp_path / "before.db")
 
         connection = apsw.Connection(str(path))
-        assert Vocabulary("default").similar(connection, "zebar") == ["zebra"]
+        assert Vocabulary("default").find_similar(connection, "zebar") == ["zebra"]
         tables = connection.execute("select count(*) from main.sqlite_master where name = 'vocabulary'").get
         connection.close()
 
@@ -292,12 +292,12 @@ class TestConnections:
     def test_a_connection_can_still_do_all_it_could(self, memory: Memorist, connection: apsw.Connection) -> None:
         memory.add("the zebra")
         vocabulary = Vocabulary("default")
-        assert vocabulary.similar(connection, "zebar") == ["zebra"]
+        assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
 
         connection.execute("insert into memories_words(memories_words) values ('rebuild')")
         connection.execute("vacuum")
 
-        assert vocabulary.similar(connection, "zebar") == ["zebra"]
+        assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
         assert memory.check().ok
 
     def test_many_threads_ask_at_once(self, path: Path, memory: Memorist) -> None:
@@ -308,7 +308,7 @@ class TestConnections:
         def ask() -> None:
             connection = apsw.Connection(str(path))
             for word in ("zebar", "girafe", "antelpoe"):
-                answers.append(vocabulary.similar(connection, word))
+                answers.append(vocabulary.find_similar(connection, word))
             connection.close()
 
         threads = [threading.Thread(target=ask) for _ in range(8)]

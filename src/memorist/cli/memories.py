@@ -363,7 +363,7 @@ def _explain_missing(memory: Memorist, id: str, as_of: str | None) -> str:
     try:
         memory.get(id, as_of=as_of)
     except NotFound as exc:
-        return str(exc)
+        return describe_error(exc)
     return f"no memory has the id {id}"
 
 

@@ -19,7 +19,7 @@ class AgentFiles:
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._store = resources.store.notebook
+        self._store = resources.store.agent_files
 
     def create(self, path: str, text: str, project: str | None) -> File:
         fields = dict(kind=FILE, source=self._check_path(path), project=project, **_fields(text, {}))

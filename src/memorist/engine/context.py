@@ -91,7 +91,7 @@ class ContextBuilder:
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)
         block.put_lines("recent-memories", map(index_line, islice(self._iter_recent(filter), count)))
-        sessions = self._store.sessions.page(scope.project, None, MAX_SESSIONS)
+        sessions = self._store.sessions.list_sessions(scope.project, None, MAX_SESSIONS)
         summarised = islice((session for session in sessions if session.summary), RECENT_SESSIONS)
         block.put_lines("recent-conversations", map(session_line, summarised))
         return str(block)
@@ -100,7 +100,7 @@ class ContextBuilder:
         block = ContextBlock(scope.budget, count_tokens)
         if scope.core:
             filter = self._resources.resolve_filter({"pinned": True, **scope.filters}, include_superseded=False)
-            pinned = self._store.page(filter, limit=MAX_CORE, cursor=None, deleted=False)
+            pinned = self._store.list_page(filter, limit=MAX_CORE, cursor=None, deleted=False)
             block.put_core(sorted(pinned, key=lambda memory: (-memory.salience, memory.created_at)))
         return block
 
@@ -108,7 +108,7 @@ class ContextBuilder:
         """Yield the latest memories that are neither turns nor pinned."""
         cursor = None
         for _ in range(RECENT_PAGES):
-            page = self._store.page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
+            page = self._store.list_page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
             yield from (memory for memory in page if memory.kind != TURN and not memory.pinned)
             if (cursor := page.cursor) is None:
                 return
@@ -116,14 +116,14 @@ class ContextBuilder:
     def _find_surroundings(self, hit: Hit) -> HitContext:
         """Return the chunks around a chunk, or the turns before and after a turn."""
         if isinstance(hit, DocumentHit):
-            ((*chunks,),) = self._store.documents.stretches([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
+            ((*chunks,),) = self._store.documents.load_chunk_ranges([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
             return HitContext(extend_with_chunks(hit, chunks))
         if hit.memory.kind != TURN or not hit.session:
             return HitContext()
         # A turn that was moved to another project is left out.
         project = (hit.memory.project,) if hit.memory.project else ()
         same_session = Filter(session=hit.session.id, kind=(TURN,), project=project)
-        turns = self._store.around(hit.memory.id, same_session, before=1, after=1)
+        turns = self._store.list_around(hit.memory.id, same_session, before=1, after=1)
         place = next((at for at, turn in enumerate(turns) if turn.id == hit.memory.id), None)
         if place is None:  # it was removed in the meantime
             return HitContext()

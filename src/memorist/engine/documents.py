@@ -71,13 +71,13 @@ class Documents:
 
     def list_documents(self, project: str | None, limit: int) -> list[Document]:
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
-        return self._store.page(validation.name(project, "project"), limit)
+        return self._store.list_documents(validation.name(project, "project"), limit)
 
     def get(self, path: str | Path) -> Document:
         document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.known()
         resolver = LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
-        for source, line, target, text in self._store.links():
+        for source, line, target, text in self._store.list_links():
             leads_to = resolver.resolve(known[source], target) if source in known else None
             if source == document.path:
                 links.append(DocumentLink(line, target, text, leads_to))
@@ -88,7 +88,7 @@ class Documents:
     def remove(self, path: str | Path) -> int:
         named = validation.path(path)
         roots = {named.absolute(), Path(os.path.realpath(named))}  # of a link, where it leads, too
-        known = self._store.known()
+        known = self._store.load_indexed_files()
         keys = [file.key for name, file in known.items() if roots & {Path(name), *Path(name).parents}]
         return self._store.remove(keys)
 
@@ -145,11 +145,6 @@ class Documents:
                 reason = "it is not there, nor the disk it was on; what is indexed of it stays"
                 report = replace(report, skipped=(*report.skipped, (path, reason)))
         return report
-
-    def _own_files(self) -> list[str]:
-        """Return the files of the database: watching must not follow its own writes."""
-        path = os.path.realpath(getattr(self._resources.store, "path", ""))
-        return [path + end for end in ("", "-wal", "-shm", "-journal")]
 
 
 def _stop_if_set(stop: threading.Event, progress: IndexProgress) -> None:

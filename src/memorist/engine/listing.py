@@ -47,7 +47,7 @@ class Listing:
         detail = validation.detail(detail)
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         self._resources.recorder.settle()
-        page = self._store.page(filter, limit=limit, cursor=cursor, deleted=deleted)
+        page = self._store.list_page(filter, limit=limit, cursor=cursor, deleted=deleted)
         memories = tuple(self._resources.present(memory, detail, filter.as_of) for memory in page)
         return Page(memories, page.cursor)
 
@@ -86,14 +86,14 @@ class Listing:
                 return Timeline((), None, ())
             anchor = best[0].memory.id
         if anchor is None:
-            memories, middle = self._store.between(filter, limit), None
+            memories, middle = self._store.list_between(filter, limit), None
         else:
             memory = self._resources.find_memory(anchor, filter.as_of)
             if project is None and memory.project is not None:
                 filter = replace(filter, project=(memory.project,))
-            memories, middle = self._store.around(memory.id, filter, before=before, after=after), memory.id
+            memories, middle = self._store.list_around(memory.id, filter, before=before, after=after), memory.id
         session_ids = dict.fromkeys(memory.session.id for memory in memories if memory.session)
-        sessions = self._store.sessions.of(list(session_ids)) if session_ids else ()
+        sessions = self._store.sessions.list_by_ids(list(session_ids)) if session_ids else ()
         shown = tuple(self._resources.present(memory, detail, filter.as_of) for memory in memories)
         return Timeline(shown, middle, tuple(sessions))
 

@@ -26,9 +26,9 @@ class Recalls:
     def list_recalls(self, memory: str | None, session: str | None, since: TimeLike | None, limit: int) -> list[Recall]:
         self._resources.recorder.settle()
         validation.whole_number(limit, "limit", 1, 1_000_000)
-        return self._store.recalls.page(
+        return self._store.recalls.list_recalls(
             None if memory is None else validation.id_or_part(memory),
-            None if session is None else self._store.sessions.whole_id(validation.session_id(session)),
+            None if session is None else self._store.sessions.resolve_id(validation.session_id(session)),
             validation.moment_or_none(since, "since"),
             limit,
         )
@@ -47,11 +47,11 @@ class Recalls:
 
     def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
         validation.whole_number(limit, "limit", 1, 1_000_000)
-        return self._store.feedback.page(None if memory is None else validation.id_or_part(memory), limit)
+        return self._store.feedback.list_feedback(None if memory is None else validation.id_or_part(memory), limit)
 
     def _last_query(self, id: str) -> str:
         """Return the query of the last recorded search that found a memory."""
-        for recall in self._store.recalls.page(id, None, None, MAX_RECALLS_SEARCHED):
+        for recall in self._store.recalls.list_recalls(id, None, None, MAX_RECALLS_SEARCHED):
             if recall.query and recall.query.strip():
                 return recall.query
         raise NotFound(f"no recorded search found memory {id}; say which question it answers, with a query")

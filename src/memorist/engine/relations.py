@@ -64,12 +64,13 @@ class Relations:
 
     def set_pin(self, id: str, pinned: bool) -> Memory:
         id = validation.id_or_part(id)
-        return self._resources.present(self._store.strength.pin(id, pinned, datetime.now(UTC)))
+        return self._resources.present(self._store.strength.set_pinned(id, pinned, datetime.now(UTC)))
 
     def _change_strength(self, id: str, share: float, session: str | None) -> Memory:
         id, session = validation.id_or_part(id), None if session is None else validation.session_id(session)
         decay = self._resources.decay
-        return self._resources.present(self._store.strength.change(id, share, datetime.now(UTC), decay, session))
+        memory = self._store.strength.adjust_salience(id, share, datetime.now(UTC), decay, session)
+        return self._resources.present(memory)
 
     def _present_fact(self, fact: Fact) -> Fact:
         return with_effective_confidence([fact], self._resources.profile.fact_decay, datetime.now(UTC))[0]

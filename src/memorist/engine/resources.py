@@ -95,13 +95,13 @@ class Resources:
             self.recorder.settle()
         if filter.session is None:
             return filter
-        session = self.store.sessions.whole_id(filter.session)
+        session = self.store.sessions.resolve_id(filter.session)
         self.recorder.settle(session)
         return replace(filter, session=session)
 
     def find_lens(self, name: object) -> Lens:
         """Return a lens by its name; NotFound lists those there are."""
-        wanted, known = validation.required_name(name, "lens"), self.store.lenses.all()
+        wanted, known = validation.required_name(name, "lens"), self.store.lenses.load_all()
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")

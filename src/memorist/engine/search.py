@@ -137,7 +137,7 @@ class Searcher:
 
     def suggest(self, query: object) -> str | None:
         parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
-        return suggest_query(parsed, self._store.known_terms, self._store.similar_words)
+        return suggest_query(parsed, self._store.find_known_terms, self._store.find_similar_words)
 
     def facets(
         self, query: object, fields: Sequence[str], *, include_superseded: bool, filters: Mapping[str, Any]
@@ -145,7 +145,7 @@ class Searcher:
         grammar = self._resources.profile.grammar
         parsed = None if query is None else parse_query(validation.query_text(query), grammar)
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
-        return self._store.facets(parsed, filter, (), validation.facets(fields))
+        return self._store.count_facets(parsed, filter, (), validation.facets(fields))
 
     def _build_request(
         self,
@@ -176,7 +176,7 @@ class Searcher:
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         session, record = None, settled.record
         if record_session is not None:
-            session = self._store.sessions.whole_id(validation.session_id(record_session), open=True)
+            session = self._store.sessions.resolve_id(validation.session_id(record_session), open=True)
             if record == "off" and options.get("record") is None:
                 record = "log"
         query = validation.query_text(text)
@@ -230,7 +230,7 @@ class Searcher:
                 self._resources.reranker, request.query, request.periods, ranked, candidates, profile
             )
             results = replace(results, degraded="; ".join(filter(None, [results.degraded, failure])) or None)
-        locations = self._store.documents.places(candidates.keys) if request.documents and ranked else {}
+        locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
         grouped = ranked
         if locations and request.grouped:
             documents = {key: location.document for key, location in locations.items()}
@@ -270,7 +270,7 @@ class Searcher:
         ranked = rank_candidates(candidates.candidates, profile, now, boosts)
         if not profile.expansion or results.query_vector is None:
             return ranked
-        vectors = {key: row.vector for key, row in candidates.rows.items() if row.vector}
+        vectors = {key: row.vector for key, row in candidates.rows.items() if row.vector is not None}
         expanded = expand_by_feedback(ranked, vectors, results.query_vector, profile.expansion)
         if not any(candidate.feedback_gain for candidate in expanded):
             return ranked
@@ -282,7 +282,7 @@ class Searcher:
         query, keys = request.keyword_query, ranking.candidates.keys
         if ranking.results.keyword_keys is not None:  # all that the words match is known: no need to ask again
             query, keys = Query(request.text), [*{*keys, *ranking.results.keyword_keys}]
-        return self._store.facets(query, request.filter, keys, fields)
+        return self._store.count_facets(query, request.filter, keys, fields)
 
     def _count_hidden(self, request: SearchRequest, ranking: _Ranking) -> dict[str, int]:
         """Count what filters and thresholds held back; filters only where the page has room for more."""
@@ -291,7 +291,7 @@ class Searcher:
             hidden["min_similarity"] = ranking.candidates.below_floor
         full = len(ranking.page.hits) == request.profile.limit or not request.memories
         if not full and request.query and request.filter != NO_FILTER:
-            hidden |= self._store.held_back(request.keyword_query, request.filter, ranking.results.unfiltered)
+            hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
         return hidden | dict(ranking.page.hidden)
 
     def _suggest_if_few(self, request: SearchRequest, results: LegResults) -> str | None:
@@ -301,7 +301,7 @@ class Searcher:
         if request.mode == "semantic" or not few:
             return None
         store = self._store if request.memories else self._store.documents.chunks
-        return suggest_query(request.query, store.known_terms, store.similar_words)
+        return suggest_query(request.query, store.find_known_terms, store.find_similar_words)
 
     def _with_neighbours(self, hits: Sequence[Hit], count: int) -> tuple[Hit, ...]:
         """Extend each hit by the chunks around it; hits whose chunks then meet become one."""
@@ -321,7 +321,7 @@ class Searcher:
                 stretches[hit.document].remove(stretch)
                 extended.append(hit)
                 wanted.append((hit.document, *stretch))
-        return tuple(map(extend_with_chunks, extended, self._store.documents.stretches(wanted)))
+        return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
 
 
 def _build_recall(request: SearchRequest, results: Results) -> Recall:

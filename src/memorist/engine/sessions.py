@@ -36,11 +36,11 @@ class Sessions:
     def list_sessions(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
         validation.whole_number(limit, "limit", 1, 1_000_000)
         self._resources.recorder.settle()
-        return self._store.page(validation.name(project, "project"), active, limit)
+        return self._store.list_sessions(validation.name(project, "project"), active, limit)
 
     def context_of(self, memory_id: str) -> SessionContext | None:
         self._resources.recorder.settle()
-        return self._store.context(validation.id_or_part(memory_id))
+        return self._store.find_context(validation.id_or_part(memory_id))
 
     def _redact(self, summary: object) -> str | None:
         return self._resources.redaction.redact_optional(validation.text_or_none(summary, "summary"))

@@ -35,7 +35,7 @@ class Similarity:
         count = validation.limit(limit)
         moment = validation.as_of(as_of)
         memory = self._resources.find_memory(id, moment)
-        linked = self._store.links.linked(memory.id, count, moment)
+        linked = self._store.links.list_related(memory.id, count, moment)
         related = [replace(one, memory=self._resources.present(one.memory, as_of=moment)) for one in linked]
         known = {memory.id, *(one.memory.id for one in linked)}
         for row in self._most_similar(memory, count + len(known), replace(_NOT_SUPERSEDED, as_of=moment)):
@@ -50,7 +50,7 @@ class Similarity:
         ids: list[str] = []
         by_project: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
         filter = self._resources.resolve_filter(filters, include_superseded=False)
-        for id, project, text in self._store.texts(filter):
+        for id, project, text in self._store.iter_texts(filter):
             by_project.setdefault(project, []).append((len(ids), _word_set(text)))
             ids.append(id)
             if progress and len(ids) % PROGRESS_STEP == 0:
@@ -91,13 +91,13 @@ class Similarity:
         """Return other memories, the most similar first: by vector where it has one, else by words."""
         try:
             model = self._resources.model.identify()
-            vector = self._store.vector(memory.id, model, filter.as_of)
+            vector = self._store.load_vector(memory.id, model, filter.as_of)
         except EmbedderError:
             vector = None
         if vector is None:
             return self._similar_by_words(memory, limit, filter)
-        nearest = self._store.nearest(model, vector, self._store.scope(filter), limit=limit + 1).matches
-        rows = self._store.rows([match.key for match in nearest], model, vector, filter.as_of)
+        nearest = self._store.find_nearest(model, vector, self._store.resolve_scope(filter), limit=limit + 1).matches
+        rows = self._store.load_rows([match.key for match in nearest], model, vector, filter.as_of)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _without(rows, memory)[:limit]
 
@@ -105,10 +105,10 @@ class Similarity:
         text = parse_query(memory.content[:QUERY_CHARACTERS], "auto")
         terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:QUERY_WORDS]
         query = replace(text, terms=tuple(terms), spare=(), every=False)
-        scope, weights = self._store.scope(filter), self._resources.profile.columns
-        matches = self._store.match(query, scope, limit=limit + 1, page=limit, weights=weights).matches
+        scope, weights = self._store.resolve_scope(filter), self._resources.profile.columns
+        matches = self._store.match_keywords(query, scope, limit=limit + 1, page=limit, weights=weights).matches
         rank = {match.key: number for number, match in enumerate(matches)}
-        rows = sorted(self._store.rows(list(rank), None, None, filter.as_of), key=lambda row: rank[row.key])
+        rows = sorted(self._store.load_rows(list(rank), None, None, filter.as_of), key=lambda row: rank[row.key])
         return _without(rows, memory)[:limit]
 
 

@@ -13,6 +13,7 @@ from memorist.documents import ImportReport
 from memorist.engine.conversations import Conversations, ImportSettings
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
+from memorist.profiles import SENTENCE_MODELS
 from memorist.store.export_schema import ExportRecord
 
 EXPORT_FORMATS = ("jsonl", "markdown")
@@ -109,7 +110,7 @@ class Transfer:
         progress: Progress | None,
     ) -> ImportReport:
         """Write records in batches, then embed what lacks a vector."""
-        loader, done = self._store.loader(), 0
+        loader, done = self._store.create_loader(SENTENCE_MODELS), 0
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
         for batch in _batches(records):
@@ -138,9 +139,9 @@ def restore_backup(
     It is kept beside the new one as `memory.db.before-restore` or, if that is taken by another restore,
     `memory.db.before-restore-2`, and so on.
     """
-    from memorist.store.sqlite.backup import put_back
+    from memorist.store.sqlite.backup import restore_database
 
-    return put_back(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+    return restore_database(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
 
 
 def _offset(done: int, progress: Progress | None) -> Progress | None:

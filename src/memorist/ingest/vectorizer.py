@@ -48,7 +48,7 @@ class Vectorizer:
         try:
             self._embed_and_store(jobs)
             if self._backlog:
-                waiting = self._store.pending(self._after, BATCH)
+                waiting = self._store.list_unembedded(self._after, BATCH)
                 self._embed_and_store(waiting)
                 self._backlog = len(waiting) == BATCH
                 self._after = waiting[-1].key if waiting else self._after
@@ -76,7 +76,7 @@ class Vectorizer:
         if self.model.embedder is None:
             return done
         try:
-            while jobs := self._store.pending(after, BATCH):
+            while jobs := self._store.list_unembedded(after, BATCH):
                 self._embed_and_store(jobs)
                 after, done = jobs[-1].key, done + len(jobs)
                 if progress:
@@ -94,7 +94,7 @@ class Vectorizer:
         done = after = refused = 0
         reason = ""
         model = self.model.identify()
-        while jobs := self._store.without_vector(model, after, BATCH):
+        while jobs := self._store.list_without_vector(model, after, BATCH):
             failed, reason_now = self._embed_and_store(jobs)
             after, done, refused = jobs[-1].key, done + len(jobs) - failed, refused + failed
             reason = reason_now or reason
@@ -116,7 +116,8 @@ class Vectorizer:
             batch = todo.pop()
             try:
                 parts = [part for job in batch for part in self._cut(job)]
-                vectors = self.model.embed_documents([*(job.text for job in batch), *(part.embedded for part in parts)])
+                texts = [*(job.text for job in batch), *(part.embedding_text for part in parts)]
+                vectors = self.model.embed_documents(texts)
             except EmbedderUnavailable:
                 raise
             except EmbedderError as exc:

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
+from memorist.mcp_server.hints import describe_error
 from memorist.mcp_server.opener import BackgroundOpener
 from memorist.mcp_server.schemas import validate_arguments
 from memorist.mcp_server.tools import TOOLS, list_tools
@@ -173,7 +174,7 @@ def _call_tool(
             raise InvalidInput(f"this server is read-only: it does not offer {name}")
         return _run_with_memory(options, _answer_call, name, validate_arguments(name, schemas[name], arguments))
     except MemoristError as exc:
-        message = str(exc)
+        message = describe_error(exc)
     except Exception as exc:
         _log.exception("%s failed", name)
         message = f"{name} failed unexpectedly ({type(exc).__name__}); the server's log on stderr has the details"
@@ -224,9 +225,10 @@ def _read_resource(options: ServerOptions, uri: str) -> tuple[str, str]:
     try:
         return _run_with_memory(options, read_resource, uri)
     except (NotFound, InvalidInput) as exc:
-        raise MCPError(types.INVALID_PARAMS, as_data(str(exc))[: options.limit], {"uri": uri[: options.limit]}) from exc
+        message = as_data(describe_error(exc))[: options.limit]
+        raise MCPError(types.INVALID_PARAMS, message, {"uri": uri[: options.limit]}) from exc
     except MemoristError as exc:
-        raise MCPError(types.INTERNAL_ERROR, as_data(str(exc))[: options.limit]) from exc
+        raise MCPError(types.INTERNAL_ERROR, as_data(describe_error(exc))[: options.limit]) from exc
 
 
 # Prompts
@@ -264,6 +266,6 @@ def _get_prompt(options: ServerOptions, name: str, arguments: dict[str, str]) ->
             raise InvalidInput(f"there is no prompt {name[:_MAX_NAME_CHARACTERS]!r}")
     except MemoristError as exc:
         code = types.INVALID_PARAMS if isinstance(exc, InvalidInput) else types.INTERNAL_ERROR
-        raise MCPError(code, as_data(str(exc))[: options.limit]) from exc
+        raise MCPError(code, as_data(describe_error(exc))[: options.limit]) from exc
     message = types.PromptMessage(role="user", content=types.TextContent(text=text))
     return types.GetPromptResult(description=prompt.description, messages=[message])

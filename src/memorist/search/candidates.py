@@ -37,7 +37,8 @@ def gather_candidates(
     """Load the rows of all matches in one read, and put the scores of both legs beside them."""
     by_keyword = {match.key: (rank, match) for rank, match in enumerate(results.keyword, 1)}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
-    rows = [row for store in stores if keys for row in store.rows(keys, results.model, results.query_vector, as_of)]
+    model, vector = results.model, results.query_vector
+    rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     vector_ranks = _vector_ranks(results, rows)
     unrelated = UNRELATED_SIMILARITY.get(results.model.name, 0.0) if results.model else 0.0
@@ -51,7 +52,7 @@ def gather_candidates(
                     key=row.key,
                     bm25=match.score if match else None,
                     keyword_rank=rank,
-                    whole=match.whole if match else False,
+                    has_all_words=match.has_all_words if match else False,
                     coverage=match.coverage if match else 0.0,
                     similarity=row.similarity,
                     unrelated_similarity=unrelated,
@@ -67,6 +68,7 @@ def gather_candidates(
                     tags=row.tags,
                     superseded=row.superseded,
                     session=row.session,
+                    position=row.position,
                     length=row.length,
                     confidence=mean_confidence(facts),
                 )

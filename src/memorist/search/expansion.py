@@ -12,7 +12,10 @@ FEEDBACK_HITS = 3  # added to the query, each weighted by its score
 
 
 def expand_by_feedback(
-    ranked: Sequence[Ranked], vectors: Mapping[int, bytes], query_vector: NDArray[np.float32], weight: float
+    ranked: Sequence[Ranked],
+    vectors: Mapping[int, NDArray[np.float16]],
+    query_vector: NDArray[np.float32],
+    weight: float,
 ) -> list[Candidate]:
     """
     Return the candidates with the similarity each gains once the best hits are added to the query.
@@ -26,7 +29,7 @@ def expand_by_feedback(
     if not weight or not best:
         return candidates
     row_of = {key: row for row, key in enumerate(vectors)}
-    matrix = np.frombuffer(b"".join(vectors.values()), np.float16).reshape(len(vectors), -1).astype(np.float64)
+    matrix = np.concatenate([*vectors.values()]).reshape(len(vectors), -1).astype(np.float64)
     shares = np.array([entry.score for entry in best])
     feedback = (shares / shares.sum()) @ matrix[[row_of[entry.candidate.key] for entry in best]]
     expanded = query_vector + weight * feedback

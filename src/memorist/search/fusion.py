@@ -42,7 +42,7 @@ class Candidate:
     key: int
     bm25: float | None = None
     keyword_rank: int | None = None
-    whole: bool = False  # whether it has all words of the query
+    has_all_words: bool = False  # whether it has all words of the query
     coverage: float = 1.0  # the share of them that it has, rare ones counting for more
     similarity: float | None = None
     unrelated_similarity: float = 0.0  # that the model gives to unrelated texts
@@ -58,7 +58,8 @@ class Candidate:
     tags: tuple[str, ...] = ()
     superseded: bool = False
     confidence: float = 1.0
-    session: str | None = None  # equal for all memories of one session
+    session: str | None = None  # the one it was created in
+    position: int | None = None  # its place among the memories created there
     length: int = 0  # of its content, in characters
     feedback_gain: float = 0.0  # of similarity, once the best hits are added to the query: `search.expansion`
 
@@ -249,7 +250,7 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
         places = {c.key: c.keyword_rank for c in candidates if c.keyword_rank}
         return {key: 1.0 / place for key, place in places.items()}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
-    whole = {candidate.key for candidate in candidates if candidate.whole}
+    whole = {candidate.key for candidate in candidates if candidate.has_all_words}
     if not whole:
         return scaled
     return {key: ALL_WORDS_SHARE * (key in whole) + (1 - ALL_WORDS_SHARE) * score for key, score in scaled.items()}

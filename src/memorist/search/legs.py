@@ -52,7 +52,9 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
     """Join the matches of two stores as if they were one."""
     with_model = one if one.model else other  # one of them may have no vectors
     return LegResults(
-        keyword=sorted([*one.keyword, *other.keyword], key=lambda match: (not match.whole, -match.score, match.key)),
+        keyword=sorted(
+            [*one.keyword, *other.keyword], key=lambda match: (not match.has_all_words, -match.score, match.key)
+        ),
         unknown_words=[word for word in one.unknown_words if word in other.unknown_words],
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         unfiltered=[*one.unfiltered, *other.unfiltered],
@@ -88,10 +90,11 @@ class Legs:
 
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
         """Return the matches of the legs that the mode asks for; words alone where the model fails."""
-        limit, scope = candidate_count(profile), self._store.scope(filter)
+        limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
 
         def match_keywords(asked: Query = query) -> KeywordMatches:
-            match = partial(self._store.match, asked, scope, limit=limit, page=profile.limit, weights=profile.columns)
+            page, weights = profile.limit, profile.columns
+            match = partial(self._store.match_keywords, asked, scope, limit=limit, page=page, weights=weights)
             return _name_leg_in_errors("keyword", match)
 
         uncached = profile.intent == "cached" and not model.has_cached(query.text)
@@ -119,15 +122,15 @@ class Legs:
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
         query_vector = active.embed_query(text)
-        nearest = self._store.nearest(model, query_vector, scope, limit=candidate_count(profile))
+        nearest = self._store.find_nearest(model, query_vector, scope, limit=candidate_count(profile))
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
         least = -1.0 if floor is None else floor - ESTIMATE_ERROR
         degraded = None
-        if nearest.missing > 0:
+        if nearest.unembedded > 0:
             degraded = (
-                f"{nearest.missing} of {nearest.total} memories have no vector of {model.name} yet and are found by "
+                f"{nearest.unembedded} of {nearest.total} memories have no vector of {model.name} yet and are found by "
                 "keyword only; `memorist reembed` makes them"
             )
         return LegResults(
@@ -159,7 +162,7 @@ def _keyword_results(matches: KeywordMatches, degraded: str | None = None) -> Le
 
 
 def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegResults:
-    return replace(results, keyword=matches.matches, unknown_words=matches.strange, keyword_keys=matches.all_keys)
+    return replace(results, keyword=matches.matches, unknown_words=matches.unknown_words, keyword_keys=matches.all_keys)
 
 
 def _is_exact_query(query: Query, profile: Profile) -> bool:

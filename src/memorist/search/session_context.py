@@ -14,20 +14,26 @@ def smooth_scores(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
     Reorder what was said in sessions by its own score plus a `share` of its neighbours'; leave the rest in place.
 
     A short turn ("It is make ship.") is understood by the turns beside it. Turns exchange places and scores only among
-    themselves, so notes are neither raised nor lowered. Neighbours are those written down one after another, so their
-    keys are, too.
+    themselves, so notes are neither raised nor lowered. Neighbours are known by their positions in the session: others
+    may have written in between.
     """
     turns = {entry.candidate.key: entry for entry in ranked if entry.candidate.session is not None}
     if share == 0.0 or len(turns) < 2:
         return list(ranked)
+    scores = {
+        (entry.candidate.session, entry.candidate.position): entry.score
+        for entry in turns.values()
+        if entry.candidate.position is not None
+    }
 
     def smoothed(entry: Ranked) -> float:
         own, total = entry.candidate, entry.score
+        if own.position is None:
+            return total
         need = min(1.0, SHORT_TEXT / max(own.length, 1))
         for distance, weight in DISTANCE_WEIGHTS:
-            neighbours = (turns.get(own.key + step) for step in (-distance, distance))
-            scores = (other.score for other in neighbours if other and other.candidate.session == own.session)
-            total += share * need * weight * max(scores, default=0.0)
+            neighbours = ((own.session, own.position + step) for step in (-distance, distance))
+            total += share * need * weight * max(scores.get(neighbour, 0.0) for neighbour in neighbours)
         return total
 
     reordered = iter(sorted(turns.values(), key=smoothed, reverse=True))  # stable: ties keep their order

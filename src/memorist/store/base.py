@@ -1,7 +1,7 @@
-"""The seam to databases: the verbs every backend speaks. One store serves one namespace and sees nothing else."""
+"""The store protocol: the operations every database backend offers. A store serves one namespace and sees no other."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -35,10 +35,12 @@ from memorist.records import (
 )
 from memorist.store.export_schema import ExportRecord, LoadReport
 
+PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Whose vectors are compared."""
+    """An embedding model. Only vectors of the same model are compared."""
 
     name: str
     dimensions: int
@@ -46,7 +48,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingJob:
-    """A memory that waits for its vector; it is made of title and content as they are now."""
+    """A memory that needs a vector, made of its title and content as they are now."""
 
     key: int
     title: str | None
@@ -57,27 +59,24 @@ class EmbeddingJob:
         return f"{self.title}\n{self.content}" if self.title else self.content
 
 
-PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a text that is too long for one vector: characters of its content, from `first` up to `last`."""
+    """A part of a text too long for one vector: the characters of its content from `first` up to `last`."""
 
-    text: EmbeddingJob
+    job: EmbeddingJob
     first: int
     last: int
-    title: str | None = None  # as much of it as leaves room for the part
+    title: str | None = None  # shortened to leave room for the part
 
     @property
-    def embedded(self) -> str:
-        """What the model gets of it: with the title, which tells what it is a part of."""
-        return EmbeddingJob(self.text.key, self.title, self.text.content[self.first : self.last]).text
+    def embedding_text(self) -> str:
+        """The text given to the model: the part, under the title of the memory."""
+        return EmbeddingJob(self.job.key, self.title, self.job.content[self.first : self.last]).text
 
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """What became of a draft: stored as new, or known already and reinforced (then nothing is pending)."""
+    """The memory that holds a draft. `pending` is None if its text was known already and was reinforced."""
 
     memory: Memory
     pending: EmbeddingJob | None
@@ -85,7 +84,7 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class ConversationResult:
-    """What became of turns: the ids of those that are new, their texts, how many were known, and new sessions."""
+    """The ids and embedding jobs of new turns, the number of turns known already, and the number of new sessions."""
 
     ids: tuple[str, ...]
     pending: tuple[EmbeddingJob, ...]
@@ -95,21 +94,21 @@ class ConversationResult:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A filter as both legs of one search take it. `keys`, as JSON, are those of all that passes, if it is little."""
+    """A filter, resolved once for both legs. `keys` are those of all memories that pass, ascending, if they are few."""
 
     filter: Filter
-    keys: str | None = None
+    keys: NDArray[np.int64] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class VectorMatches:
     """
-    What the vector leg found, and how many memories have no vector yet to be found by. `unfiltered` is what it would
-    have found without a filter.
+    The matches of the vector leg. `unembedded` of the `total` memories have no vector yet. `unfiltered` are the matches
+    without the filter.
     """
 
     matches: Sequence[Match]
-    missing: int = 0
+    unembedded: int = 0
     total: int = 0
     unfiltered: Sequence[Match] = ()
 
@@ -117,17 +116,17 @@ class VectorMatches:
 @dataclass(frozen=True, slots=True)
 class KeywordMatches:
     """
-    What the keyword leg found, and the words of the question that may stand in no memory. `all_keys` are those of
-    everything that holds one of the words, where the leg came across them.
+    The matches of the keyword leg, and the words of the query that may be in no memory. `all_keys` are the keys of
+    every memory with one of the words, where the leg read them all.
     """
 
     matches: list[Match]
-    strange: tuple[str, ...] = ()
+    unknown_words: tuple[str, ...] = ()
     all_keys: Sequence[int] | None = None
 
 
 class LinkStore(Protocol):
-    """What memories have to do with each other."""
+    """Supersession and other relations between memories."""
 
     def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory: ...
 
@@ -139,17 +138,17 @@ class LinkStore(Protocol):
 
     def unrelate(self, source: str, target: str, kind: str, now: datetime) -> None: ...
 
-    def linked(self, id: str, limit: int, as_of: datetime | None) -> list[Related]: ...
+    def list_related(self, id: str, limit: int, as_of: datetime | None) -> list[Related]: ...
 
-    def replaced(self, id: str) -> list[Memory]: ...
+    def list_superseded(self, id: str) -> list[Memory]: ...
 
 
 class StrengthStore(Protocol):
-    """How much memories matter, and how sure their facts are. `rates` are the decay rates of kinds of facts."""
+    """The salience of memories and the confidence of their facts. `rates` are the decay rates of fact kinds."""
 
-    def change(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory: ...
+    def adjust_salience(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory: ...
 
-    def pin(self, id: str, pinned: bool, now: datetime) -> Memory: ...
+    def set_pinned(self, id: str, pinned: bool, now: datetime) -> Memory: ...
 
     def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact: ...
 
@@ -159,54 +158,64 @@ class StrengthStore(Protocol):
 
 
 class SessionStore(Protocol):
+    """Sessions, and the memories made and used in them."""
+
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session: ...
 
     def end(self, id: str, summary: str | None, now: datetime) -> Session: ...
 
-    def summarise(self, id: str, summary: str | None) -> Session: ...
+    def set_summary(self, id: str, summary: str | None) -> Session: ...
 
-    def page(self, project: str | None, active: bool | None, limit: int) -> list[Session]: ...
+    def list_sessions(self, project: str | None, active: bool | None, limit: int) -> list[Session]: ...
 
-    def whole_id(self, id: str, *, open: bool = False) -> str: ...
+    def resolve_id(self, id: str, *, open: bool = False) -> str: ...
 
     def require(self, id: str) -> Session: ...
 
-    def context(self, id: str) -> SessionContext | None: ...
+    def find_context(self, id: str) -> SessionContext | None: ...
 
-    def of(self, ids: Sequence[str]) -> list[Session]: ...
+    def list_by_ids(self, ids: Sequence[str]) -> list[Session]: ...
 
 
 class RecallStore(Protocol):
+    """The log of answered searches."""
+
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None: ...
 
-    def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]: ...
+    def list_recalls(
+        self, memory: str | None, session: str | None, since: datetime | None, limit: int
+    ) -> list[Recall]: ...
 
     def clear(self, before: datetime | None) -> int: ...
 
 
 class FeedbackStore(Protocol):
+    """Judgements of answers."""
+
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback: ...
 
-    def page(self, memory: str | None, limit: int) -> list[Feedback]: ...
+    def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]: ...
 
 
 class LensStore(Protocol):
+    """Lenses by name."""
+
     def put(self, name: str, definition: Mapping[str, Any]) -> None: ...
 
     def remove(self, name: str) -> bool: ...
 
-    def all(self) -> dict[str, dict[str, Any]]: ...
+    def load_all(self) -> dict[str, dict[str, Any]]: ...
 
 
 class DocumentStore(Protocol):
-    """Files and their chunks. `chunks` is the store in which the chunks are found, like memories."""
+    """Indexed files. `chunks` is the store in which their chunks are found, like memories."""
 
     @property
     def chunks(self) -> "Store": ...
 
-    def known(self) -> dict[str, IndexedFile]: ...
+    def load_indexed_files(self) -> dict[str, IndexedFile]: ...
 
-    def texts(self, path: str) -> set[tuple[str | None, str]]: ...
+    def load_chunk_texts(self, path: str) -> set[tuple[str | None, str]]: ...
 
     def put(
         self,
@@ -222,30 +231,30 @@ class DocumentStore(Protocol):
 
     def remove(self, keys: Sequence[int]) -> int: ...
 
-    def page(self, project: str | None, limit: int) -> list[Document]: ...
+    def list_documents(self, project: str | None, limit: int) -> list[Document]: ...
 
     def get(self, path: str) -> Document: ...
 
-    def links(self) -> list[tuple[str, int, str, str]]:
-        """Every link of every file: the file's path, line, target, text."""
+    def list_links(self) -> list[tuple[str, int, str, str]]:
+        """Return every link of every file as the file's path, the line, the target and the text."""
 
-    def places(self, keys: Sequence[int]) -> dict[int, ChunkLocation]: ...
+    def locate_chunks(self, keys: Sequence[int]) -> dict[int, ChunkLocation]: ...
 
-    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]: ...
+    def load_chunk_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]: ...
 
 
 class AgentFileStore(Protocol):
-    """Files that are kept as memories, by path, within a project or outside of all."""
+    """Files kept as memories, by path, within a project or outside of all."""
 
-    def files(self, path: str, project: str | None) -> list[Memory]:
-        """The file of a path or those of a folder, by path; where several took one path, the newest first."""
+    def list_files(self, path: str, project: str | None) -> list[Memory]:
+        """Return the file of a path or those of a folder, by path; of files with the same path, the newest first."""
 
     def create(self, draft: MemoryDraft) -> AddResult: ...
 
     def edit(
         self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime
     ) -> tuple[Memory, EmbeddingJob | None]:
-        """Change a file as a function of it says, which is called while nobody else can write."""
+        """Apply the changes that a function of the file returns; it is called while nobody else can write."""
 
     def move(self, path: str, to: str, project: str | None, now: datetime) -> int: ...
 
@@ -255,15 +264,19 @@ class AgentFileStore(Protocol):
 class RecordLoader(Protocol):
     """One import, in batches."""
 
-    def put(self, lines: Sequence[ExportRecord]) -> LoadReport:
-        """Write records; what is there already stays as it is."""
+    def put(self, records: Sequence[ExportRecord]) -> LoadReport:
+        """Write records; what is stored already stays as it is."""
 
 
 class Store(Protocol):
-    """Each verb is one transaction: done whole, or not at all."""
+    """The memories of one namespace. Each method is one transaction."""
 
     @property
     def namespace(self) -> str: ...
+
+    @property
+    def own_files(self) -> Sequence[str]:
+        """The paths of the files that this store writes."""
 
     @property
     def documents(self) -> DocumentStore: ...
@@ -287,32 +300,32 @@ class Store(Protocol):
     def lenses(self) -> LensStore: ...
 
     @property
-    def notebook(self) -> AgentFileStore: ...
+    def agent_files(self) -> AgentFileStore: ...
 
     def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]: ...
 
-    def take(self, told: Sequence[ConversationBatch]) -> ConversationResult:
-        """Turns of conversations that are not there yet, each in its session. Nothing that is known is changed."""
+    def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
+        """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
 
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
-        """The live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
+        """Return the live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
 
     def require(self, id: str) -> Memory:
-        """The live memory with this id; NotFound says what became of it otherwise."""
+        """Return the live memory with this id; a NotFound says if it was forgotten."""
 
-    def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page: ...
+    def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page: ...
 
-    def around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
-        """The memories nearest in time on both sides of one, and itself, in the order they happened."""
+    def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
+        """Return one memory and those nearest in time on both sides of it, oldest first."""
 
-    def between(self, filter: Filter, limit: int) -> list[Memory]:
-        """What passes a filter, in the order it happened."""
+    def list_between(self, filter: Filter, limit: int) -> list[Memory]:
+        """Return the memories that pass a filter, oldest first."""
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
     ) -> tuple[Memory, EmbeddingJob | None]: ...
 
-    def history(self, id: str) -> list[Version]: ...
+    def list_versions(self, id: str) -> list[Version]: ...
 
     def forget(self, id: str, now: datetime) -> None: ...
 
@@ -321,59 +334,64 @@ class Store(Protocol):
     def erase(self, ids: Sequence[str]) -> int: ...
 
     def purge(self, before: datetime | None) -> int:
-        """Erase what was forgotten (before a time), and wipe what is left of it in the file."""
+        """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
 
-    def scope(self, filter: Filter) -> Scope:
-        """A filter as both legs of one search take it."""
+    def resolve_scope(self, filter: Filter) -> Scope:
+        """Resolve a filter once for both legs of a search."""
 
-    def match(
+    def match_keywords(
         self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
     ) -> KeywordMatches:
-        """The keyword leg: what holds the words of the query, best first; a page of it if there is so much."""
+        """
+        Return the memories with words of the query, best first: up to `limit`, at least `page` if there are as many.
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
-        """The vector leg: what is closest in meaning, best first; `limit` of them if so many pass the filter."""
+        `weights` are those of title, content, tags, source and facts.
+        """
 
-    def rows(
+    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
+        """Return the memories most similar to a vector, best first: `limit` of them if as many pass the filter."""
+
+    def load_rows(
         self,
         keys: Sequence[int],
         model: Model | None,
         vector: NDArray[np.float32] | None,
         as_of: datetime | None = None,
     ) -> list[Row]:
-        """What ranking and presenting need of these memories, in one read; gone ones are left out."""
+        """Read the rows that ranking and presentation need, at once; memories that are gone are left out."""
 
-    def vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
-        """The vector of a memory, or of what it said at a time; None where it has none."""
+    def load_vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
+        """Return the vector of a memory, or of its text at a time; None if it has none."""
 
-    def facets(
+    def count_facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
-        """Counts by field over all that matches the words of a query, and these keys; with None, over all there is."""
+        """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
 
-    def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
-        """How many of all that match the words of a query, and of these keys, each part of a filter keeps out."""
+    def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
+        """Count the memories that match a query's words, and these keys, but fail a field of a filter, by field."""
 
-    def known_terms(self, terms: Sequence[Term]) -> set[Term]:
-        """Those of the terms that live memories have: beginnings as they are, everything else by its stems."""
+    def find_known_terms(self, terms: Sequence[Term]) -> set[Term]:
+        """Return the terms that live memories contain: prefixes as they are, everything else by its stems."""
 
-    def similar_words(self, word: str) -> list[str]:
-        """Words of live memories that one letter or two make of this one, best first."""
+    def find_similar_words(self, word: str) -> list[str]:
+        """Return the words of live memories that differ from this one by a letter or two, best first."""
 
-    def texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
+    def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         """
-        The id, project and text of every memory that passes a filter, in the order they were added. Turns are left out:
-        what was said twice was said twice.
+        Yield the id, project and text of every memory that passes a filter, in the order they were added.
+
+        Memories known by their ids, such as turns, are left out: the same words said twice are two turns.
         """
 
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
         """Let one memory supersede others and take over their tags, facts and pins."""
 
-    def pending(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        """Live texts beyond a key that no vector was made of since they were written."""
+    def list_unembedded(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
+        """Return live texts beyond a key for which no vector was made since they were written."""
 
-    def without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        """Live texts beyond a key that have no vector of this model."""
+    def list_without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
+        """Return live texts beyond a key that have no vector of this model."""
 
     def put_vectors(
         self,
@@ -382,14 +400,19 @@ class Store(Protocol):
         vectors: NDArray[np.float32],
         parts: Sequence[Part] = (),
     ) -> None:
-        """Store vectors for texts that still say what was embedded: those of the texts, then those of the parts."""
+        """Store the vectors of texts, then those of parts, unless a text has changed since it was embedded."""
 
     def drop_other_vectors(self, model: Model) -> int: ...
 
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-        """Every record of this namespace as of one moment, after one that tells what follows; see `carried`."""
+        """Yield a header and every record of this namespace, as of one moment; see `export_schema`."""
 
-    def loader(self) -> RecordLoader: ...
+    def create_loader(self, sentence_models: Collection[str] = ()) -> RecordLoader:
+        """
+        Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
+
+        Such texts that come without them are listed by `list_without_vector`.
+        """
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         """Copy the whole database, as of one moment, and check the copy."""

@@ -1,7 +1,7 @@
 """
-How much of a question a text holds.
+Coverage: the share of a query's words that a text contains.
 
-BM25 says how well the words that are there fit; it does not say how many of those asked for are missing.
+BM25 scores the words that are there; it does not say how many words of the query are missing.
 """
 
 import math
@@ -11,95 +11,98 @@ from dataclasses import dataclass
 
 from memorist.text import tokenizer
 
-CUT_INTO_WORDS = 20_000  # characters; what a longer memory goes on with is searched as it stands
-TOGETHER = 40  # words; what stands further apart in a long text was hardly said of one thing
+_MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
+_WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """The smallest thing looked for: a word, a phrase, a beginning, a pair of characters. In FTS5's syntax."""
+    """The smallest unit of a keyword search: a word, a phrase, a prefix or a pair of characters."""
 
     text: str
     prefix: bool = False
 
     @property
-    def sql(self) -> str:
+    def expression(self) -> str:
+        """The atom in the syntax of the full-text index."""
         return '"' + self.text.replace('"', '""') + '"' + "*" * self.prefix
 
 
-def worth(count: int, rows: int) -> float:
-    """How much a word tells: inverse document frequency, in the form that is positive for every word."""
+def inverse_document_frequency(count: int, rows: int) -> float:
+    """Return the weight of a word found in `count` of `rows` texts, in the form that is positive for every word."""
     return math.log(1 + (max(rows, count) - count + 0.5) / (count + 0.5))
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """An atom as the tokenizer sees it, and how much it tells. A literal one has to stand in the text as written."""
+    """An atom as the tokenizer sees it, and its weight. A literal one has to be in the text exactly as written."""
 
     text: str
     stems: tuple[str, ...]
-    beginning: str | None
+    prefix: str | None
     literal: bool
-    worth: float
+    weight: float
 
     @classmethod
-    def of(cls, atom: Atom, worth: float, literals: Sequence[str]) -> "QueryWords":
+    def from_atom(cls, atom: Atom, weight: float, literals: Sequence[str]) -> "QueryWords":
         stems = tuple(tokenizer.list_stems(atom.text))
         text = tokenizer.fold(atom.text)
         literal = atom.text.lower() in literals
         if not atom.prefix or not stems:
-            return cls(text, stems, None, literal, worth)
-        return cls(text, stems[:-1], text.split()[-1], literal, worth)
+            return cls(text, stems, None, literal, weight)
+        return cls(text, stems[:-1], text.split()[-1], literal, weight)
 
-    def stands_in(self, stems: set[str]) -> bool:
-        """Whether a text with these stems has it; a phrase in any order."""
+    def is_in(self, stems: set[str]) -> bool:
+        """Tell if a text with these stems contains it; the words of a phrase in any order."""
         if not stems.issuperset(self.stems):
             return False
-        # A stem may be shorter than the beginning that was asked for.
-        return self.beginning is None or any(
-            stem.startswith(self.beginning) or (len(stem) > 2 and self.beginning.startswith(stem)) for stem in stems
+        # A stem may be shorter than the prefix that was asked for.
+        return self.prefix is None or any(
+            stem.startswith(self.prefix) or (len(stem) > 2 and self.prefix.startswith(stem)) for stem in stems
         )
 
 
-def coverage(asked: Sequence[QueryWords], text: str) -> float:
+def measure_coverage(query: Sequence[QueryWords], text: str) -> float:
     """
-    Which share of what was asked for a text has. BM25 alone prefers one rare word twice to all words once.
+    Return the share of a query, by weight, that a text contains.
 
-    A long text has many words by chance: of one, it is the share that stands together somewhere.
+    A long text contains many words by chance: of one, the share is that of its best window.
     """
-    if not asked:
+    if not query:
         return 1.0
-    stems = tokenizer.list_stems(text[:CUT_INTO_WORDS])
-    present = set(stems)
-    held = {each for each in asked if not each.literal and each.stands_in(present)}
-    if len(held) < len(asked) and (len(text) > CUT_INTO_WORDS or any(each.literal for each in asked)):
-        whole = tokenizer.fold(text)
-        held |= {each for each in asked if each.text in whole}
-    # The index found something in it, so it holds at least the least of them.
-    least = 0.0 if any(each.literal for each in asked) else min(each.worth for each in asked)
-    had = _together(held, stems) if len(stems) > TOGETHER and len(held) > 1 else sum(each.worth for each in held)
-    return max(had, least) / sum(each.worth for each in asked)
+    stems = tokenizer.list_stems(text[:_MAX_TOKENIZED_CHARACTERS])
+    distinct = set(stems)
+    found = {words for words in query if not words.literal and words.is_in(distinct)}
+    has_literals = any(words.literal for words in query)
+    if len(found) < len(query) and (len(text) > _MAX_TOKENIZED_CHARACTERS or has_literals):
+        folded = tokenizer.fold(text)
+        found |= {words for words in query if words.text in folded}
+    # The index matched the text, so it contains at least the lightest of them.
+    least = 0.0 if has_literals else min(words.weight for words in query)
+    long = len(stems) > _WINDOW_WORDS and len(found) > 1
+    weight = _best_window_weight(found, stems) if long else sum(words.weight for words in found)
+    return max(weight, least) / sum(words.weight for words in query)
 
 
-def _together(held: set[QueryWords], stems: Sequence[str]) -> float:
-    """What the best stretch of a text has of what the text has, in worth."""
+def _best_window_weight(found: set[QueryWords], stems: Sequence[str]) -> float:
+    """Return the largest weight of query words that one window of a text contains."""
     by_stem: dict[str, list[QueryWords]] = {}
-    for each in held:
-        for stem in each.stems:
-            by_stem.setdefault(stem, []).append(each)
-    placed = [(place, each) for place, stem in enumerate(stems) for each in by_stem.get(stem, ())]
-    # What has no place among the words, a beginning or a literal, is taken to stand everywhere.
-    everywhere = sum(each.worth for each in held.difference(each for _, each in placed))
+    for words in found:
+        for stem in words.stems:
+            by_stem.setdefault(stem, []).append(words)
+    places = [(place, words) for place, stem in enumerate(stems) for words in by_stem.get(stem, ())]
+    # A prefix or a literal has no place among the stems, and counts in every window.
+    everywhere = sum(words.weight for words in found.difference(words for _, words in places))
     inside: Counter[QueryWords] = Counter()
     best = total = 0.0
     left = 0
-    for place, each in placed:
-        inside[each] += 1
-        total += each.worth if inside[each] == 1 else 0.0
-        while placed[left][0] <= place - TOGETHER:
-            gone = placed[left][1]
+    for place, words in places:
+        inside[words] += 1
+        total += words.weight if inside[words] == 1 else 0.0
+        while places[left][0] <= place - _WINDOW_WORDS:
+            gone = places[left][1]
             inside[gone] -= 1
-            total -= gone.worth if inside[gone] == 0 else 0.0
+            total -= gone.weight if inside[gone] == 0 else 0.0
             left += 1
         best = max(best, total)
     return best + everywhere

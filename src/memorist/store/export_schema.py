@@ -1,27 +1,28 @@
 """
-What an export holds: the shape of each of its records.
+The records of an export, and the fields of each.
 
-A record is whole in itself: a memory comes with its history, its facts and its place in sessions, a document with its
-chunks. So it is either known already or taken whole, and an import that was cut short can be run again. Rows refer to
-each other by ids. What can be made anew from the rest (indexes, tags, the end of what was superseded) is left out.
+A record is complete in itself: a memory comes with its history, its facts and its sessions, a document with its chunks.
+So it is either known already or written whole, and an import that was interrupted can be run again. Records refer to
+each other by ids. Whatever follows from the rest is left out: indexes, tags, positions in sessions, the time from which
+a memory is superseded.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FORMAT = 1  # the version of what is described here
+FORMAT = 1  # the version of this format
 NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimensions within this of length 1
 
 
 @dataclass(frozen=True, slots=True)
 class RecordList:
-    """A list of records within a record; left out where it is empty."""
+    """A list of records within a record; an empty one is left out."""
 
     shape: Mapping[str, "Kind"]
 
 
-# What a field holds; with a ? it may be missing. A share is a number from 0 to 1, and a time is in UTC.
+# The kind of a field's value; with a ? the field may be missing. A share is a number from 0 to 1, a time is in UTC.
 Kind = str | RecordList
 Shape = Mapping[str, Kind]
 
@@ -54,7 +55,7 @@ MEMORY: Shape = {
 CHUNK: Shape = {"ordinal": "whole", "start_line": "whole", "end_line": "whole", "breadcrumb": "texts", **MEMORY}
 RECALLED: Shape = {"memory": "id", "place": "whole", "score": "number", "relevance": "number", "facts": "texts"}
 
-# In the order in which an export has them: nothing is spoken of before it is there.
+# In the order of an export: a record refers only to records before it.
 SHAPES: Mapping[str, Shape] = {
     "model": {"name": "text", "dimensions": "whole", "metric": "text"},
     "session": {"id": "session", "project": "any?", "started_at": "time", "ended_at": "time?", "summary": "any?"},
@@ -81,7 +82,7 @@ SHAPES: Mapping[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class ExportRecord:
-    """A record on its way in, checked, and where it stands. Its times are datetimes, its bytes bytes."""
+    """A checked record to be imported, and its place in the file. Its times are datetimes, its bytes bytes."""
 
     place: str
     type: str
@@ -90,7 +91,7 @@ class ExportRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What became of some records: how many memories and documents are new or were known, and how many sessions new."""
+    """The numbers of new and of known memories and documents, and of new sessions, in a batch of records."""
 
     added: int = 0
     known: int = 0
@@ -98,6 +99,6 @@ class LoadReport:
     skipped: tuple[tuple[str, str], ...] = ()  # place, reason
 
 
-def plain(shape: Shape) -> dict[str, str]:
-    """The fields of a record that are columns of its own table, and what they hold."""
+def scalar_fields(shape: Shape) -> dict[str, str]:
+    """Return the fields of a record that are columns of its own table, with their kinds."""
     return {name: kind.removesuffix("?") for name, kind in shape.items() if isinstance(kind, str)}

@@ -1,4 +1,4 @@
-"""Brings a database to the present schema: numbered files, applied in order, each in one transaction."""
+"""Migrations bring a database to the present schema: numbered files, applied in order, each in one transaction."""
 
 import hashlib
 from contextlib import AbstractContextManager
@@ -12,42 +12,38 @@ Migrations = dict[str, str]
 
 
 class Database(Protocol):
-    """What a backend offers to be migrated; `transaction` holds the write lock."""
+    """The operations a backend offers to be migrated; `transaction` holds the write lock."""
 
-    def applied(self) -> dict[str, str]: ...
+    def load_applied(self) -> dict[str, str]: ...
     def transaction(self) -> AbstractContextManager[None]: ...
     def apply(self, name: str, sql: str, digest: str) -> None: ...
-    def keep_copy(self, before: str) -> None: ...
+    def save_copy(self, before: str) -> None: ...
 
 
-def bundled(backend: str) -> Migrations:
-    """The migrations of this version: file name -> SQL, in order."""
+def load_migrations(backend: str) -> Migrations:
+    """Return the migrations of this version, in order: file name -> SQL."""
     folder = files("memorist.store") / "sql" / backend
     found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
     return {Path(entry.name).stem: entry.read_text("utf-8") for entry in found}
 
 
 def migrate(database: Database, migrations: Migrations) -> None:
-    """Apply what is pending; refuse a database whose history is not the beginning of ours."""
-    before = database.applied()
-    copied = not before
-    for name in pending(before, migrations):
+    """Apply the migrations that are pending; refuse a database with a history that this version does not know."""
+    applied = database.load_applied()
+    copied = not applied
+    for name in list_pending(applied, migrations):
         with database.transaction():
-            # Asked again under the lock: another process may have migrated while we waited for it.
-            if name in database.applied():
+            # Asked again under the lock: another process may have migrated while this one waited for it.
+            if name in database.load_applied():
                 continue
             if not copied:
-                database.keep_copy(name)
+                database.save_copy(name)
                 copied = True
-            database.apply(name, migrations[name], digest(migrations[name]))
+            database.apply(name, migrations[name], _digest(migrations[name]))
 
 
-def digest(sql: str) -> str:
-    return hashlib.sha256(sql.encode()).hexdigest()
-
-
-def pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
-    """What is still to be applied; an error where the history of the database is not the beginning of ours."""
+def list_pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
+    """Return the migrations still to be applied; raise if those applied are not the first ones of this version."""
     newer = sorted(set(applied) - set(migrations))
     if newer:
         raise StoreError(
@@ -55,9 +51,13 @@ def pending(applied: dict[str, str], migrations: Migrations) -> list[str]:
             f"this version ends with {max(migrations)}): upgrade Memorist to open it"
         )
     for name, recorded in applied.items():
-        if recorded != digest(migrations[name]):
+        if recorded != _digest(migrations[name]):
             raise StoreError(
                 f"migration {name} of this database is not the one this version of Memorist knows; "
                 "install the version that made the database"
             )
     return [name for name in migrations if name not in applied]
+
+
+def _digest(sql: str) -> str:
+    return hashlib.sha256(sql.encode()).hexdigest()

@@ -18,8 +18,6 @@ _UNSPACED = re.compile(
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 
-COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
-
 _connections = threading.local()
 
 

@@ -1,4 +1,4 @@
-"""Copies of a database: made while others write, looked at before they count, and put back in its place."""
+"""Backups: copies of a database made while others write, checked before they count, and restored in its place."""
 
 import glob
 import os
@@ -11,16 +11,22 @@ from pathlib import Path
 
 import apsw
 
-from memorist.errors import InvalidInput, StoreCorrupt, StoreError
-from memorist.store.migrations import bundled, migrate, pending
-from memorist.store.sqlite.connections import APPLICATION_ID, ConnectionPool, SqliteSchema, fetch, value
-from memorist.store.sqlite.maintenance import file_problems
+from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
+from memorist.store.migrations import list_pending, load_migrations, migrate
+from memorist.store.sqlite.connections import (
+    APPLICATION_ID,
+    COMPANIONS,
+    ConnectionPool,
+    SqliteSchema,
+    fetch,
+    fetch_value,
+)
+from memorist.store.sqlite.maintenance import find_file_problems
 
-PAGES_AT_ONCE = 2000  # copied between two looks at whether the process is to stop
-ASIDE = "restore"  # memory.db.before-restore is what a backup took the place of
-LOG_JUMP = 1_000_000  # changes; more than anybody writes while a database is put back
-_COMPANIONS = ("-wal", "-shm", "-journal")
-_COUNTED = (
+BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
+PAGES_AT_ONCE = 2000  # copied before signals are handled again
+_LOG_JUMP = 1_000_000  # changes; more than anybody writes during a restore
+_COUNTED_TABLES = (
     "memories",
     "memory_history",
     "facts",
@@ -33,129 +39,131 @@ _COUNTED = (
 )
 
 
-def back_up(pool: ConnectionPool, path: str, *, overwrite: bool) -> None:
+def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> None:
     """
-    Copy the whole database, all namespaces, as it is at one moment; others go on reading and writing.
+    Copy the whole database, all namespaces, as of one moment, while others read and write.
 
-    The copy is checked, and counted against that moment, before it gets its name: a file of that name is whole.
+    The copy gets its name once it is checked, and has as many rows as the database had at that moment.
     """
     target = Path(path)
-    _may_be_made(pool, target, overwrite)
-    with _part_of(target) as part:
+    _check_target(pool, target, overwrite)
+    with _temporary_file(target) as part:
         with pool.snapshot() as source:
-            counts = _counts(source)  # the first read: what is copied is this moment, however long it takes
+            counts = _count_rows(source)  # the first read sets the moment that is copied
             _copy(source, part)
-        with pool.translated():
-            _compare(part, counts, target)
-        _may_be_made(pool, target, overwrite)  # somebody may have made it meanwhile
+        with pool.translate_errors():
+            _check_copy(part, counts, target)
+        _check_target(pool, target, overwrite)  # somebody may have made it meanwhile
         _rename(part, target)
 
 
-def put_back(path: str, target: str, *, overwrite: bool, busy_timeout: float) -> Path | None:
+def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: float) -> Path | None:
     """
-    Make a database what a backup of one holds; gives the file in which what was there is kept, if anything was.
+    Replace a database with a backup; return the file that keeps the replaced one, if there was any.
 
-    The backup is looked at first. What was there is kept beside it, each time in a file of its own. Processes that
-    have it open see one or the other, never a mixture: SQLite writes the pages in one transaction.
+    The backup is checked first. A replaced database is kept beside it, each time in a file of its own. Processes that
+    have the database open see one or the other, never a mixture: SQLite writes the pages in one transaction.
     """
-    source, place = Path(path), Path(os.path.realpath(target))
+    source, database = Path(path), Path(os.path.realpath(target))
     if not source.is_file():
         raise InvalidInput(f"cannot restore {path}: {'it is no file' if source.exists() else 'there is no such file'}")
-    if place.exists() and source.samefile(place):
+    if database.exists() and source.samefile(database):
         raise InvalidInput(f"{path} is the database itself; name a backup of it")
-    if place.is_dir():
+    if database.is_dir():
         raise InvalidInput(f"{target} is a directory; name the file to restore to")
-    there = place.exists() and place.stat().st_size > 0
-    if there and not overwrite:
-        raise InvalidInput(f"{target} exists; --force puts the backup in its place, and keeps what is there beside it")
+    exists = database.exists() and database.stat().st_size > 0
+    if exists and not overwrite:
+        raise InvalidInput(f"{target} exists; overwriting it keeps a copy of it beside it", hint=Hint("overwrite"))
     backup = ConnectionPool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
     sound = False
     try:
         with backup.snapshot() as connection:
-            _is_ours(connection, path)
+            _check_backup(connection, path)
             sound = True
-            return _restore(backup, connection, place, _aside(place) if there else None)
+            return _restore(backup, connection, database, _kept_name(database) if exists else None)
     except StoreCorrupt as exc:
         if sound:
             raise
-        reason = exc.__cause__ or exc  # what SQLite says; ours speaks of a database in use
-        what = f"{path} is damaged, or no backup, and was not restored ({reason})"
-        raise StoreCorrupt(f"{what}. Nothing was changed; take another backup") from exc
+        reason = exc.__cause__ or exc  # SQLite's own words: the translated message is about a database in use
+        raise StoreCorrupt(
+            f"{path} is damaged, or no backup, and was not restored ({reason}). Nothing was changed; "
+            "take another backup"
+        ) from reason
     finally:
         backup.close()
 
 
-def _aside(place: Path) -> Path:
-    """Where what is there is to be kept: memory.db.before-restore, or with a number behind it."""
-    first = f"{place}.before-{ASIDE}"
+def _kept_name(database: Path) -> Path:
+    """Return a free name for the replaced database: memory.db.before-restore, or with a number behind it."""
+    first = f"{database}.before-{BEFORE_RESTORE}"
     names = chain([first], (f"{first}-{number}" for number in count(2)))
     return next(Path(name) for name in names if not os.path.lexists(name))
 
 
-def _restore(backup: ConnectionPool, source: apsw.Connection, place: Path, aside: Path | None) -> Path | None:
-    counts = _counts(source)
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _part_of(place) as part:
+def _restore(backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None) -> Path | None:
+    counts = _count_rows(source)
+    database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _temporary_file(database) as part:
         _copy(source, part)
-        with backup.translated():
-            _compare(part, counts, place)
-        if pending(_applied(source), bundled("sqlite")):
-            _bring_up_to_date(part, backup.busy_timeout)  # whoever has the database open expects the present schema
-        if aside is None or not _replaced(place, part, aside, backup.busy_timeout):
-            _rename(part, place)
-    return aside
+        with backup.translate_errors():
+            _check_copy(part, counts, database)
+        if list_pending(_load_applied(source), load_migrations("sqlite")):
+            _migrate(part, backup.busy_timeout)  # processes that have the database open expect the present schema
+        if kept is None or not _replace(database, part, kept, backup.busy_timeout):
+            _rename(part, database)
+    return kept
 
 
-def _replaced(place: Path, part: Path, aside: Path, busy_timeout: float) -> bool:
-    """Copy what is there aside, and the backup over it; False where it is so damaged that it had to be moved aside."""
+def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> bool:
+    """Copy the database to `kept` and the backup over it; move it and return False if it is too damaged for that."""
     pool = None
     try:
-        pool = ConnectionPool(str(place), read_only=False, busy_timeout=busy_timeout, synchronous="full")
-        with pool.snapshot() as old, _part_of(aside) as copy:
-            _forget_positions(part, old)
+        pool = ConnectionPool(str(database), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+        with pool.snapshot() as old, _temporary_file(kept) as copy:
+            _skip_log(part, old)
             _copy(old, copy)
-            _rename(copy, aside)
+            _rename(copy, kept)
         with pool.reading() as target:
-            _over(pool, part, target)
+            _overwrite(pool, part, target)
         return True
     except StoreCorrupt:
-        if _of_another_program(place):
+        if _is_of_another_program(database):
             raise
         if pool is not None:
             pool.close()
-        for companion in ("", *_COMPANIONS):
+        for companion in ("", *COMPANIONS):
             with suppress(FileNotFoundError):
-                shutil.move(f"{place}{companion}", f"{aside}{companion}")
+                shutil.move(f"{database}{companion}", f"{kept}{companion}")
         return False
     finally:
         if pool is not None:
             pool.close()
 
 
-def _of_another_program(place: Path) -> bool:
-    """Whether the header of a file says so."""
-    with place.open("rb") as file:
+def _is_of_another_program(database: Path) -> bool:
+    """Tell by the header of a file if it is a SQLite database of another program."""
+    with database.open("rb") as file:
         header = file.read(72)
     return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
 
 
-def _over(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
-    """Write a database over another one, in one transaction of that one."""
+def _overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
+    """Write one database over another, in one transaction of the latter."""
     source = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         with target.backup("main", source, "main") as backup:
-            pool.patiently(lambda: backup.step(-1))
+            pool.retry_while_locked(lambda: backup.step(-1))
     finally:
         source.close()
 
 
-def _forget_positions(part: Path, old: apsw.Connection) -> None:
-    """Let whoever follows the log of vectors find a gap in it, and read all of them anew."""
+def _skip_log(part: Path, old: apsw.Connection) -> None:
+    """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
     last = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
     made = "select 1 from sqlite_master where name = 'sqlite_sequence'"
     copy = apsw.Connection(str(part))
     try:
-        number = max(value(one, last) for one in (copy, old) if value(one, made)) + LOG_JUMP
+        number = max(fetch_value(each, last) for each in (copy, old) if fetch_value(each, made)) + _LOG_JUMP
         with copy:
             copy.execute("delete from vector_log")
             copy.execute("insert into vector_log(seq, rid) values (?, 0)", (number,))
@@ -163,13 +171,13 @@ def _forget_positions(part: Path, old: apsw.Connection) -> None:
         copy.close()
 
 
-def _may_be_made(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
+def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
     if not pool.in_memory and target.exists() and target.samefile(pool.file):
         raise InvalidInput(f"{target} is the database itself; name another file for the backup")
     if target.is_dir():
         raise InvalidInput(f"{target} is a directory; name a file in it")
     if target.exists() and not overwrite:
-        raise InvalidInput(f"{target} exists; choose another name, or overwrite it (--force)")
+        raise InvalidInput(f"{target} exists; choose another name, or overwrite it", hint=Hint("overwrite"))
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist")
     if Path(f"{target}-wal").exists():
@@ -177,8 +185,8 @@ def _may_be_made(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def _part_of(target: Path) -> Iterator[Path]:
-    """A file beside a target, which is gone at the end unless it has taken the target's name."""
+def _temporary_file(target: Path) -> Iterator[Path]:
+    """Make a file beside a target, and remove it at the end unless it was renamed."""
     try:
         handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
     except OSError as exc:
@@ -187,75 +195,78 @@ def _part_of(target: Path) -> Iterator[Path]:
     try:
         yield Path(name)
     finally:
-        for companion in ("", *_COMPANIONS):
+        for companion in ("", *COMPANIONS):
             Path(f"{name}{companion}").unlink(missing_ok=True)
-        for copy in target.parent.glob(f"{glob.escape(Path(name).name)}.before-*"):  # of before a migration
+        for copy in target.parent.glob(f"{glob.escape(Path(name).name)}.before-*"):  # from before a migration
             copy.unlink(missing_ok=True)
 
 
 def _rename(part: Path, target: Path) -> None:
-    """Give a whole file its name; after a power cut, too, there is all of it or what was there before."""
+    """Give a complete file its name; even a power cut leaves either it or the file it replaces."""
     _sync(part)
-    for companion in _COMPANIONS:  # of a database that is gone: they would be taken for those of this one
+    for companion in COMPANIONS:  # of a replaced database: SQLite would take them for those of this one
         Path(f"{target}{companion}").unlink(missing_ok=True)
     part.replace(target)
     _sync(target.parent)
 
 
 def _copy(source: apsw.Connection, part: Path) -> None:
-    """All pages, as the source's transaction sees them: what others write meanwhile does not begin it anew."""
+    """Copy all pages as the source's transaction sees them, so that writes of others do not restart the copy."""
     copy = apsw.Connection(str(part))
     try:
         with copy.backup("main", source, "main") as backup:
             while not backup.done:
                 backup.step(PAGES_AT_ONCE)
-        copy.pragma("journal_mode", "delete")  # one file, which can be read where nothing can be written
+        copy.pragma("journal_mode", "delete")  # one file, readable on a read-only disk, too
     finally:
         copy.close()
 
 
-def _compare(part: Path, counts: dict[str, int], target: Path) -> None:
+def _check_copy(part: Path, counts: dict[str, int], target: Path) -> None:
     copy = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        problems = list(file_problems(copy))
-        if copy.pragma("application_id") != APPLICATION_ID or _counts(copy) != counts:
-            problems.append("it does not hold what was copied")
+        problems = list(find_file_problems(copy))
+        if copy.pragma("application_id") != APPLICATION_ID or _count_rows(copy) != counts:
+            problems.append("it has not all rows of the original")
     finally:
         copy.close()
     if problems:
-        raise StoreCorrupt(f"the copy {target} is not sound, and was not kept ({problems[0]}): `memorist check` tells")
+        raise StoreCorrupt(
+            f"the copy {target} is not sound and was removed ({problems[0]}); check the database and the disk",
+            hint=Hint("check"),
+        )
 
 
-def _counts(connection: apsw.Connection) -> dict[str, int]:
-    there = {name for (name,) in fetch(connection, "select name from sqlite_master where type = 'table'")}
-    return {name: value(connection, f"select count(*) from {name}") for name in _COUNTED if name in there}
+def _count_rows(connection: apsw.Connection) -> dict[str, int]:
+    tables = {name for (name,) in fetch(connection, "select name from sqlite_master where type = 'table'")}
+    return {name: fetch_value(connection, f"select count(*) from {name}") for name in _COUNTED_TABLES if name in tables}
 
 
-def _applied(connection: apsw.Connection) -> dict[str, str]:
+def _load_applied(connection: apsw.Connection) -> dict[str, str]:
     return dict(fetch(connection, "select name, sha256 from _migrations"))
 
 
-def _bring_up_to_date(part: Path, busy_timeout: float) -> None:
+def _migrate(part: Path, busy_timeout: float) -> None:
     pool = ConnectionPool(str(part), read_only=False, busy_timeout=busy_timeout, synchronous="full")
     try:
         with pool.reading() as connection:
-            migrate(SqliteSchema(pool, connection), bundled("sqlite"))
+            migrate(SqliteSchema(pool, connection), load_migrations("sqlite"))
     finally:
         pool.close()
 
 
-def _is_ours(connection: apsw.Connection, path: str) -> None:
-    """Whether it is a database of Memorist, sound, and not of a later version."""
-    if not value(connection, "select 1 from sqlite_master where name = '_migrations'"):
+def _check_backup(connection: apsw.Connection, path: str) -> None:
+    """Raise unless it is a sound database of Memorist, and of no later version."""
+    if not fetch_value(connection, "select 1 from sqlite_master where name = '_migrations'"):
         raise InvalidInput(f"{path} is no backup of Memorist: it is empty")
-    pending(_applied(connection), bundled("sqlite"))
-    problems = list(file_problems(connection))
+    list_pending(_load_applied(connection), load_migrations("sqlite"))
+    problems = list(find_file_problems(connection))
     if problems:
         raise StoreCorrupt(problems[0])
 
 
 def _sync(path: Path) -> None:
-    """Have the disk itself hold it; folders cannot be asked to on every system."""
+    """Flush a file or folder to the disk; not every system can do so for folders."""
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Files and their chunks in SQLite."""
+"""Indexed files, their chunks and their links."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
-from memorist.errors import NotFound
+from memorist.errors import Hint, NotFound
 from memorist.records import MemoryDraft, new_id
 from memorist.store.base import EmbeddingJob, Model, Store
-from memorist.store.sqlite.connections import ConnectionPool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
 from memorist.store.sqlite.vectors import SqliteVectors
-from memorist.store.sqlite.writes import as_json, hash_by_id, insert
+from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory
 from memorist.text.tokenizer import unspaced_bigrams
 
-BESIDE = "\x1fdocuments"  # no name of a namespace can hold this character
+CHUNK_SUFFIX = "\x1fdocuments"  # no name of a namespace can hold this character
 
 
-def beside(namespace: str) -> str:
-    """The namespace of the chunks of a namespace's files."""
-    return namespace + BESIDE
+def chunk_namespace(namespace: str) -> str:
+    """Return the namespace that holds the chunks of a namespace's files."""
+    return namespace + CHUNK_SUFFIX
 
 
 class SqliteDocuments:
@@ -34,15 +34,15 @@ class SqliteDocuments:
         self._pool, self._namespace, self._vectors = pool, namespace, vectors
         self.chunks = chunks
 
-    def known(self) -> dict[str, IndexedFile]:
-        """Every file, by its path."""
+    def load_indexed_files(self) -> dict[str, IndexedFile]:
+        """Return every indexed file, by path."""
         sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
         with self._pool.reading() as connection:
             rows = fetch(connection, sql, (self._namespace,))
         return {row[1]: IndexedFile(*row) for row in rows}
 
-    def texts(self, path: str) -> set[tuple[str | None, str]]:
-        """The chunks a file has, as heading and text: what need not be embedded again."""
+    def load_chunk_texts(self, path: str) -> set[tuple[str | None, str]]:
+        """Return the chunks of a file as heading and text: those need not be embedded again."""
         sql = """
             select m.title, m.content
             from documents d
@@ -61,8 +61,9 @@ class SqliteDocuments:
         now: datetime,
     ) -> None:
         """
-        Store files in place of what they were, in one transaction: chunks that have not changed stay, with their
-        vectors. `vectors` are those of new chunks, by heading and text; one without waits for it.
+        Store files in place of their earlier states, in one transaction. Unchanged chunks stay, with their vectors.
+
+        `vectors` are those of new chunks, by heading and text; a chunk without one waits for it.
         """
         with self._pool.writing() as connection:
             added = []
@@ -71,8 +72,8 @@ class SqliteDocuments:
                 added += self._put_chunks(connection, key, file, to_micros(now))
             ready = [text for text in added if (text.title, text.content) in vectors]
             if model is not None and ready:
-                made = np.stack([vectors[text.title, text.content] for text in ready])
-                self._vectors.store(connection, model, ready, made)
+                stacked = np.stack([vectors[text.title, text.content] for text in ready])
+                self._vectors.write(connection, model, ready, stacked)
 
     def _put_document(self, connection: apsw.Connection, file: FileDraft, now: int) -> int:
         values = {
@@ -86,7 +87,7 @@ class SqliteDocuments:
             name: getattr(file, name)
             for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash", "redacted")
         }
-        key: int = value(
+        key: int = fetch_value(
             connection,
             """
             insert into documents(
@@ -112,7 +113,7 @@ class SqliteDocuments:
         return key
 
     def _put_chunks(self, connection: apsw.Connection, key: int, file: FileDraft, now: int) -> list[EmbeddingJob]:
-        """Bring the chunks of a file up to date; gives the new ones."""
+        """Bring the chunks of a file up to date; return the new ones."""
         old = fetch(
             connection,
             """
@@ -126,17 +127,17 @@ class SqliteDocuments:
         free: dict[tuple[str | None, str], list[int]] = {}
         for rid, title, content in old:
             free.setdefault((title, content), []).append(rid)
-        kept = {}
-        for place, chunk in enumerate(file.chunks):
+        unchanged = {}
+        for ordinal, chunk in enumerate(file.chunks):
             if same := free.get((chunk.heading, chunk.text)):
-                kept[place] = same.pop(0)
-        gone = [rid for rids in free.values() for rid in rids]
-        connection.execute("delete from memories where rid in (select value from json_each(?))", (json.dumps(gone),))
+                unchanged[ordinal] = same.pop(0)
+        removed = [rid for rids in free.values() for rid in rids]
+        connection.execute("delete from memories where rid in (select value from json_each(?))", (json.dumps(removed),))
         added = []
         for ordinal, chunk in enumerate(file.chunks):
-            rid = kept.get(ordinal)
+            rid = unchanged.get(ordinal)
             if rid is None:
-                rid = self._insert(connection, file, chunk, now)
+                rid = self._insert_chunk(connection, file, chunk, now)
                 added.append(EmbeddingJob(rid, chunk.heading, chunk.text))
             connection.execute(
                 """
@@ -148,11 +149,11 @@ class SqliteDocuments:
                 """,
                 (rid, key, ordinal, chunk.start_line, chunk.end_line, as_json(chunk.breadcrumb)),
             )
-        self._relabel(connection, key, file)
+        self._update_labels(connection, key, file)
         return added
 
-    def _relabel(self, connection: apsw.Connection, key: int, file: FileDraft) -> None:
-        """Chunks that stay are of the project, path, tags and sector that their file has now."""
+    def _update_labels(self, connection: apsw.Connection, key: int, file: FileDraft) -> None:
+        """Give unchanged chunks the project, path, tags and sector of their file."""
         values = {
             "project": file.project,
             "path": file.path,
@@ -160,7 +161,7 @@ class SqliteDocuments:
             "sector": file.sector,
             "key": key,
         }
-        other = fetch(
+        outdated = fetch(
             connection,
             """
             select m.rid, m.title, m.content
@@ -177,11 +178,11 @@ class SqliteDocuments:
             """,
             [
                 values | {"rid": rid, "segments": unspaced_bigrams(title, text, *file.tags)}
-                for rid, title, text in other
+                for rid, title, text in outdated
             ],
         )
 
-    def _insert(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
+    def _insert_chunk(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
         draft = MemoryDraft(
             id=new_id(),
             content=chunk.text,
@@ -198,17 +199,17 @@ class SqliteDocuments:
             created_at=from_micros(file.modified_at // 1000),
             recorded_at=from_micros(now),
         )
-        rid = insert(connection, self.chunks.namespace, draft, hash_by_id(draft.id, draft.content))
+        rid = insert_memory(connection, self.chunks.namespace, draft, identity_hash(draft.id, draft.content))
         assert rid is not None, "its id is new"
         return rid
 
     def touch(self, key: int, size: int, modified_at: int) -> None:
-        """Note that a file was written again with the same content."""
+        """Record that a file was written again with the same content."""
         with self._pool.writing() as connection:
             connection.execute("update documents set size = ?, modified_at = ? where did = ?", (size, modified_at, key))
 
     def move(self, key: int, path: str, root: str, modified_at: int) -> None:
-        """Follow a file to where it is now."""
+        """Record the new path of a file."""
         with self._pool.writing() as connection:
             connection.execute(
                 "update documents set path = ?, root = ?, modified_at = ? where did = ?", (path, root, modified_at, key)
@@ -219,21 +220,21 @@ class SqliteDocuments:
 
     def remove(self, keys: Sequence[int]) -> int:
         with self._pool.writing() as connection:
-            chosen = json.dumps(list(keys))
+            listed = json.dumps(list(keys))
             connection.execute(
                 """
                 delete from memories
                 where rid in (select rid from chunks where did in (select value from json_each(?)))
                 """,
-                (chosen,),
+                (listed,),
             )
             connection.execute(
                 "delete from documents where namespace = ? and did in (select value from json_each(?))",
-                (self._namespace, chosen),
+                (self._namespace, listed),
             )
             return connection.changes()
 
-    def page(self, project: str | None, limit: int) -> list[Document]:
+    def list_documents(self, project: str | None, limit: int) -> list[Document]:
         sql = f"""
             select {_COLUMNS} from documents d
             where d.namespace = :namespace and (:project is null or d.project = :project)
@@ -241,10 +242,10 @@ class SqliteDocuments:
         """
         values = {"namespace": self._namespace, "project": project, "limit": limit}
         with self._pool.reading() as connection:
-            return [_document(row) for row in fetch(connection, sql, values)]
+            return [_to_document(row) for row in fetch(connection, sql, values)]
 
-    def places(self, keys: Sequence[int]) -> dict[int, ChunkLocation]:
-        """Where chunks stand, by their keys."""
+    def locate_chunks(self, keys: Sequence[int]) -> dict[int, ChunkLocation]:
+        """Return the locations of chunks, by key."""
         sql = """
             select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
             from json_each(:keys) k
@@ -259,20 +260,20 @@ class SqliteDocuments:
             for rid, id, path, title, breadcrumb, start, end, ordinal in rows
         }
 
-    def stretches(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]:
-        """The chunks of files, each from one to another, in order."""
+    def load_chunk_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]:
+        """Return the chunks of each range: the id of a file, the first and the last ordinal."""
         sql = """
             select w.key, m.content, c.start_line, c.end_line, c.ordinal
-            from json_each(:wanted) w
+            from json_each(:ranges) w
             join documents d on d.namespace = :namespace and d.id = w.value ->> 0
             join chunks c on c.did = d.did and c.ordinal between w.value ->> 1 and w.value ->> 2
             join memories m on m.rid = c.rid
             order by w.key, c.ordinal
         """
-        found: list[list[StoredChunk]] = [[] for _ in wanted]
+        found: list[list[StoredChunk]] = [[] for _ in ranges]
         with self._pool.reading() as connection:
-            for place, *chunk in fetch(connection, sql, {"namespace": self._namespace, "wanted": json.dumps(wanted)}):
-                found[place].append(StoredChunk(*chunk))
+            for number, *chunk in fetch(connection, sql, {"namespace": self._namespace, "ranges": json.dumps(ranges)}):
+                found[number].append(StoredChunk(*chunk))
         return found
 
     def get(self, path: str) -> Document:
@@ -280,10 +281,10 @@ class SqliteDocuments:
         with self._pool.reading() as connection:
             rows = fetch(connection, sql, (self._namespace, path))
         if not rows:
-            raise NotFound(f"{path} is not indexed; `memorist index` takes it in")
-        return _document(rows[0])
+            raise NotFound(f"{path} is not indexed", hint=Hint("index_file", path))
+        return _to_document(rows[0])
 
-    def links(self) -> list[tuple[str, int, str, str]]:
+    def list_links(self) -> list[tuple[str, int, str, str]]:
         sql = """
             select d.path, l.line, l.target, l.text
             from documents d join document_links l on l.did = d.did
@@ -300,7 +301,7 @@ _COLUMNS = """
 """
 
 
-def _document(row: Sequence[Any]) -> Document:
+def _to_document(row: Sequence[Any]) -> Document:
     id, path, root, project, title, sector, tags, front_matter, size, indexed_at, chunks = row
     return Document(
         id, path, root, project, title, sector, tuple(json.loads(tags)), json.loads(front_matter), size,

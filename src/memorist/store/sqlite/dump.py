@@ -1,4 +1,4 @@
-"""Everything a namespace holds, read in one moment, record by record."""
+"""Exporting a namespace: all of its records, read as of one moment."""
 
 import json
 from base64 import b64encode
@@ -7,25 +7,38 @@ from typing import Any
 
 import apsw
 
-from memorist.store import export_schema
-from memorist.store.export_schema import SHAPES, Shape, plain
-from memorist.store.sqlite.connections import ConnectionPool, value
-from memorist.store.sqlite.documents import beside
+from memorist.store.export_schema import (
+    CHUNK,
+    FACT,
+    FACT_VERSION,
+    FORMAT,
+    MEMORY,
+    RECALLED,
+    SHAPES,
+    STRENGTH,
+    USAGE,
+    VERSION,
+    RecordList,
+    Shape,
+    scalar_fields,
+)
+from memorist.store.sqlite.connections import ConnectionPool, fetch_value
+from memorist.store.sqlite.documents import chunk_namespace
 from memorist.store.sqlite.filters import from_micros
 
 Record = dict[str, Any]
 
-# A memory's own tables: what is read of each, in which order. `t` is the row, and `:key` the memory.
-_OF_A_MEMORY: Mapping[str, tuple[Shape, str]] = {
-    "versions": (export_schema.VERSION, "from memory_history t where t.rid = :key order by t.version"),
-    "strength": (export_schema.STRENGTH, "from strength_history t where t.rid = :key order by t.change"),
-    "facts": (export_schema.FACT, "from facts t where t.rid = :key order by t.fact"),
+# The tables with rows of one memory, and how they are read: `t` is a row, and `:key` the memory.
+_MEMORY_TABLES: Mapping[str, tuple[Shape, str]] = {
+    "versions": (VERSION, "from memory_history t where t.rid = :key order by t.version"),
+    "strength": (STRENGTH, "from strength_history t where t.rid = :key order by t.change"),
+    "facts": (FACT, "from facts t where t.rid = :key order by t.fact"),
     "sessions": (
-        export_schema.USAGE,
+        USAGE,
         "from session_memories t join sessions s on s.sid = t.sid where t.rid = :key order by t.sid, t.usage",
     ),
 }
-_VECTORS_OF_A_MEMORY = {
+_VECTOR_TABLES = {
     table: f"from {table} t join models o on o.model = t.model where t.rid = :key order by {order}"
     for table, order in (
         ("vectors", "t.model"),
@@ -34,170 +47,168 @@ _VECTORS_OF_A_MEMORY = {
     )
 }
 _FACT_VERSIONS = "from fact_history t where t.fact = :key order by t.change"
-_MINE = "(t.namespace = :namespace or t.namespace = :beside)"
+_OWN = "(t.namespace = :namespace or t.namespace = :chunks)"
 
-# Where a column is not what is written down of it.
-_COLUMNS = {
+# The expressions of fields that are not columns of the same name.
+_EXPRESSIONS = {
     "was": "t.snapshot",
     "model": "o.name",
     "session": "(select s.id from sessions s where s.sid = t.sid)",
     "memory": "(select m.id from memories m where m.rid = t.rid)",
 }
-_ENDS = {end: f"(select m.id from memories m where m.rid = t.{end})" for end in ("source", "target")}  # of a relation
+_RELATION_ENDS = {end: f"(select m.id from memories m where m.rid = t.{end})" for end in ("source", "target")}
 
 
 def dump(pool: ConnectionPool, namespace: str, *, vectors: bool, types: Collection[str] = ()) -> Iterator[Record]:
     """
-    Every record in the order of `SHAPES`, after one that tells what follows; only those of some `types`, if given.
+    Yield a header, then every record, or those of some `types`, in the order of `SHAPES`.
 
-    Rows come in the order they were written, which an import into an empty database repeats: so does the next export.
+    Rows come in the order they were written. An import into an empty database keeps it, and so the next export is the
+    same.
     """
     with pool.snapshot() as connection:
-        schema = value(connection, "select max(name) from _migrations")
-        yield {"memorist": export_schema.FORMAT, "schema": schema, "namespace": namespace, "vectors": vectors}
+        schema = fetch_value(connection, "select max(name) from _migrations")
+        yield {"memorist": FORMAT, "schema": schema, "namespace": namespace, "vectors": vectors}
         reader = _RecordReader(connection, namespace, vectors)
         for type in SHAPES:
             if not types or type in types:
-                for record in reader.of(type):
+                for record in reader.read(type):
                     yield {"type": type, **record}
 
 
 class _RecordReader:
-    """The tables of one namespace, on a connection that sees one moment."""
+    """Reads the tables of one namespace, on a connection that sees one moment."""
 
     def __init__(self, connection: apsw.Connection, namespace: str, vectors: bool) -> None:
         self._connection, self._vectors = connection, vectors
-        self._names = {"namespace": namespace, "beside": beside(namespace)}
-        self._prepared: dict[str, tuple[str, list[tuple[str, Callable[[Any], Any]]]]] = {}
+        self._names = {"namespace": namespace, "chunks": chunk_namespace(namespace)}
+        self._prepared: dict[str, tuple[str, list[tuple[str, Callable[[Any], Any] | None]]]] = {}
 
-    def of(self, type: str) -> Iterator[Record]:
+    def read(self, type: str) -> Iterator[Record]:
         readers = {
-            "model": self.models,
-            "session": self.sessions,
-            "memory": self.memories,
-            "relation": self.relations,
-            "recall": self.recalls,
-            "feedback": self.feedback,
-            "lens": self.lenses,
-            "document": self.documents,
+            "model": self._read_models,
+            "session": self._read_sessions,
+            "memory": self._read_memories,
+            "relation": self._read_relations,
+            "recall": self._read_recalls,
+            "feedback": self._read_feedback,
+            "lens": self._read_lenses,
+            "document": self._read_documents,
         }
         return readers[type]()
 
-    def models(self) -> Iterator[Record]:
+    def _read_models(self) -> Iterator[Record]:
         if not self._vectors:
             return
         used = " union all ".join(
-            f"select 1 from {table} v join memories t on t.rid = v.rid where v.model = o.model and {_MINE}"
-            for table in _VECTORS_OF_A_MEMORY
+            f"select 1 from {table} v join memories t on t.rid = v.rid where v.model = o.model and {_OWN}"
+            for table in _VECTOR_TABLES
         )
         columns = {"name": "o.name", "dimensions": "o.dimensions", "metric": "o.metric"}
         for _, record in self._rows(SHAPES["model"], f"from models o where exists ({used}) order by o.model", columns):
             yield record
 
-    def sessions(self) -> Iterator[Record]:
+    def _read_sessions(self) -> Iterator[Record]:
         for _, record in self._rows(SHAPES["session"], "from sessions t where t.namespace = :namespace order by t.sid"):
             yield record
 
-    def memories(self) -> Iterator[Record]:
-        # By rid, whatever else is in the table: sorted by anything else, all of it would be held in memory.
-        wanted = "from memories t where +t.namespace = :namespace order by t.rid"
-        for key, record in self._rows(export_schema.MEMORY, wanted, key="t.rid"):
-            yield record | self._about(key)
+    def _read_memories(self) -> Iterator[Record]:
+        # In the order of rid: sorted by anything else, all of them would be held in memory.
+        source = "from memories t where +t.namespace = :namespace order by t.rid"
+        for key, record in self._rows(MEMORY, source, key="t.rid"):
+            yield record | self._read_memory_tables(key)
 
-    def relations(self) -> Iterator[Record]:
-        wanted = """
+    def _read_relations(self) -> Iterator[Record]:
+        source = """
             from relations t cross join memories m on m.rid = t.source
             where m.namespace = :namespace order by t.relation
         """
-        for _, record in self._rows(SHAPES["relation"], wanted, _ENDS):
+        for _, record in self._rows(SHAPES["relation"], source, _RELATION_ENDS):
             yield record
 
-    def recalls(self) -> Iterator[Record]:
-        wanted = "from recalls t where +t.namespace = :namespace order by t.recall"
-        for key, record in self._rows(SHAPES["recall"], wanted, key="t.recall"):
-            found = self._rows(export_schema.RECALLED, "from recalled t where t.recall = :key order by t.place", of=key)
-            yield record | _nonempty({"memories": [one for _, one in found]})
+    def _read_recalls(self) -> Iterator[Record]:
+        source = "from recalls t where +t.namespace = :namespace order by t.recall"
+        for key, record in self._rows(SHAPES["recall"], source, key="t.recall"):
+            hits = self._rows(RECALLED, "from recalled t where t.recall = :key order by t.place", of=key)
+            yield record | _drop_empty({"memories": [hit for _, hit in hits]})
 
-    def feedback(self) -> Iterator[Record]:
-        wanted = """
+    def _read_feedback(self) -> Iterator[Record]:
+        source = """
             from feedback t cross join memories m on m.rid = t.rid
             where m.namespace = :namespace order by t.feedback
         """
-        for _, record in self._rows(SHAPES["feedback"], wanted):
+        for _, record in self._rows(SHAPES["feedback"], source):
             yield record
 
-    def lenses(self) -> Iterator[Record]:
+    def _read_lenses(self) -> Iterator[Record]:
         for _, record in self._rows(SHAPES["lens"], "from lenses t where t.namespace = :namespace order by t.name"):
             yield record
 
-    def documents(self) -> Iterator[Record]:
-        wanted = "from documents t where +t.namespace = :namespace order by t.did"
-        links: Shape = {"line": "whole", "target": "any", "text": "any"}
-        for key, record in self._rows(SHAPES["document"], wanted, key="t.did"):
-            pointed = self._rows(
-                links, "from document_links t where t.did = :key order by t.line, t.target, t.text", of=key
-            )
-            yield record | _nonempty({"links": [link for _, link in pointed], "chunks": list(self._chunks(key))})
+    def _read_documents(self) -> Iterator[Record]:
+        source = "from documents t where +t.namespace = :namespace order by t.did"
+        links_source = "from document_links t where t.did = :key order by t.line, t.target, t.text"
+        for key, record in self._rows(SHAPES["document"], source, key="t.did"):
+            links = self._rows(_nested_shape(SHAPES["document"], "links"), links_source, of=key)
+            yield record | _drop_empty({"links": [link for _, link in links], "chunks": list(self._read_chunks(key))})
 
-    def _chunks(self, document: int) -> Iterator[Record]:
-        wanted = "from chunks c join memories t on t.rid = c.rid where c.did = :key order by c.ordinal, c.rid"
+    def _read_chunks(self, document: int) -> Iterator[Record]:
+        source = "from chunks c join memories t on t.rid = c.rid where c.did = :key order by c.ordinal, c.rid"
         columns = {name: f"c.{name}" for name in ("ordinal", "start_line", "end_line", "breadcrumb")}
-        for key, record in self._rows(export_schema.CHUNK, wanted, columns, key="t.rid", of=document):
-            yield record | self._about(key)
+        for key, record in self._rows(CHUNK, source, columns, key="t.rid", of=document):
+            yield record | self._read_memory_tables(key)
 
-    def _about(self, memory: int) -> Record:
-        """What belongs to one memory alone."""
-        about: Record = {}
-        for name, (shape, wanted) in _OF_A_MEMORY.items():
-            about[name] = []
-            for key, record in self._rows(shape, wanted, key="t.fact" if name == "facts" else "0", of=memory):
+    def _read_memory_tables(self, memory: int) -> Record:
+        """Return the lists of records that belong to one memory."""
+        lists: Record = {}
+        for name, (shape, source) in _MEMORY_TABLES.items():
+            lists[name] = []
+            for key, record in self._rows(shape, source, key="t.fact" if name == "facts" else "0", of=memory):
                 if name == "facts":
-                    versions = self._rows(export_schema.FACT_VERSION, _FACT_VERSIONS, of=key)
-                    record |= _nonempty({"versions": [one for _, one in versions]})
-                about[name].append(record)
+                    versions = self._rows(FACT_VERSION, _FACT_VERSIONS, of=key)
+                    record |= _drop_empty({"versions": [version for _, version in versions]})
+                lists[name].append(record)
         if self._vectors:
-            for name, wanted in _VECTORS_OF_A_MEMORY.items():
-                several = export_schema.MEMORY[name]
-                assert isinstance(several, export_schema.RecordList)
-                about[name] = [record for _, record in self._rows(several.shape, wanted, of=memory)]
-        return _nonempty(about)
+            for name, source in _VECTOR_TABLES.items():
+                lists[name] = [record for _, record in self._rows(_nested_shape(MEMORY, name), source, of=memory)]
+        return _drop_empty(lists)
 
     def _rows(
-        self, shape: Shape, wanted: str, columns: Mapping[str, str] | None = None, *, key: str = "0", of: int = 0
+        self, shape: Shape, source: str, columns: Mapping[str, str] | None = None, *, key: str = "0", of: int = 0
     ) -> Iterator[tuple[int, Record]]:
-        """The rows of a table as records, each with its key."""
-        if wanted not in self._prepared:
-            named, own = plain(shape), {**_COLUMNS, **(columns or {})}
-            chosen = ", ".join(own.get(name, f"t.{name}") for name in named)
-            converted = [(name, _AS_JSON.get(kind, _as_it_is)) for name, kind in named.items()]
-            self._prepared[wanted] = (f"select {key}, {chosen} {wanted}", converted)
-        sql, kinds = self._prepared[wanted]
+        """Yield the rows of a table as records, each with its key. `of` is the key they belong to."""
+        if source not in self._prepared:
+            fields, expressions = scalar_fields(shape), {**_EXPRESSIONS, **(columns or {})}
+            selected = ", ".join(expressions.get(name, f"t.{name}") for name in fields)
+            converters = [(name, _CONVERTERS.get(kind)) for name, kind in fields.items()]
+            self._prepared[source] = (f"select {key}, {selected} {source}", converters)
+        sql, converters = self._prepared[source]
         for number, *row in self._connection.execute(sql, self._names | {"key": of}):
             yield (
                 number,
                 {
-                    name: convert(stored)
-                    for (name, convert), stored in zip(kinds, row, strict=True)
+                    name: convert(stored) if convert else stored
+                    for (name, convert), stored in zip(converters, row, strict=True)
                     if stored is not None
                 },
             )
 
 
-def moment(micros: int) -> str:
-    """A time as it is written down, to the microsecond."""
-    return from_micros(micros).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def _nested_shape(shape: Shape, name: str) -> Shape:
+    nested = shape[name]
+    assert isinstance(nested, RecordList)
+    return nested.shape
 
 
-def _nonempty(lists: Record) -> Record:
+def _drop_empty(lists: Record) -> Record:
     return {name: records for name, records in lists.items() if records}
 
 
-def _as_it_is(stored: Any) -> Any:
-    return stored
+def _format_time(micros: int) -> str:
+    return from_micros(micros).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-_AS_JSON: Mapping[str, Callable[[Any], Any]] = {
-    "time": moment,
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "time": _format_time,
     "flag": bool,
     "texts": json.loads,
     "object": json.loads,

@@ -1,34 +1,33 @@
-"""A memory by its id, or by a part of it that no other memory of the namespace has."""
+"""Finding a memory by its id, or by a beginning or ending that no other id in the namespace has."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import apsw
 
-from memorist.errors import Ambiguous, NotFound
+from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.records import Memory
 from memorist.store.sqlite.connections import fetch
-from memorist.store.sqlite.rows import columns, memory_of, source
+from memorist.store.sqlite.rows import memories_table, memory_columns, to_memory
 
-SHORTEST_ID = 6
+MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
+
+# True of an id that begins or ends with `:id`. Of memories there are many: they are found by indexes instead.
+HAS_ID_PART = "(substr({0}, 1, length(:id)) = :id or substr({0}, -length(:id)) = :id)"
 
 
-# Whether an id begins or ends with what was given; memories, of which there are many, are asked by indexes instead.
-PART = "(substr({0}, 1, length(:id)) = :id or substr({0}, -length(:id)) = :id)"
-
-
-def several(part: str, ids: Sequence[str]) -> Ambiguous:
-    return Ambiguous(f"{part!r} could be {', '.join(ids[:5])}: give more characters of the id")
+def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
+    return Ambiguous(f"{part!r} could be {', '.join(ids[:5])}; give more characters of the id")
 
 
 class MemoryIds:
-    """Looks up memories of one namespace. `deleted` None takes either state; `as_of` is in microseconds."""
+    """Finds memories of one namespace. `deleted=None` finds live and forgotten ones; `as_of` is in microseconds."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
 
     def require(self, connection: apsw.Connection, id: str, *, deleted: bool | None = False) -> tuple[int, Memory]:
-        """The memory and its key; NotFound says what became of it otherwise."""
+        """Return a memory and its key; a NotFound says if it was forgotten."""
         found = self.find(connection, id, deleted=deleted)
         if found:
             return found
@@ -42,8 +41,8 @@ class MemoryIds:
             raise NotFound(f"{id!r} is too short: give at least {SHORTEST_ID} characters of an id")
         raise NotFound(f"no memory has the id {id!r}; `memorist list` shows ids")
 
-    def key(self, connection: apsw.Connection, id: str) -> int:
-        """The key of a live memory."""
+    def require_key(self, connection: apsw.Connection, id: str) -> int:
+        """Return the key of a live memory."""
         return self.require(connection, id)[0]
 
     def find(
@@ -51,13 +50,13 @@ class MemoryIds:
     ) -> tuple[int, Memory] | None:
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
         select = f"""
-            select m.rid, {columns(then=as_of is not None)}
-            from {source(then=as_of is not None)}
+            select m.rid, {memory_columns(past=as_of is not None)}
+            from {memories_table(past=as_of is not None)}
             where m.namespace = :namespace {state}
         """
         values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
         rows = fetch(connection, f"{select} and m.id = :id", values)
-        if not rows and len(id) >= SHORTEST_ID:
+        if not rows and len(id) >= MIN_ID_LENGTH:
             rows = fetch(
                 connection,
                 f"""
@@ -69,5 +68,5 @@ class MemoryIds:
                 values,
             )
         if len(rows) > 1:
-            raise several(id, [row[1] for row in rows])
-        return (rows[0][0], memory_of(rows[0][1:])) if rows else None
+            raise ambiguous_id(id, [row[1] for row in rows])
+        return (rows[0][0], to_memory(rows[0][1:])) if rows else None

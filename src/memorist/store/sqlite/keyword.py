@@ -1,12 +1,11 @@
-"""The keyword leg on FTS5.
+"""
+The keyword leg on FTS5, and counts of all that matches a query: by field, and by what a filter leaves out.
 
-FTS5 walks through the rows that hold a word almost for free; what costs is scoring and joining each of them. A natural
-question holds words that stand in a tenth of all rows. So only rows that hold a rare word of the question, or a pair of
-its commoner ones, are scored, with all words of the question: the *guard*. Its size is a number of rows, not a share,
-so that small stores are ranked whole. If it leaves too few, the rest is ranked after all. Where a filter lets only few
-memories through, those are the guard.
-
-All that matches a question, and not only the page that is shown: counted by field, and by what keeps it out.
+FTS5 walks through the rows with a word almost for free; scoring and joining them is what costs. A natural question has
+words that are in a tenth of all rows. So only rows with a rare word of the query, or a pair of its commoner ones, are
+scored, with all words of the query: the *guard*. Its size is a number of rows, not a share, so that small stores are
+ranked completely. If it leaves too few rows, the rest is ranked, too. If a filter lets only few memories through, those
+are the guard.
 """
 
 import json
@@ -22,49 +21,40 @@ import apsw
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Query, Term
 from memorist.store.base import KeywordMatches, Scope
-from memorist.store.coverage import Atom, QueryWords, coverage, worth
-from memorist.store.sqlite import as_of
+from memorist.store.coverage import Atom, QueryWords, inverse_document_frequency, measure_coverage
+from memorist.store.sqlite.as_of import INDEX_COLUMNS, PastQuery, PastTerm, match_past_texts
 from memorist.store.sqlite.connections import fetch
-from memorist.store.sqlite.filters import CHANGED, EXISTED, FACT_KIND_THEN, MONTH, clauses, conditions, to_micros
-from memorist.store.sqlite.rows import source
+from memorist.store.sqlite.filters import (
+    CHANGED,
+    EXISTED,
+    FACT_KIND_AS_OF,
+    MONTH,
+    filter_clauses,
+    filter_conditions,
+    to_micros,
+)
+from memorist.store.sqlite.rows import memories_table
 from memorist.text import tokenizer
-from memorist.text.tokenizer import COLUMNS
 
 STEMS, WORDS = "memories_stems", "memories_words"
 INDEXES = (STEMS, WORDS)
 
 # Chosen on LoCoMo's questions over 100,000 memories: a quarter of the time of ranking all, 99.6 % of the same ten best.
-GUARD_ROWS = 1500
-FILTERED_GUARD_ROWS = 3000  # a filter takes some away again
-SHARE_OF_SINGLE_WORDS = 0.6
-WORDS_IN_PAIRS = 4
-PAIRS_ATTRACT = 1.5  # words of one question stand together this much more often than chance has it
-ENOUGH = 20  # fewer than this from behind the guard, and the rest is ranked too
-MOST_ATOMS = 128  # of one index in one search; SQLite's limits are further out
-MOST_WORDS_ALL = 8  # more are never all there, and looking for it costs time
-MERGE_EVERY, MERGE_PAGES = 4096, 2000  # rows added before the indexes are tidied, and how much at a time
-SMALL_STORE, PARTS_UP_TO = 2000, 20_000  # rows; looking inside of words means looking at all of them
-SURVEY_KEPT = 20_000
-SURVEY_AGE, SURVEY_DRIFT = 60.0, 0.02  # seconds and share of rows after which counts are taken anew
-
-
-def merge(connection: apsw.Connection) -> None:
-    """Join segments that many small writes left behind: every search has to look into each of them."""
-    for index in INDEXES:
-        connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (MERGE_PAGES,))
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """What to look for in one index: the atoms one by one, and all of them together."""
-
-    index: str
-    atoms: tuple[Atom, ...]
-    all_of: str
-
-    @property
-    def any_of(self) -> str:
-        return " OR ".join(atom.sql for atom in self.atoms)
+_GUARD_ROWS = 1500
+_FILTERED_GUARD_ROWS = 3000  # a filter takes some away again
+_SINGLE_WORD_SHARE = 0.6  # of the guard, for rows with one rare word
+_PAIRED_WORDS = 4
+_PAIR_FACTOR = 1.5  # words of one query are in the same row this much more often than by chance
+_MIN_GUARDED = 20  # with fewer rows from behind the guard, the rest is ranked, too
+_MAX_ATOMS = 128  # of one index in one search; SQLite's limits are higher
+_MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs time
+MERGE_EVERY, _MERGE_PAGES = 4096, 2000  # rows added before segments are merged, and pages merged at a time
+_MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
+_MAX_COUNTS = 20_000  # remembered
+_COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, at which counts are read again
+_MAX_FILTERED_OUT = 5000  # rows read to count what a filter leaves out
+_MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
+_MAX_FACET_VALUES = 100  # of one field; the rest is rarer still
 
 
 class KeywordLeg:
@@ -72,7 +62,7 @@ class KeywordLeg:
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        self._survey = _Survey()
+        self._statistics = _WordStatistics()
 
     def match(
         self,
@@ -83,62 +73,76 @@ class KeywordLeg:
         page: int,
         weights: Mapping[str, float],
     ) -> KeywordMatches:
-        """What holds the words, best first: all of them before some of them before only the commonest of them."""
+        """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
         search, filter = self.prepare(query, scope), scope.filter
-        search.values |= {"limit": limit, "enough": min(limit, max(page, ENOUGH))}
-        search.values |= {f"weight{number}": weights.get(column, 0.0) for number, column in enumerate(COLUMNS)}
-        found = None if query.raw is None else self._raw(connection, query.raw, search)
+        # The derived column of character pairs is weighted like the content.
+        columns = {**weights, "segments": weights.get("content", 0.0)}
+        search.values |= {"limit": limit, "min_found": min(limit, max(page, _MIN_GUARDED))}
+        search.values |= {f"weight{number}": columns.get(column, 0.0) for number, column in enumerate(INDEX_COLUMNS)}
+        found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None
         if found is None:
             if not search.expressions:
                 return KeywordMatches([])
-            self._survey.look(connection, search)
+            self.plan(connection, search)
             found, all_keys = _run(connection, search)
         if filter.as_of is not None:
             all_keys = None
-            found += as_of.matches(connection, self.namespace, filter, search.wanted(raw), weights)
-            found = sorted(found, key=lambda match: (not match.whole, -match.score, match.key))[:limit]
-        # Where there are other namespaces, the index cannot tell which words are strange to this one.
-        strange = (atom.text for atom, count in search.counts.items() if not count or search.company)
-        return KeywordMatches(found, tuple(strange), all_keys)
+            found += match_past_texts(connection, self.namespace, filter, search.past_query(raw), columns)
+            found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
+        # If there are other namespaces, the index cannot tell which words are unknown in this one.
+        unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
+        return KeywordMatches(found, tuple(unknown), all_keys)
 
-    def _raw(self, connection: apsw.Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
-        """What an expression in the index's own syntax finds; None where it is none."""
-        # The index holds unspaced script as pairs, which only terms are cut into.
+    def _match_raw(self, connection: apsw.Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
+        """Return the matches of an expression in the index's own syntax; None if it is not valid."""
+        # The index holds unspaced script as pairs of characters, and only terms are split into them.
         if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
             return None
-        raw = replace(search, all_needed=True, whole=False, few=False, literals=(), spare=[], part=None)
-        self._survey.look(connection, raw)
+        raw = replace(search, needs_all=True, all_first=False, is_narrow=False, literals=(), spare=[], substring=None)
+        self.plan(connection, raw)
         raw.expressions = [_raw_expression(expression)]
-        search.rows, search.counts, search.worth, search.company = raw.rows, raw.counts, raw.worth, raw.company
+        search.rows, search.counts = raw.rows, raw.counts
+        search.word_weights, search.shares_index = raw.word_weights, raw.shares_index
         try:
             return _run(connection, raw)[0]
         except apsw.SQLError:
             return None  # not the index's syntax after all: plain words
 
     def prepare(self, query: Query, scope: Scope) -> "KeywordSearch":
-        """What is to be asked of the index; `survey` tells how."""
+        """Translate a query for the index; `plan` decides which rows are scored."""
         hides = not scope.filter.superseded and scope.filter.as_of is None
-        where, values = conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
+        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
         expressions = _expressions(query.terms, stemmed=query.stemmed)
         return KeywordSearch(
             expressions,
             where,
-            values | {"namespace": self.namespace, "passing": scope.keys},
-            all_needed=not query.any_of,
-            whole=query.every and query.any_of,
+            values | {"namespace": self.namespace, "passing": None if scope.keys is None else str(scope.keys.tolist())},
+            needs_all=not query.any_of,
+            all_first=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
             spare=_expressions(query.spare, stemmed=query.stemmed),
-            part=_part(query),
-            few=scope.keys is not None and query.any_of and len(expressions) == 1,
-            hidden=_SUPERSEDED_ROWS if hides else None,
+            substring=_substring(query),
+            is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
+            hidden_rows=_SUPERSEDED_ROWS if hides else None,
         )
 
-    def survey(self, connection: apsw.Connection, search: "KeywordSearch") -> None:
-        self._survey.look(connection, search)
+    def plan(self, connection: apsw.Connection, search: "KeywordSearch") -> None:
+        """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
+        rows, others, counts = self._statistics.count(connection, search)
+        search.rows, search.counts = rows, counts
+        if rows > (_MAX_FILTERED_SUBSTRING_ROWS if search.where else _MAX_SUBSTRING_ROWS):
+            search.substring = None
+        search.shares_index = bool(others)
+        search.is_unrestricted = not others and not search.where
+        search.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
+        search.all_first = search.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
+        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
+        if needs_guard and not search.is_narrow:
+            search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if search.where else _GUARD_ROWS)
 
-    def readable(self, connection: apsw.Connection, expression: str) -> Expression | None:
-        """An expression in the index's own syntax, and the index to ask; None where it has an error."""
+    def parse_raw(self, connection: apsw.Connection, expression: str) -> "Expression | None":
+        """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
         raw = _raw_expression(expression)
         try:
             fetch(connection, f"select 1 from {raw.index} where {raw.index} match ? limit 1", (expression,))
@@ -147,59 +151,72 @@ class KeywordLeg:
         return raw
 
 
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """The atoms to look for in one index, and the expression for all of them together."""
+
+    index: str
+    atoms: tuple[Atom, ...]
+    all_of: str
+
+    @property
+    def any_of(self) -> str:
+        return " OR ".join(atom.expression for atom in self.atoms)
+
+
 @dataclass(slots=True)
 class KeywordSearch:
-    """What one search asks of the index."""
+    """A query translated for the index."""
 
     expressions: list[Expression]
     where: str
     values: dict[str, Any]
-    all_needed: bool = False  # only rows with all words
-    whole: bool = False  # rows with all words first
+    needs_all: bool = False  # only rows with all words
+    all_first: bool = False  # rows with all words first
     literals: tuple[str, ...] = ()
     spare: list[Expression] = field(default_factory=list)
-    part: str | None = None  # to look for inside words, if nothing else is found
+    substring: str | None = None  # to look for inside words, if nothing else is found
     guard: str | None = None
-    few: bool = False  # the filter lets so few memories through that they are the guard
-    alone: bool = False  # no filter, and no other namespace: every row of the index may be found
-    company: bool = False  # the index holds other namespaces, too
-    hidden: str | None = None  # which rows are not to be found
+    is_narrow: bool = False  # the filter lets so few memories through that they are the guard
+    is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
+    shares_index: bool = False  # there are other namespaces in the index
+    hidden_rows: str | None = None  # a query for rows that must not be found
     rows: int = 0
-    counts: dict[Atom, int] = field(default_factory=dict)  # in how many rows each atom stands
-    worth: dict[Atom, float] = field(default_factory=dict)  # how much each atom tells: the rarer, the more
+    counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
+    word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
 
-    def shown(self, key: str) -> str:
-        """That the row with this key may be found, as ` and ...`."""
-        return f"and {key} not in ({self.hidden})" if self.hidden else ""
+    def visible(self, key: str) -> str:
+        """Return the condition that the row with this key may be found, as ` and ...`."""
+        return f"and {key} not in ({self.hidden_rows})" if self.hidden_rows else ""
 
-    def asked(self) -> list[QueryWords]:
-        return [QueryWords.of(atom, each, self.literals) for atom, each in self.worth.items()]
+    def query_words(self) -> list[QueryWords]:
+        return [QueryWords.from_atom(atom, weight, self.literals) for atom, weight in self.word_weights.items()]
 
-    def wanted(self, raw: str | None = None) -> as_of.PastQuery:
-        """The same, for texts that no index knows."""
-        return as_of.PastQuery(
-            self._counted(self.expressions),
-            self.asked(),
-            self.all_needed,
+    def past_query(self, raw: str | None = None) -> PastQuery:
+        """Return the same query for texts that the indexes do not hold."""
+        return PastQuery(
+            self._past_terms(self.expressions),
+            self.query_words(),
+            self.needs_all,
             raw,
-            self._counted(self.spare),
-            self.part,
+            self._past_terms(self.spare),
+            self.substring,
         )
 
-    def _counted(self, expressions: Sequence[Expression]) -> list[as_of.PastTerm]:
-        """Each atom with the weight that BM25 gives it."""
+    def _past_terms(self, expressions: Sequence[Expression]) -> list[PastTerm]:
+        """Return each atom with the weight that BM25 gives it."""
         return [
-            as_of.PastTerm.of(atom, self._idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
+            PastTerm.from_atom(atom, self._bm25_idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
             for expression in expressions
             for atom in expression.atoms
         ]
 
-    def _idf(self, count: int) -> float:
+    def _bm25_idf(self, count: int) -> float:
         return max(1e-6, math.log((self.rows - count + 0.5) / (count + 0.5))) if count <= self.rows else 1e-6
 
 
-class _Survey:
-    """In how many rows words stand: remembered for a while."""
+class _WordStatistics:
+    """The numbers of rows with each atom, remembered for a while."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -210,25 +227,9 @@ class _Survey:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def look(self, connection: apsw.Connection, search: KeywordSearch) -> None:
-        """Find out how much each atom tells, and which rows are worth scoring."""
-        rows, others, counts = self._counted(connection, search)
-        search.rows, search.counts = rows, counts
-        if rows > (SMALL_STORE if search.where else PARTS_UP_TO):
-            search.part = None
-        search.company = bool(others)
-        search.alone = not others and not search.where
-        search.worth = {atom: worth(count, rows) for atom, count in counts.items()}
-        search.whole = search.whole and 1 < len(counts) <= MOST_WORDS_ALL
-        one_of_many = not search.all_needed and len(search.expressions) == 1 and rows > GUARD_ROWS
-        if one_of_many and not search.few:
-            search.guard = _guard(counts, rows, FILTERED_GUARD_ROWS if search.where else GUARD_ROWS)
-
-    def _counted(self, connection: apsw.Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int]]:
-        """
-        All rows, whether there are other namespaces, and rows of each atom.
-        """
-        asked: dict[Any, str] = {
+    def count(self, connection: apsw.Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int]]:
+        """Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom."""
+        queries: dict[Any, str] = {
             "rows": "select max(rid) from memories",
             "others": """
                 select exists (select 1 from memories where namespace < :namespace)
@@ -239,34 +240,42 @@ class _Survey:
         for expression in search.expressions:
             for atom in expression.atoms:
                 name = f"atom{len(names)}"
-                names[name] = atom.sql
-                asked[atom] = f"select count(*) from {expression.index} where {expression.index} match :{name}"
+                names[name] = atom.expression
+                queries[atom] = f"select count(*) from {expression.index} where {expression.index} match :{name}"
         with self._lock:
-            if time.monotonic() > self._expires or len(self._counts) > SURVEY_KEPT:
-                self._counts, self._expires = {}, time.monotonic() + SURVEY_AGE
-            known = {key: self._counts[key] for key in asked if key in self._counts}
+            if time.monotonic() > self._expires or len(self._counts) > _MAX_COUNTS:
+                self._counts, self._expires = {}, time.monotonic() + _COUNTS_SECONDS
+            known = {key: self._counts[key] for key in queries if key in self._counts}
         before = known.pop("rows", None)
-        known.pop("others", None)  # asked every time: no matter for a guess
+        known.pop("others", None)  # read every time: a remembered answer could be wrong
         values = search.values | names
-        known |= self._ask(connection, {key: sql for key, sql in asked.items() if key not in known}, values)
-        if before is not None and abs(known["rows"] - before) > SURVEY_DRIFT * before:
+        known |= self._read(connection, {key: sql for key, sql in queries.items() if key not in known}, values)
+        if before is not None and abs(known["rows"] - before) > _COUNTS_DRIFT * before:
             with self._lock:
                 self._counts = {}
-            known = self._ask(connection, asked, values)
-        counts = {key: known[key] for key in asked if isinstance(key, Atom)}
+            known = self._read(connection, queries, values)
+        counts = {key: known[key] for key in queries if isinstance(key, Atom)}
         return known["rows"], known["others"], counts
 
-    def _ask(self, connection: apsw.Connection, asked: Mapping[Any, str], values: Mapping[str, Any]) -> dict[Any, int]:
-        columns = ", ".join(f"({sql})" for sql in asked.values())
-        (counted,) = fetch(connection, f"select {columns}", values)
-        new = dict(zip(asked, (count or 0 for count in counted), strict=True))
+    def _read(
+        self, connection: apsw.Connection, queries: Mapping[Any, str], values: Mapping[str, Any]
+    ) -> dict[Any, int]:
+        columns = ", ".join(f"({sql})" for sql in queries.values())
+        (counts,) = fetch(connection, f"select {columns}", values)
+        new = dict(zip(queries, (count or 0 for count in counts), strict=True))
         with self._lock:
             self._counts |= new
         return new
 
 
-def _part(query: Query) -> str | None:
-    """What to look for inside of words: the one word that was asked for, if it is long enough to tell anything."""
+def merge_index_segments(connection: apsw.Connection) -> None:
+    """Merge segments that many small writes left behind: every search has to read each of them."""
+    for index in INDEXES:
+        connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (_MERGE_PAGES,))
+
+
+def _substring(query: Query) -> str | None:
+    """Return the text to look for inside words: the only word of the query, if it is long enough."""
     text = query.terms[0].text.lower() if len(query.terms) == 1 else ""
     return text if len(text) > 2 else None
 
@@ -276,53 +285,53 @@ def _raw_expression(expression: str) -> Expression:
 
 
 def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
-    """The terms by index: beginnings in the unstemmed one, all else in the stemmed one if it is wanted."""
+    """Return the terms by index: prefixes in the unstemmed one, all others in the stemmed one if it is wanted."""
     found = []
     for index in (STEMS, WORDS):
         atoms: dict[Atom, None] = {}
-        whole = []
+        required: list[Atom] = []
         for term in terms:
             if index == (STEMS if stemmed and not term.prefix else WORDS):
-                every, single = _atoms(term)
-                whole += every
-                atoms |= dict.fromkeys(single)
+                together, alternatives = _split_term(term)
+                required += together
+                atoms |= dict.fromkeys(alternatives)
         if atoms:
-            some = tuple(atoms)[:MOST_ATOMS]
-            found.append(Expression(index, some, " AND ".join(atom.sql for atom in whole[:MOST_ATOMS])))
+            all_of = " AND ".join(atom.expression for atom in required[:_MAX_ATOMS])
+            found.append(Expression(index, tuple(atoms)[:_MAX_ATOMS], all_of))
     return found
 
 
-def _atoms(term: Term) -> tuple[list[Atom], list[Atom]]:
-    """A term as atoms that together ask for all of it, and as atoms any of which is something."""
-    every, single = [], []
-    for stretch, unspaced in tokenizer.split_unspaced(term.text):
+def _split_term(term: Term) -> tuple[list[Atom], list[Atom]]:
+    """Return a term as atoms that together ask for all of it, and as atoms any of which matches some of it."""
+    together, alternatives = [], []
+    for run, unspaced in tokenizer.split_unspaced(term.text):
         if not unspaced:
-            if any(character.isalnum() for character in stretch):
-                single.append(Atom(stretch, term.prefix))
-                every.append(single[-1])
-        elif len(stretch) == 1:
-            single.append(Atom(stretch, prefix=True))  # every character begins a pair
-            every.append(single[-1])
+            if any(character.isalnum() for character in run):
+                alternatives.append(Atom(run, term.prefix))
+                together.append(alternatives[-1])
+        elif len(run) == 1:
+            alternatives.append(Atom(run, prefix=True))  # every character begins a pair
+            together.append(alternatives[-1])
         else:
-            pairs = [stretch[at : at + 2] for at in range(len(stretch) - 1)]
-            every.append(Atom(" ".join(pairs)))
-            single += [every[-1]] if term.exact else [Atom(pair) for pair in pairs]
-    return every, single
+            pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+            together.append(Atom(" ".join(pairs)))
+            alternatives += [together[-1]] if term.exact else [Atom(pair) for pair in pairs]
+    return together, alternatives
 
 
-def _guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
-    """The expression whose rows are worth scoring: rare atoms alone, commoner ones in pairs. None: all are."""
+def _choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
+    """Return the expression for the rows worth scoring: rare atoms alone, commoner ones in pairs; None for all."""
     if sum(counts.values()) <= 1.5 * budget:
         return None
-    rare_first = sorted((count, atom.sql) for atom, count in counts.items())
-    alone, total = 0, 0.0
-    while alone < len(rare_first) and total + rare_first[alone][0] <= SHARE_OF_SINGLE_WORDS * budget:
-        total += rare_first[alone][0]
-        alone += 1
-    parts = [atom for _, atom in rare_first[:alone]]
-    rest = rare_first[alone : alone + WORDS_IN_PAIRS]
+    rare_first = sorted((count, atom.expression) for atom, count in counts.items())
+    singles, total = 0, 0.0
+    while singles < len(rare_first) and total + rare_first[singles][0] <= _SINGLE_WORD_SHARE * budget:
+        total += rare_first[singles][0]
+        singles += 1
+    parts = [expression for _, expression in rare_first[:singles]]
+    rest = rare_first[singles : singles + _PAIRED_WORDS]
     pairs = sorted(
-        (PAIRS_ATTRACT * first[0] * second[0] / rows, first[1], second[1])
+        (_PAIR_FACTOR * first[0] * second[0] / rows, first[1], second[1])
         for place, first in enumerate(rest)
         for second in rest[place + 1 :]
     )
@@ -336,100 +345,104 @@ def _guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
 
 def _run(connection: apsw.Connection, search: KeywordSearch) -> tuple[list[Match], list[int] | None]:
     """
-    The rows behind the guard; if they are too few, what else there is, in one more statement. Then the keys of all that
-    holds a word, where the guard is everything that may be found.
+    Rank the rows behind the guard and, if they are too few, the rest in one more statement.
+
+    The second result are the keys of all rows with a word, if the guard is everything that may be found.
     """
     for number, expression in enumerate(search.expressions):
-        wanted = expression.all_of if search.all_needed else expression.any_of
+        wanted = expression.all_of if search.needs_all else expression.any_of
         search.values |= {f"wanted{number}": wanted, f"all{number}": expression.all_of}
     search.values["guard"] = search.guard
     found: dict[int, Match] = {}
-    _collect(connection, found, [_ranked(search, guarded=True)], search)
-    all_keys = list(found) if search.few and found else None
-    more = _more(search, len(found)) if len(found) < search.values["enough"] else []
-    if more:
-        _collect(connection, found, more, search)
+    _collect_matches(connection, found, [_select_ranked(search, guarded=True)], search)
+    all_keys = list(found) if search.is_narrow and found else None
+    stages = _list_fallbacks(search, len(found)) if len(found) < search.values["min_found"] else []
+    if stages:
+        _collect_matches(connection, found, stages, search)
     return list(found.values())[: search.values["limit"]], all_keys
 
 
-def _collect(connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: KeywordSearch) -> None:
+def _collect_matches(
+    connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: KeywordSearch
+) -> None:
+    """Add the rows of some queries that are not found yet, in the order of the queries."""
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
-        select u.rid, u.score, u.whole, iif(row_number() over best <= :limit, {_TEXT}, '')
+        select u.rid, u.score, u.has_all, iif(row_number() over best <= :limit, {_INDEXED_TEXT}, '')
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
-        window best as (order by u.stage, u.whole desc, u.score desc, u.rid)
-        order by u.stage, u.whole desc, u.score desc, u.rid
+        window best as (order by u.stage, u.has_all desc, u.score desc, u.rid)
+        order by u.stage, u.has_all desc, u.score desc, u.rid
     """
-    asked = search.asked()
-    for rid, score, whole, text in fetch(connection, sql, search.values):
+    words = search.query_words()
+    for rid, score, has_all, text in fetch(connection, sql, search.values):
         if rid not in found:
-            found[rid] = Match(rid, score, bool(whole), coverage(asked, text) if score else 0.0)
+            found[rid] = Match(rid, score, bool(has_all), measure_coverage(words, text) if score else 0.0)
 
 
-_TEXT = "concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)"
+_INDEXED_TEXT = "concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)"
 
 
-def _more(search: KeywordSearch, found: int) -> list[str]:
-    """All rows with one of the words; rows with only the commonest words; or the text inside of words."""
-    stages = [_ranked(search, guarded=False)] if search.guard is not None else []
+def _list_fallbacks(search: KeywordSearch, found: int) -> list[str]:
+    """Return queries for all rows with one of the words, for rows with only common words, and for parts of words."""
+    stages = [_select_ranked(search, guarded=False)] if search.guard is not None else []
     if search.spare:
-        stages.append(_newest(search))
-    if search.part is not None and not found:
-        stages.append(_inside_words(search))
+        stages.append(_select_spare(search))
+    if search.substring is not None and not found:
+        stages.append(_select_substring(search))
     return stages
 
 
-def _ranked(search: KeywordSearch, *, guarded: bool) -> str:
-    """Rows scored by BM25, those of several indexes added up."""
+def _select_ranked(search: KeywordSearch, *, guarded: bool) -> str:
+    """Return a query for rows scored by BM25, with the scores of several indexes added up."""
     scored = " union all ".join(
-        _scored(search, number, expression.index, guarded=guarded)
+        _select_scored(search, number, expression.index, guarded=guarded)
         for number, expression in enumerate(search.expressions)
     )
     if len(search.expressions) > 1:
-        having = f"having count(*) = {len(search.expressions)}" if search.all_needed else ""
+        having = f"having count(*) = {len(search.expressions)}" if search.needs_all else ""
         scored = f"select rid, sum(score) as score from ({scored}) group by rid {having}"
     return f"""
-        select s.rid, s.score, {_whole(search)} as whole
+        select s.rid, s.score, {_has_all_words(search)} as has_all
         from ({scored}) s
-        order by whole desc, s.score desc, s.rid
-        limit {-1 if guarded and search.few else ":limit"}
+        order by has_all desc, s.score desc, s.rid
+        limit {-1 if guarded and search.is_narrow else ":limit"}
     """
 
 
-PASSING = "select value from json_each(:passing)"
+_PASSING = "select value from json_each(:passing)"
 _SUPERSEDED_ROWS = """
     select rid from memories indexed by memories_superseded
     where namespace = :namespace and valid_until is not null and deleted_at is null
 """
-_WEIGHTS = ", ".join(f":weight{number}" for number in range(len(COLUMNS)))
+_WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 
-def _scored(search: KeywordSearch, number: int, index: str, *, guarded: bool) -> str:
+def _select_scored(search: KeywordSearch, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
         select {index}.rowid as rid, -bm25({index}, {_WEIGHTS}) as score
         from {index}
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"
-    mine = f"and m.namespace = :namespace {search.where}"
-    shown = search.shown(f"+{index}.rowid")
-    if guarded and search.few:
-        guard = PASSING
-    elif guarded and search.guard is not None and search.alone:
+    filtered = f"and m.namespace = :namespace {search.where}"
+    visible = search.visible(f"+{index}.rowid")
+    if guarded and search.is_narrow:
+        guard = _PASSING
+    elif guarded and search.guard is not None and search.is_unrestricted:
         guard = f"select rowid from {index} where {index} match :guard"
     elif guarded and search.guard is not None:
-        guard = f"select {index}.rowid from {index} {joined} where {index} match :guard {mine}"
-    elif search.alone:
-        return f"{score} where {index} match :wanted{number} {shown}"
+        guard = f"select {index}.rowid from {index} {joined} where {index} match :guard {filtered}"
+    elif search.is_unrestricted:
+        return f"{score} where {index} match :wanted{number} {visible}"
     else:
-        return f"{score} {joined} where {index} match :wanted{number} {shown} {mine}"
-    # The plus keeps SQLite from asking the index anew for each row behind the guard: a hundred times slower.
-    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {shown}"
+        return f"{score} {joined} where {index} match :wanted{number} {visible} {filtered}"
+    # The plus keeps SQLite from searching the index for each row behind the guard: a hundred times slower.
+    return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {visible}"
 
 
-def _whole(search: KeywordSearch) -> str:
-    """Whether a row has all that was asked for: every word, and symbols such as the ++ of C++ as they were written."""
+def _has_all_words(search: KeywordSearch) -> str:
+    """Return the condition that a row has every word, and symbols such as the ++ of C++ as they were written."""
     tests = []
-    if search.whole:
+    if search.all_first:
         tests += [
             f"s.rid in (select rowid from {expression.index} where {expression.index} match :all{number})"
             for number, expression in enumerate(search.expressions)
@@ -441,45 +454,41 @@ def _whole(search: KeywordSearch) -> str:
     return " and ".join(tests) or "0"
 
 
-def _newest(search: KeywordSearch) -> str:
-    """Rows that hold only words so common that they say little, when the page is not full."""
+def _select_spare(search: KeywordSearch) -> str:
+    """Return a query for the newest rows with nothing but words so common that they say little."""
     index = search.spare[0].index
     search.values["spare"] = search.spare[0].any_of
     return f"""
-        select {index}.rowid as rid, 0.0 as score, 0 as whole
+        select {index}.rowid as rid, 0.0 as score, 0 as has_all
         from {index} cross join memories m on m.rid = {index}.rowid
-        where {index} match :spare and m.namespace = :namespace {search.where} {search.shown("m.rid")}
-        order by {index}.rowid desc limit :enough
+        where {index} match :spare and m.namespace = :namespace {search.where} {search.visible("m.rid")}
+        order by {index}.rowid desc limit :min_found
     """
 
 
-def inside_words(part: str) -> tuple[str, str]:
-    """What is asked of a memory `m` that has this inside of a word. SQLite's lower() knows ASCII only."""
-    if part.isascii():
-        return "instr(lower(m.content), :part) > 0", part
-    return "instr(folded(m.content), :part) > 0", tokenizer.fold(part)
+def _contains(substring: str) -> tuple[str, str]:
+    """Return the condition that a memory `m` contains `:substring`, and its value. SQL's lower() knows ASCII only."""
+    if substring.isascii():
+        return "instr(lower(m.content), :substring) > 0", substring
+    return "instr(folded(m.content), :substring) > 0", tokenizer.fold(substring)
 
 
-def _inside_words(search: KeywordSearch) -> str:
-    """The one thing asked for as a part of a longer word, when no word is it."""
-    has_it, search.values["part"] = inside_words(search.part or "")
+def _select_substring(search: KeywordSearch) -> str:
+    """Return a query for the newest rows with the only word of the query inside a longer word."""
+    contains, search.values["substring"] = _contains(search.substring or "")
     return f"""
-        select m.rid, 1e-6 as score, 0 as whole
+        select m.rid, 1e-6 as score, 0 as has_all
         from memories m
-        where m.namespace = :namespace and m.deleted_at is null and {has_it} {search.where}
-          {search.shown("m.rid")}
-        order by m.rid desc limit :enough
+        where m.namespace = :namespace and m.deleted_at is null and {contains} {search.where}
+          {search.visible("m.rid")}
+        order by m.rid desc limit :min_found
     """
 
-
-MOST_HELD_BACK = 5000  # rows looked at to say what a filter keeps out
-MOST_COUNTED = 30_000  # rows with any of the words; of more, only those are counted that the keyword leg would score
-MOST_VALUES = 100  # of one field; the rest is rarer still
 
 _ROW_FIELDS = ("project", "sector", "tier", "kind", "source", "month")
 
 
-def facets(
+def count_facets(
     connection: apsw.Connection,
     leg: KeywordLeg,
     query: Query | None,
@@ -488,96 +497,95 @@ def facets(
     fields: Sequence[str],
 ) -> dict[str, dict[str, int]]:
     """
-    How many of the matching memories have each value of a field, the commonest first.
+    Count the matching memories by the values of fields, the commonest value first.
 
-    By its words a question matches what holds any of them; where these are so common that they stand in tens of
-    thousands of memories, what holds a rare one or several of them. `keys` are what matched otherwise; it has passed
-    the filter.
+    A query matches the memories with any of its words; if these are so common that they are in tens of thousands of
+    memories, those with a rare one or several of them. `keys` are further matches, which have passed the filter.
     """
     if not fields:
         return {}
     filter = scope.filter
-    then = filter.as_of is not None
-    where, values = conditions(filter, then=then)
+    past = filter.as_of is not None
+    where, values = filter_conditions(filter, past=past)
     values |= {"namespace": leg.namespace}
     if query is not None:
-        matching, more, passed = _found(connection, leg, query, scope, keys)
+        matching, more, passed = _select_matching(connection, leg, query, scope, keys)
         values |= more
         where = "" if passed else where
-        joined = f"from ({matching}) found cross join {source(then=then)} on m.rid = found.rid"
-        where += _UNCHANGED if then else ""
+        joined = f"from ({matching}) found cross join {memories_table(past=past)} on m.rid = found.rid"
+        where += _UNCHANGED if past else ""
     else:
-        joined = f"from {source(then=then)}"
-    arms = " union all ".join(_arm(field, then) for field in fields)
+        joined = f"from {memories_table(past=past)}"
+    arms = " union all ".join(_select_facet(field, past) for field in fields)
     sql = f"""
-        with seen as materialized (
+        with matching as materialized (
             select m.rid, m.project, m.sector, m.tier, m.kind, m.source, m.tags, {MONTH} as month
             {joined}
             where {"+" if query is not None else ""}m.namespace = :namespace and m.deleted_at is null {where})
         {arms}
         order by 3 desc, 2
     """
-    counted: dict[str, dict[str, int]] = {field: {} for field in fields}
+    facets: dict[str, dict[str, int]] = {field: {} for field in fields}
     for name, value, count in fetch(connection, sql, values):
-        if len(counted[name]) < MOST_VALUES:
-            counted[name][value] = count
-    return counted
+        if len(facets[name]) < _MAX_FACET_VALUES:
+            facets[name][value] = count
+    return facets
 
 
 _UNCHANGED = f" and (not found.by_words or not {CHANGED})"
 
 
-def _arm(field: str, then: bool) -> str:
+def _select_facet(field: str, past: bool) -> str:
     if field in _ROW_FIELDS:
-        return f"select '{field}', {field}, count(*) from seen where {field} is not null group by {field}"
+        return f"select '{field}', {field}, count(*) from matching where {field} is not null group by {field}"
     if field == "tag":
-        return "select 'tag', t.value, count(*) from seen, json_each(seen.tags) t group by t.value"
-    kind, known = (FACT_KIND_THEN, "f.created_at <= :as_of") if then else ("f.kind", "true")
+        return "select 'tag', t.value, count(*) from matching, json_each(matching.tags) t group by t.value"
+    kind, known = (FACT_KIND_AS_OF, "f.created_at <= :as_of") if past else ("f.kind", "true")
     return f"""
         select 'fact_kind', {kind} as fact_kind, count(distinct f.rid)
-        from seen cross join facts f on f.rid = seen.rid
+        from matching cross join facts f on f.rid = matching.rid
         where fact_kind is not null and {known}
         group by fact_kind
     """
 
 
-def held_back(
+def count_filtered_out(
     connection: apsw.Connection, leg: KeywordLeg, query: Query, filter: Filter, keys: Sequence[int]
 ) -> dict[str, int]:
-    """How many matching memories each part of a filter keeps out; one that several keep out counts for the first."""
-    then = filter.as_of is not None
-    named, values = clauses(filter, then=then)
+    """Count the matching memories that fail a filter, each by the first field it fails."""
+    past = filter.as_of is not None
+    named, values = filter_clauses(filter, past=past)
     if filter.as_of is not None:
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    anything = Scope(replace(NO_FILTER, as_of=filter.as_of))
-    matching, more, _ = _found(connection, leg, query, anything, keys, filtered=False)
+    unfiltered = Scope(replace(NO_FILTER, as_of=filter.as_of))
+    matching, more, _ = _select_matching(connection, leg, query, unfiltered, keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
         from ({matching}) f cross join memories n on n.rid = f.rid
         where n.namespace = :namespace
-        limit {MOST_HELD_BACK}) found
+        limit {_MAX_FILTERED_OUT}) found
     """
     sql = f"""
         select {f"case {failed} end" if failed else "null"} as filter, count(*)
-        from {found} cross join {source(then=then)} on m.rid = found.rid
-        where +m.namespace = :namespace and m.deleted_at is null {_UNCHANGED if then else ""}
+        from {found} cross join {memories_table(past=past)} on m.rid = found.rid
+        where +m.namespace = :namespace and m.deleted_at is null {_UNCHANGED if past else ""}
         group by filter
     """
-    if then:
+    if past:
         sql += f"""
             union all
             select 'as_of', count(*)
             from {found} cross join memories m on m.rid = found.rid
             where +m.namespace = :namespace and m.deleted_at is null and not {EXISTED}
         """
-    held = dict(fetch(connection, sql, values | more | {"namespace": leg.namespace}))
-    return {name: held[name] for name in (*named, "as_of") if held.get(name)}
+    counts = dict(fetch(connection, sql, values | more | {"namespace": leg.namespace}))
+    return {name: counts[name] for name in (*named, "as_of") if counts.get(name)}
 
 
-def _found(
+def _select_matching(
     connection: apsw.Connection,
     leg: KeywordLeg,
     query: Query,
@@ -587,21 +595,21 @@ def _found(
     filtered: bool = True,
 ) -> tuple[str, dict[str, Any], bool]:
     """
-    A statement for the keys of all that matches, each with whether words found it, and the values for it.
+    Return a query for the keys of all that matches, and if words matched it, with the values for the query.
 
-    With `filtered` it may be that all of them pass the filter, and need not be asked again: then the last is True.
+    The last result is True if all of them are known to pass the filter.
     """
     search, filter = leg.prepare(query, scope), scope.filter
     if search.expressions and (filtered or filter.as_of is not None):
-        leg.survey(connection, search)
+        leg.plan(connection, search)
     expressions: Sequence[Expression] = search.expressions
-    guard = search.guard if sum(search.counts.values()) > MOST_COUNTED else None
-    wanted = [each.all_of if search.all_needed else guard or each.any_of for each in expressions]
+    guard = search.guard if sum(search.counts.values()) > _MAX_FACET_ROWS else None
+    wanted = [each.all_of if search.needs_all else guard or each.any_of for each in expressions]
     raw = None
-    if query.raw is not None and (readable := leg.readable(connection, query.raw)) is not None:
-        expressions, wanted, raw = [readable], [query.raw], query.raw
+    if query.raw is not None and (parsed := leg.parse_raw(connection, query.raw)) is not None:
+        expressions, wanted, raw = [parsed], [query.raw], query.raw
     if filter.as_of is not None and query:
-        changed = as_of.matches(connection, leg.namespace, filter, search.wanted(raw), {})
+        changed = match_past_texts(connection, leg.namespace, filter, search.past_query(raw), {})
         keys = [*keys, *(match.key for match in changed)]
     values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
     values |= {f"found{number}": text for number, text in enumerate(wanted)}
@@ -609,28 +617,28 @@ def _found(
         f"select rowid as rid, 1 as by_words from {each.index} where {each.index} match :found{number}"
         for number, each in enumerate(expressions)
     ]
-    if filtered and search.few:
-        arms = [f"{arm} and +rowid in ({PASSING})" for arm in arms]
+    if filtered and search.is_narrow:
+        arms = [f"{arm} and +rowid in ({_PASSING})" for arm in arms]
         values |= search.values
-    if search.all_needed and len(arms) > 1:
+    if search.needs_all and len(arms) > 1:
         arms = [f"select * from ({' intersect '.join(arms)})"]
-    arms += _parts(search, arms, values)
+    arms += _select_matching_substring(search, arms, values)
     arms.append("select value as rid, 0 as by_words from json_each(:found_keys)")
     sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid"
-    passed = search.few or not expressions
-    return sql, values, filtered and passed and search.part is None and filter.as_of is None
+    passed = search.is_narrow or not expressions
+    return sql, values, filtered and passed and search.substring is None and filter.as_of is None
 
 
-def _parts(search: KeywordSearch, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
-    """What has the one thing asked for inside of a word, where no word is it."""
-    if search.part is None or not arms:
+def _select_matching_substring(search: KeywordSearch, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
+    """Return a query for rows with the only word of the query inside a longer word, if no word is it."""
+    if search.substring is None or not arms:
         return []
-    has_it, values["part"] = inside_words(search.part)
+    contains, values["substring"] = _contains(search.substring)
     return [
         f"""
         select m.rid, 1
         from memories m
         where not exists ({" union all ".join(arms)})
-          and m.namespace = :namespace and m.deleted_at is null and {has_it}
+          and m.namespace = :namespace and m.deleted_at is null and {contains}
         """
     ]

@@ -1,7 +1,6 @@
-"""Records of an export, or of what was made into ones, written into a namespace. What is there stays as it is."""
+"""Importing records, of an export or converted from another format. What is stored already stays as it is."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -9,118 +8,133 @@ import numpy as np
 
 from memorist.errors import InvalidInput, StoreError
 from memorist.records import FILE, SUPERSEDES, TURN
-from memorist.store import export_schema
 from memorist.store.base import Model
-from memorist.store.export_schema import SHAPES, ExportRecord, LoadReport, Shape
-from memorist.store.sqlite.connections import ConnectionPool, value
-from memorist.store.sqlite.documents import beside
+from memorist.store.export_schema import (
+    CHUNK,
+    FACT,
+    FACT_VERSION,
+    MEMORY,
+    RECALLED,
+    SHAPES,
+    STRENGTH,
+    USAGE,
+    VERSION,
+    ExportRecord,
+    LoadReport,
+    Shape,
+)
+from memorist.store.sqlite.connections import ConnectionPool, fetch_value
+from memorist.store.sqlite.documents import chunk_namespace
 from memorist.store.sqlite.filters import to_micros
-from memorist.store.sqlite.keyword import MERGE_EVERY, merge
-from memorist.store.sqlite.links import leads_to
+from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
+from memorist.store.sqlite.links import is_superseded_by
 from memorist.store.sqlite.vectors import SqliteVectors
-from memorist.store.sqlite.writes import content_hash, hash_by_id
+from memorist.store.sqlite.writes import as_json, content_hash, identity_hash
 from memorist.text.tokenizer import unspaced_bigrams
 
 Fields = Mapping[str, Any]
 
-# As the migration to parts has it: what was said in several sentences, and has no vectors of its parts.
-_UNCUT = """
+# As in the migration to parts: a memory of several sentences without vectors of its parts.
+_MARK_UNCUT = """
     insert or ignore into uncut(rid)
     select m.rid from memories m
-    where m.rid = ? and length(m.content) > 150 and m.rid not in (select rid from chunks)
+    where m.rid = :rid and length(m.content) > 150 and m.rid not in (select rid from chunks)
       and exists (
-        select 1 from vectors v join models o on o.model = v.model where v.rid = m.rid and o.name like 'local:%')
+        select 1 from vectors v join models o on o.model = v.model
+        where v.rid = m.rid and o.name in (select value from json_each(:models)))
 """
 
 
 class SqliteLoader:
     """
-    One import into one namespace, a transaction a batch.
+    One import into one namespace, with a transaction for each batch.
 
-    It remembers which memories were not taken because the same text is there under another id: what is said of them
-    later on is said of those.
+    It remembers the memories it skipped because their text is stored under another id: records that refer to them refer
+    to the stored ones.
     """
 
-    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str, sentence_models: Collection[str]) -> None:
         self._pool, self._namespace = pool, namespace
-        self._same: dict[str, str] = {}
+        self._sentence_models = as_json(list(sentence_models))
+        self._stored_ids: dict[str, str] = {}  # of skipped memories
         self._models: dict[str, tuple[int, int]] = {}
-        self._kept_in = [SqliteVectors(pool, name) for name in (namespace, beside(namespace))]
+        self._vectors = [SqliteVectors(pool, name) for name in (namespace, chunk_namespace(namespace))]
         self._unmerged = 0
         self._prepared: dict[str, str] = {}
         self._put: Mapping[str, Callable[[apsw.Connection, Fields], bool | str]] = {
-            "model": self._model,
-            "session": self._session,
-            "memory": self._memory,
-            "relation": self._relation,
-            "recall": self._recall,
-            "feedback": self._feedback,
-            "lens": self._lens,
-            "document": self._document,
+            "model": self._put_model,
+            "session": self._put_session,
+            "memory": self._put_memory,
+            "relation": self._put_relation,
+            "recall": self._put_recall,
+            "feedback": self._put_feedback,
+            "lens": self._put_lens,
+            "document": self._put_document,
         }
 
-    def put(self, lines: Sequence[ExportRecord]) -> LoadReport:
-        """Write records, all of them or none; one that cannot be taken is an InvalidInput that names its place."""
+    def put(self, records: Sequence[ExportRecord]) -> LoadReport:
+        """Write records, all of them or none; an InvalidInput names the place of one that cannot be written."""
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
         with self._pool.writing() as connection:
-            for line in lines:
-                new = self._one(connection, line)
+            for record in records:
+                new = self._put_record(connection, record)
                 if isinstance(new, str):
-                    skipped.append((line.place, new))
-                elif line.type in ("memory", "document"):
+                    skipped.append((record.place, new))
+                elif record.type in ("memory", "document"):
                     added, known = added + new, known + (not new)
-                elif line.type == "session":
+                elif record.type == "session":
                     sessions += new
             if self._unmerged >= MERGE_EVERY:
-                merge(connection)
+                merge_index_segments(connection)
                 self._unmerged = 0
-            self._pack(connection)
+            self._pack_blocks(connection)
         return LoadReport(added, known, sessions, tuple(skipped))
 
-    def _pack(self, connection: apsw.Connection) -> None:
-        """Pack the blocks of vectors that came along, as those that are made here are."""
+    def _pack_blocks(self, connection: apsw.Connection) -> None:
+        """Pack the blocks of imported vectors."""
         for name, (_, dimensions) in self._models.items():
-            for vectors in self._kept_in:
-                vectors.store(connection, Model(name, dimensions), [], np.empty((0, dimensions), np.float32))
+            for vectors in self._vectors:
+                vectors.write(connection, Model(name, dimensions), [], np.empty((0, dimensions), np.float32))
 
-    def _one(self, connection: apsw.Connection, line: ExportRecord) -> bool | str:
+    def _put_record(self, connection: apsw.Connection, record: ExportRecord) -> bool | str:
+        """Write a record; return if it is new, or the reason why it was skipped."""
         try:
-            return self._put[line.type](connection, line.fields)
-        except _Missing as exc:
-            raise InvalidInput(f"{line.place}: {exc}; nothing from there on was taken") from exc
+            return self._put[record.type](connection, record.fields)
+        except _InvalidRecord as exc:
+            raise InvalidInput(f"{record.place}: {exc}; nothing from there on was imported") from exc
         except apsw.ConstraintError as exc:
-            raise InvalidInput(f"{line.place}: it contradicts what is there ({exc})") from exc
+            raise InvalidInput(f"{record.place}: it contradicts what is stored ({exc})") from exc
 
-    # Records. Each gives whether it is new, or the reason why it was passed over.
+    # Records
 
-    def _model(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_model(self, connection: apsw.Connection, fields: Fields) -> bool:
         connection.execute(
             "insert into models(name, dimensions, metric) values (:name, :dimensions, :metric) on conflict do nothing",
             dict(fields),
         )
-        number, dimensions, metric = value(
+        number, dimensions, metric = fetch_value(
             connection, "select model, dimensions, metric from models where name = ?", (fields["name"],)
         )
         if (dimensions, metric) != (fields["dimensions"], fields["metric"]):
-            raise _Missing(
+            raise _InvalidRecord(
                 f"vectors of {fields['name']} have {fields['dimensions']} dimensions ({fields['metric']}) here, and "
                 f"{dimensions} ({metric}) in the database: they are of another model"
             )
         self._models[fields["name"]] = (number, dimensions)
         return True
 
-    def _session(self, connection: apsw.Connection, fields: Fields) -> bool:
-        return self._insert(connection, "sessions", SHAPES["session"], fields, self._named) is not None
+    def _put_session(self, connection: apsw.Connection, fields: Fields) -> bool:
+        return self._insert(connection, "sessions", SHAPES["session"], fields, self._namespace_column) is not None
 
-    def _memory(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_memory(self, connection: apsw.Connection, fields: Fields) -> bool:
         text = fields["content"]
-        hash = hash_by_id(fields["id"], text) if fields.get("kind") in (TURN, FILE) else content_hash(text)
-        rid = self._text(connection, fields, self._namespace, hash)
+        hash = identity_hash(fields["id"], text) if fields.get("kind") in (TURN, FILE) else content_hash(text)
+        rid = self._insert_memory(connection, fields, self._namespace, hash)
         if rid is not None:
             return True
-        if self._key(connection, fields["id"]) is None:
-            self._same[fields["id"]] = value(
+        if self._find_memory(connection, fields["id"]) is None:
+            self._stored_ids[fields["id"]] = fetch_value(
                 connection,
                 """
                 select id from memories
@@ -131,66 +145,69 @@ class SqliteLoader:
             )
         return False
 
-    def _relation(self, connection: apsw.Connection, fields: Fields) -> bool | str:
-        ends = {end: self._require(connection, fields[end]) for end in ("source", "target")}
-        row = _row(SHAPES["relation"], fields) | ends
+    def _put_relation(self, connection: apsw.Connection, fields: Fields) -> bool | str:
+        ends = {end: self._require_memory(connection, fields[end]) for end in ("source", "target")}
+        row = _to_columns(SHAPES["relation"], fields) | ends
         if ends["source"] == ends["target"]:
             if fields["source"] != fields["target"]:
-                return False  # two memories that are one here
-            raise _Missing("a memory cannot be related to itself")
-        if value(connection, _SAID_ALREADY, row):
+                return False  # two memories there, one and the same here
+            raise _InvalidRecord("a memory cannot be related to itself")
+        if fetch_value(connection, _IS_RELATED, row):
             return False
         if fields["kind"] == SUPERSEDES and row["valid_until"] is None:
-            if value(connection, _SUPERSEDED, row):
+            if fetch_value(connection, _IS_SUPERSEDED, row):
                 return False
-            if leads_to(connection, ends["source"], ends["target"]):
-                return "the one memory has itself been replaced by the other"
+            if is_superseded_by(connection, ends["source"], ends["target"]):
+                return "the superseding memory is itself superseded by the other"
         return self._insert(connection, "relations", SHAPES["relation"], fields, ends, key="relation") is not None
 
-    def _recall(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_recall(self, connection: apsw.Connection, fields: Fields) -> bool:
         session = fields.get("session")
-        sid = None if session is None else self._session_key(connection, session)
+        sid = None if session is None else self._require_session(connection, session)
         shape = {name: kind for name, kind in SHAPES["recall"].items() if name != "session"}
-        number = self._insert(connection, "recalls", shape, fields, self._named | {"sid": sid}, key="recall")
-        for one in fields.get("memories", ()) if number is not None else ():
-            ends = {"recall": number, "rid": self._require(connection, one["memory"])}
-            shape = {name: kind for name, kind in export_schema.RECALLED.items() if name != "memory"}
-            self._insert(connection, "recalled", shape, one, ends, key="place")
+        number = self._insert(connection, "recalls", shape, fields, self._namespace_column | {"sid": sid}, key="recall")
+        for hit in fields.get("memories", ()) if number is not None else ():
+            ends = {"recall": number, "rid": self._require_memory(connection, hit["memory"])}
+            shape = {name: kind for name, kind in RECALLED.items() if name != "memory"}
+            self._insert(connection, "recalled", shape, hit, ends, key="place")
         return number is not None
 
-    def _feedback(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_feedback(self, connection: apsw.Connection, fields: Fields) -> bool:
         shape = {name: kind for name, kind in SHAPES["feedback"].items() if name != "memory"}
-        ends = {"rid": self._require(connection, fields["memory"])}
+        ends = {"rid": self._require_memory(connection, fields["memory"])}
         return self._insert(connection, "feedback", shape, fields, ends, key="feedback") is not None
 
-    def _lens(self, connection: apsw.Connection, fields: Fields) -> bool:
-        return self._insert(connection, "lenses", SHAPES["lens"], fields, self._named, key="name") is not None
+    def _put_lens(self, connection: apsw.Connection, fields: Fields) -> bool:
+        return (
+            self._insert(connection, "lenses", SHAPES["lens"], fields, self._namespace_column, key="name") is not None
+        )
 
-    def _document(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_document(self, connection: apsw.Connection, fields: Fields) -> bool:
         known = "select 1 from documents where namespace = :namespace and (id = :id or path = :path)"
-        if value(connection, known, self._named | {"id": fields["id"], "path": fields["path"]}):
+        if fetch_value(connection, known, self._namespace_column | {"id": fields["id"], "path": fields["path"]}):
             return False
-        key = self._insert(connection, "documents", SHAPES["document"], fields, self._named, key="did")
+        key = self._insert(connection, "documents", SHAPES["document"], fields, self._namespace_column, key="did")
         for link in fields.get("links", ()):
             connection.execute(
                 "insert into document_links(did, line, target, text) values (:did, :line, :target, :text)",
                 {"did": key, **link},
             )
         for chunk in fields.get("chunks", ()):
-            self._chunk(connection, key, chunk)
+            self._put_chunk(connection, key, chunk)
         return True
 
-    def _chunk(self, connection: apsw.Connection, document: int, fields: Fields) -> None:
-        rid = self._text(connection, fields, beside(self._namespace), hash_by_id(fields["id"], fields["content"]))
+    def _put_chunk(self, connection: apsw.Connection, document: int, fields: Fields) -> None:
+        hash = identity_hash(fields["id"], fields["content"])
+        rid = self._insert_memory(connection, fields, chunk_namespace(self._namespace), hash)
         if rid is None:
-            raise _Missing(f"the chunk {fields['id']} belongs to another document already")
-        shape = {name: kind for name, kind in export_schema.CHUNK.items() if name not in export_schema.MEMORY}
+            raise _InvalidRecord(f"the chunk {fields['id']} belongs to another document already")
+        shape = {name: kind for name, kind in CHUNK.items() if name not in MEMORY}
         self._insert(connection, "chunks", shape, fields, {"rid": rid, "did": document})
 
-    # What a memory, or a chunk, is made of.
+    # Memories and chunks
 
-    def _text(self, connection: apsw.Connection, fields: Fields, namespace: str, hash: bytes) -> int | None:
-        """A row of `memories` with all that is its own; None where its id or its text is there already."""
+    def _insert_memory(self, connection: apsw.Connection, fields: Fields, namespace: str, hash: bytes) -> int | None:
+        """Insert a memory with all records of its own; return its key, None if its id or text is stored already."""
         facts = fields.get("facts", ())
         texts = [fact["text"] for fact in facts]
         derived = {
@@ -199,59 +216,58 @@ class SqliteLoader:
             "segments": unspaced_bigrams(fields.get("title"), fields["content"], *fields["tags"], *texts),
             "facts": "\n".join(texts) or None,
         }
-        rid: int | None = self._insert(connection, "memories", export_schema.MEMORY, fields, derived, key="rid")
+        rid: int | None = self._insert(connection, "memories", MEMORY, fields, derived, key="rid")
         if rid is None:
             return None
         self._unmerged += 1
         for version in fields.get("versions", ()):
-            row = _row(export_schema.VERSION, version)
+            row = _to_columns(VERSION, version)
             connection.execute(
                 "insert into memory_history(rid, version, replaced_at, snapshot) values (?, ?, ?, ?)",
                 (rid, row["version"], row["replaced_at"], row["was"]),
             )
         for strength in fields.get("strength", ()):
-            self._insert(connection, "strength_history", export_schema.STRENGTH, strength, {"rid": rid}, key="change")
+            self._insert(connection, "strength_history", STRENGTH, strength, {"rid": rid}, key="change")
         for fact in facts:
-            key = self._insert(connection, "facts", export_schema.FACT, fact, {"rid": rid}, key="fact")
+            key = self._insert(connection, "facts", FACT, fact, {"rid": rid}, key="fact")
             if key is None:
-                raise _Missing(f"the fact {fact['text'][:80]!r} stands there twice")
+                raise _InvalidRecord(f"the fact {fact['text'][:80]!r} is there twice")
             for version in fact.get("versions", ()):
-                self._insert(
-                    connection, "fact_history", export_schema.FACT_VERSION, version, {"fact": key}, key="change"
-                )
+                self._insert(connection, "fact_history", FACT_VERSION, version, {"fact": key}, key="change")
         for usage in fields.get("sessions", ()):
-            ends = {"rid": rid, "sid": self._session_key(connection, usage["session"])}
-            shape = {name: kind for name, kind in export_schema.USAGE.items() if name != "session"}
+            ends = {"rid": rid, "sid": self._require_session(connection, usage["session"])}
+            shape = {name: kind for name, kind in USAGE.items() if name != "session"}
             self._insert(connection, "session_memories", shape, usage, ends)
-        self._vectors(connection, rid, fields)
+        self._insert_vectors(connection, rid, fields)
         return rid
 
-    def _vectors(self, connection: apsw.Connection, rid: int, fields: Fields) -> None:
+    def _insert_vectors(self, connection: apsw.Connection, rid: int, fields: Fields) -> None:
         for table in ("vectors", "old_vectors", "part_vectors"):
-            for one in fields.get(table, ()):
-                if one["model"] not in self._models:
-                    raise _Missing(f"no line before it tells of the model {one['model']!r}")
-                number, dimensions = self._models[one["model"]]
-                if len(one["vector"]) != 2 * dimensions:
-                    raise _Missing(f"a vector of {one['model']} has {len(one['vector'])} bytes, not {2 * dimensions}")
-                row = dict(one) | {"rid": rid, "model": number}
+            for record in fields.get(table, ()):
+                model, size = record["model"], len(record["vector"])
+                if model not in self._models:
+                    raise _InvalidRecord(f"no record before it describes the model {model!r}")
+                number, dimensions = self._models[model]
+                if size != 2 * dimensions:
+                    raise _InvalidRecord(f"a vector of {model} has {size} bytes, not {2 * dimensions}")
+                row = dict(record) | {"rid": rid, "model": number}
                 connection.execute(
                     f"insert into {table}({', '.join(row)}) values ({', '.join(f':{name}' for name in row)})", row
                 )
         if fields.get("vectors") and not fields.get("part_vectors"):  # perhaps from before there were any
-            connection.execute(_UNCUT, (rid,))
+            connection.execute(_MARK_UNCUT, {"rid": rid, "models": self._sentence_models})
 
-    # Rows and keys.
+    # Rows and keys
 
     @property
-    def _named(self) -> dict[str, Any]:
+    def _namespace_column(self) -> dict[str, Any]:
         return {"namespace": self._namespace}
 
     def _insert(
         self, connection: apsw.Connection, table: str, shape: Shape, fields: Fields, more: Fields, *, key: str = "rowid"
     ) -> Any:
-        """Insert a row unless one with its name is there; gives its key, None where one is."""
-        row = {**_row(shape, fields), **more}
+        """Insert a row and return its key; None if it is stored already."""
+        row = {**_to_columns(shape, fields), **more}
         if table not in self._prepared:
             self._prepared[table] = f"""
                 insert into {table}({", ".join(row)})
@@ -259,61 +275,56 @@ class SqliteLoader:
                 on conflict do nothing
                 returning {"1" if key == "rowid" else key}
             """
-        return value(connection, self._prepared[table], row)
+        return fetch_value(connection, self._prepared[table], row)
 
-    def _key(self, connection: apsw.Connection, id: str) -> int | None:
+    def _find_memory(self, connection: apsw.Connection, id: str) -> int | None:
         sql = "select rid from memories where namespace = ? and id = ?"
-        key: int | None = value(connection, sql, (self._namespace, self._same.get(id, id)))
+        key: int | None = fetch_value(connection, sql, (self._namespace, self._stored_ids.get(id, id)))
         return key
 
-    def _require(self, connection: apsw.Connection, id: str) -> int:
-        key = self._key(connection, id)
+    def _require_memory(self, connection: apsw.Connection, id: str) -> int:
+        key = self._find_memory(connection, id)
         if key is None:
-            raise _Missing(f"there is no memory {id!r}, neither before it nor in the database")
+            raise _InvalidRecord(f"there is no memory {id!r}, neither before it nor in the database")
         return key
 
-    def _session_key(self, connection: apsw.Connection, id: str) -> int:
-        key: int | None = value(
-            connection, "select sid from sessions where namespace = ? and id = ?", (self._namespace, id)
-        )
+    def _require_session(self, connection: apsw.Connection, id: str) -> int:
+        sql = "select sid from sessions where namespace = ? and id = ?"
+        key: int | None = fetch_value(connection, sql, (self._namespace, id))
         if key is None:
-            raise _Missing(f"there is no session {id!r}, neither before it nor in the database")
+            raise _InvalidRecord(f"there is no session {id!r}, neither before it nor in the database")
         return key
 
 
-class _Missing(StoreError):
-    """What a record speaks of is not there, or is not what it says."""
+class _InvalidRecord(StoreError):
+    """A record contradicts itself, or refers to something that is not stored."""
 
 
-_SAID_ALREADY = """
+_IS_RELATED = """
     select 1 from relations
     where source = :source and target = :target and kind = :kind
       and (valid_from = :valid_from or (valid_until is null and :valid_until is null))
 """
-_SUPERSEDED = f"select 1 from relations where target = :target and kind = '{SUPERSEDES}' and valid_until is null"
+_IS_SUPERSEDED = f"select 1 from relations where target = :target and kind = '{SUPERSEDES}' and valid_until is null"
 
 
-def _row(shape: Shape, fields: Fields) -> dict[str, Any]:
-    """The columns of a record, as the database keeps them."""
-    row = {name: fields.get(name) for name, kind in shape.items() if isinstance(kind, str)}
-    for name, given in row.items():
-        convert = _STORED.get(str(shape[name]).removesuffix("?"))
-        if convert and given is not None:
-            row[name] = convert(given)
-    return row
+def _to_columns(shape: Shape, fields: Fields) -> dict[str, Any]:
+    """Return the columns of a record, as the database stores them."""
+    columns = {name: fields.get(name) for name, kind in shape.items() if isinstance(kind, str)}
+    for name, field in columns.items():
+        convert = _CONVERTERS.get(str(shape[name]).removesuffix("?"))
+        if convert and field is not None:
+            columns[name] = convert(field)
+    return columns
 
 
-def _json(given: Any) -> str:
-    return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
-
-
-_STORED: Mapping[str, Callable[[Any], Any]] = {
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "time": to_micros,
     "flag": int,
-    "texts": _json,
-    "object": _json,
-    "lens": _json,
-    "snapshot": _json,
+    "texts": as_json,
+    "object": as_json,
+    "lens": as_json,
+    "snapshot": as_json,
     "number": float,
     "share": float,
     "positive": float,

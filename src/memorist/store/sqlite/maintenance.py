@@ -1,7 +1,4 @@
-"""Is the database sound? What is derived is compared with what it is derived from, and made anew on request.
-
-Erasing for good: from every table, every index, every page of the file, and every copy of it.
-"""
+"""Maintenance: checking and repairing derived data, statistics, and erasing memories from every page and copy."""
 
 import glob
 import json
@@ -14,37 +11,37 @@ import numpy as np
 
 from memorist.records import SUPERSEDES, CheckReport, Stats
 from memorist.store.export_schema import NORM_TOLERANCE
-from memorist.store.migrations import bundled
-from memorist.store.sqlite.connections import ConnectionPool, fetch, value
-from memorist.store.sqlite.documents import BESIDE
+from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
+from memorist.store.sqlite.documents import CHUNK_SUFFIX
 from memorist.store.sqlite.keyword import INDEXES
-from memorist.store.sqlite.links import splice
+from memorist.store.sqlite.links import bypass_erased
 from memorist.store.sqlite.recalls import erase_traces
 from memorist.store.sqlite.strength import index_facts
-from memorist.store.sqlite.vectors import block_rows, part_rows
+from memorist.store.sqlite.vectors import read_block_parts, read_block_vectors
 from memorist.store.vector_scan import encode, unpack
 
 
-def check(pool: ConnectionPool, namespace: str, *, repair: bool) -> CheckReport:
-    """Look at the whole file, all namespaces. With `repair`, rebuild what can be rebuilt."""
+def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> CheckReport:
+    """Check the whole file, all namespaces. With `repair`, rebuild what can be rebuilt."""
     problems: list[str] = []
     repaired: list[str] = []
     skipped: list[str] = []
     with pool.snapshot() as connection:
-        problems += file_problems(connection)
-    for look, mend in _DERIVED:
-        if look is _full_text and pool.read_only:
-            skipped.append("full text: looking at it takes the right to write")
+        problems += find_file_problems(connection)
+    for find, fix in _CHECKS:
+        if find is _find_full_text_problems and pool.read_only:
+            skipped.append("full text: checking it needs the right to write")
             continue
-        found = _looked(pool, look)
+        found = _run_check(pool, find)
         problems += found
         if found and repair:
             with pool.writing() as connection:
-                mend(connection)
-            left = _looked(pool, look)
+                fix(connection)
+            left = _run_check(pool, find)
             repaired += [problem for problem in found if problem not in left]
     with pool.snapshot() as connection:
-        memories, vectors = value(
+        memories, vectors = fetch_value(
             connection,
             """
             select (select count(*) from memories where namespace = :namespace and deleted_at is null),
@@ -58,15 +55,16 @@ def check(pool: ConnectionPool, namespace: str, *, repair: bool) -> CheckReport:
     )
 
 
-def _looked(pool: ConnectionPool, look: "_Look") -> list[str]:
-    """What is wrong at one moment, whoever else writes. FTS5's own check is a write to SQLite."""
-    with pool.writing() if look is _full_text else pool.snapshot() as connection:
-        return list(look(connection))
+def _run_check(pool: ConnectionPool, find: "_FindProblems") -> list[str]:
+    """Return the problems that a check finds as of one moment. To SQLite, the check of FTS5 is a write."""
+    with pool.writing() if find is _find_full_text_problems else pool.snapshot() as connection:
+        return list(find(connection))
 
 
-def stats(pool: ConnectionPool, namespace: str, model: str | None) -> Stats:
+def collect_stats(pool: ConnectionPool, namespace: str, model: str | None) -> Stats:
+    """Return the numbers of a namespace, and the size of the file."""
     with pool.snapshot() as connection:
-        memories, deleted, projects = value(
+        memories, deleted, projects = fetch_value(
             connection,
             """
             select count(*) filter (where deleted_at is null), count(*) filter (where deleted_at is not null),
@@ -85,9 +83,11 @@ def stats(pool: ConnectionPool, namespace: str, model: str | None) -> Stats:
             """,
             (namespace,),
         )
-        life = dict(zip(_COUNTS, value(connection, _LIFE, {"namespace": namespace, "model": model}), strict=True))
+        counts = dict(
+            zip(_COUNTS, fetch_value(connection, _COUNT_ALL, {"namespace": namespace, "model": model}), strict=True)
+        )
         pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
-        schema = value(connection, "select max(name) from _migrations")
+        schema = fetch_value(connection, "select max(name) from _migrations")
     models: dict[str, int] = dict(counted)
     vectors = models.get(model, 0) if model else 0
     return Stats(
@@ -100,37 +100,39 @@ def stats(pool: ConnectionPool, namespace: str, model: str | None) -> Stats:
         pending=memories - vectors if model else 0,
         model=model,
         models=models,
-        size_bytes=_size(pool.path) if not pool.in_memory else pages * page_size,
+        size_bytes=_file_size(pool.path) if not pool.in_memory else pages * page_size,
         schema=schema,
         sqlite=apsw.sqlite_lib_version(),
-        **life,
+        **counts,
     )
 
 
-def _size(path: str) -> int:
+def _file_size(path: str) -> int:
     return sum(file.stat().st_size for suffix in ("", "-wal") if (file := Path(path + suffix)).exists())
 
 
-def file_problems(connection: apsw.Connection) -> Iterator[str]:
-    """What is wrong with the tables themselves."""
+def find_file_problems(connection: apsw.Connection) -> Iterator[str]:
+    """Yield the problems of the tables themselves."""
     for (line,) in fetch(connection, "pragma integrity_check(20)"):
-        # An index that has lost step with its view is found and mended below.
+        # An index that does not agree with its view is found and repaired by another check.
         if line != "ok" and not any(index in line for index in INDEXES):
             yield f"database: {line}"
     for table, rowid, parent, _ in fetch(connection, "pragma foreign_key_check"):
         yield f"database: row {rowid} of {table} points to a missing row of {parent}"
 
 
-def _made_by(table: str) -> str:
-    """The statement that makes a table of the present schema."""
-    statements = re.findall(rf"create virtual table {table} .*?\);", "\n".join(bundled("sqlite").values()), re.DOTALL)
+def _create_statement(table: str) -> str:
+    """Return the statement that creates a virtual table of the present schema."""
+    statements = re.findall(
+        rf"create virtual table {table} .*?\);", "\n".join(load_migrations("sqlite").values()), re.DOTALL
+    )
     return str(statements[-1])
 
 
 _COUNTS = (
     "superseded", "pinned", "facts", "relations", "sessions", "recalls", "documents", "chunks", "chunks_pending"
 )  # fmt: skip
-_LIFE = """
+_COUNT_ALL = """
     select
         (select count(*) from memories
          where namespace = :namespace and valid_until is not null and deleted_at is null),
@@ -150,7 +152,7 @@ _LIFE = """
 """
 
 
-def _full_text(connection: apsw.Connection) -> Iterator[str]:
+def _find_full_text_problems(connection: apsw.Connection) -> Iterator[str]:
     for index in INDEXES:
         try:
             connection.execute(f"insert into {index}({index}, rank) values ('integrity-check', 1)")
@@ -159,19 +161,19 @@ def _full_text(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _rebuild_full_text(connection: apsw.Connection) -> None:
-    there = {name for (name,) in fetch(connection, "select name from sqlite_master where type = 'table'")}
+    tables = {name for (name,) in fetch(connection, "select name from sqlite_master where type = 'table'")}
     for index in INDEXES:
-        if index not in there:
-            connection.execute(_made_by(index))
+        if index not in tables:
+            connection.execute(_create_statement(index))
         connection.execute(f"insert into {index}({index}) values ('rebuild')")
 
 
-def _vector_rows(connection: apsw.Connection) -> Iterator[str]:
-    for rid, model in _bad_vectors(connection):
+def _find_vector_problems(connection: apsw.Connection) -> Iterator[str]:
+    for rid, model in _find_damaged_vectors(connection):
         yield f"vectors: the vector of row {rid} for model {model} is damaged"
 
 
-def _bad_vectors(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
+def _find_damaged_vectors(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
     rows = connection.execute(
         """
         select v.rid, v.model, v.vector, o.dimensions
@@ -185,36 +187,35 @@ def _bad_vectors(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
             yield rid, model
 
 
-def _drop_bad_vectors(connection: apsw.Connection) -> None:
-    bad = list(_bad_vectors(connection))
-    connection.executemany("delete from vectors where rid = ? and model = ?", bad)
-    connection.executemany("insert or ignore into unembedded(rid) values (?)", [(rid,) for rid, _ in bad])
+def _drop_damaged_vectors(connection: apsw.Connection) -> None:
+    damaged = list(_find_damaged_vectors(connection))
+    connection.executemany("delete from vectors where rid = ? and model = ?", damaged)
+    connection.executemany("insert or ignore into unembedded(rid) values (?)", [(rid,) for rid, _ in damaged])
 
 
-def _waiting(connection: apsw.Connection) -> Iterator[str]:
-    """Texts without any vector that nobody would ever embed."""
-    lost = value(connection, _LOST)
-    if lost:
-        yield f"vectors: {lost} memories have no vector and do not wait for one"
+def _find_queue_problems(connection: apsw.Connection) -> Iterator[str]:
+    missing = fetch_value(connection, _NOT_QUEUED)
+    if missing:
+        yield f"vectors: {missing} memories have no vector and are not queued for one"
 
 
-_LOST = """
+_NOT_QUEUED = """
     select count(*) from memories m
     where not exists (select 1 from vectors v where v.rid = m.rid)
       and not exists (select 1 from unembedded u where u.rid = m.rid)
 """
 
 
-def _queue_lost(connection: apsw.Connection) -> None:
-    connection.execute(_LOST.replace("select count(*)", "insert into unembedded(rid) select m.rid"))
+def _queue_missing(connection: apsw.Connection) -> None:
+    connection.execute(_NOT_QUEUED.replace("select count(*)", "insert into unembedded(rid) select m.rid"))
 
 
-def _blocks(connection: apsw.Connection) -> Iterator[str]:
-    for model, block, _ in _bad_blocks(connection):
-        yield f"vectors: packed block {block} of model {model} is not what its rows say"
+def _find_block_problems(connection: apsw.Connection) -> Iterator[str]:
+    for model, block, _ in _find_damaged_blocks(connection):
+        yield f"vectors: packed block {block} of model {model} does not agree with its rows"
 
 
-def _bad_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
+def _find_damaged_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
     blocks = connection.execute(
         """
         select b.model, b.block, b.namespace, b.data, b.parts, o.dimensions
@@ -223,34 +224,33 @@ def _bad_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
         """
     )
     for model, block, namespace, data, parts, dimensions in blocks:
-        wholes = block_rows(connection, namespace, model, [block])
-        theirs = part_rows(connection, namespace, model, [block])
-        if not (_packed(data, wholes, dimensions) and _packed(parts or b"", theirs, dimensions)):
+        vector_rows = read_block_vectors(connection, namespace, model, [block])
+        part_rows = read_block_parts(connection, namespace, model, [block])
+        if not (_is_packed(data, vector_rows, dimensions) and _is_packed(parts or b"", part_rows, dimensions)):
             yield model, block, namespace
 
 
-def _packed(data: bytes, rows: Sequence[tuple[int, bytes]], dimensions: int) -> bool:
-    """Whether a block has what its rows say; a row of another length is damaged itself, and told of elsewhere."""
-    whole = [(key, vector) for key, vector in rows if len(vector) == 2 * dimensions]
+def _is_packed(data: bytes, rows: Sequence[tuple[int, bytes]], dimensions: int) -> bool:
+    """Tell if a block agrees with its rows; a row of a wrong length is damaged itself, and found by another check."""
+    sound = [(key, vector) for key, vector in rows if len(vector) == 2 * dimensions]
     try:
         keys, codes = unpack(data, dimensions)
     except ValueError:
         return False
-    halves = np.frombuffer(b"".join(vector for _, vector in whole), np.float16).reshape(-1, dimensions)
-    return keys.tolist() == [key for key, _ in whole] and np.array_equal(codes, encode(halves))
+    halves = np.frombuffer(b"".join(vector for _, vector in sound), np.float16).reshape(-1, dimensions)
+    return keys.tolist() == [key for key, _ in sound] and np.array_equal(codes, encode(halves))
 
 
-def _open_bad_blocks(connection: apsw.Connection) -> None:
+def _open_damaged_blocks(connection: apsw.Connection) -> None:
     connection.executemany(
         "update vector_blocks set data = null where model = ? and block = ? and namespace = ?",
-        list(_bad_blocks(connection)),
+        list(_find_damaged_blocks(connection)),
     )
 
 
-def _facts(connection: apsw.Connection) -> Iterator[str]:
-    """The words of facts, as the indexes know them."""
+def _find_fact_problems(connection: apsw.Connection) -> Iterator[str]:
     for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
-        yield f"facts: the indexes do not know the facts of row {rid}"
+        yield f"facts: the facts of row {rid} are not in the indexes"
 
 
 def _index_facts(connection: apsw.Connection) -> None:
@@ -267,10 +267,9 @@ _FACTS_NOT_INDEXED = """
 """
 
 
-def _validity(connection: apsw.Connection) -> Iterator[str]:
-    """What is superseded is what a relation says so of, from the time it says."""
+def _find_validity_problems(connection: apsw.Connection) -> Iterator[str]:
     for (rid,) in fetch(connection, _WRONG_VALIDITY):
-        yield f"relations: row {rid} is not superseded from the time its relations say"
+        yield f"relations: row {rid} is not superseded from the time of its relation"
 
 
 def _set_validity(connection: apsw.Connection) -> None:
@@ -293,67 +292,69 @@ _WRONG_VALIDITY = f"""
 """
 
 
-def _lost_chunks(connection: apsw.Connection) -> Iterator[str]:
-    """Chunks that belong to no file: nothing would ever take them out."""
-    for (rid,) in fetch(connection, _WITHOUT_FILE):
+def _find_orphan_chunks(connection: apsw.Connection) -> Iterator[str]:
+    for (rid,) in fetch(connection, _ORPHAN_CHUNKS):
         yield f"documents: row {rid} is a chunk of no file"
 
 
-def _drop_lost_chunks(connection: apsw.Connection) -> None:
-    connection.execute(f"delete from memories where rid in ({_WITHOUT_FILE})")
+def _drop_orphan_chunks(connection: apsw.Connection) -> None:
+    connection.execute(f"delete from memories where rid in ({_ORPHAN_CHUNKS})")
 
 
-_WITHOUT_FILE = f"""
+_ORPHAN_CHUNKS = f"""
     select m.rid from memories m
-    where m.namespace >= '' and m.namespace like '%{BESIDE}' and not exists (select 1 from chunks c where c.rid = m.rid)
+    where m.namespace >= '' and m.namespace like '%{CHUNK_SUFFIX}'
+      and not exists (select 1 from chunks c where c.rid = m.rid)
 """
 
 
-_Look = Callable[[apsw.Connection], Iterator[str]]
-_Mend = Callable[[apsw.Connection], None]
-_DERIVED: tuple[tuple[_Look, _Mend], ...] = (
-    (_lost_chunks, _drop_lost_chunks),
-    (_facts, _index_facts),
-    (_validity, _set_validity),
-    (_full_text, _rebuild_full_text),
-    (_vector_rows, _drop_bad_vectors),
-    (_waiting, _queue_lost),
-    (_blocks, _open_bad_blocks),
+_FindProblems = Callable[[apsw.Connection], Iterator[str]]
+_Fix = Callable[[apsw.Connection], None]
+_CHECKS: tuple[tuple[_FindProblems, _Fix], ...] = (  # of derived data, and how each is repaired
+    (_find_orphan_chunks, _drop_orphan_chunks),
+    (_find_fact_problems, _index_facts),
+    (_find_validity_problems, _set_validity),
+    (_find_full_text_problems, _rebuild_full_text),
+    (_find_vector_problems, _drop_damaged_vectors),
+    (_find_queue_problems, _queue_missing),
+    (_find_block_problems, _open_damaged_blocks),
 )
 
 
-def erase(connection: apsw.Connection, keys: Sequence[int]) -> None:
-    """Delete memories with all that hangs on them."""
+def erase_memories(connection: apsw.Connection, keys: Sequence[int]) -> None:
+    """Delete memories with everything that belongs to them."""
     erase_traces(connection, keys)
     for key in keys:
-        splice(connection, key)
+        bypass_erased(connection, key)
     connection.execute("delete from memories where rid in (select value from json_each(?))", (json.dumps(keys),))
 
 
-def drop_deleted_words(connection: apsw.Connection) -> None:
-    """Merge all segments of the indexes: a delete only marks its words."""
+def purge_indexes(connection: apsw.Connection) -> None:
+    """Merge all segments of the full-text indexes: a delete only marks its words."""
     for index in INDEXES:
         connection.execute(f"insert into {index}({index}) values ('optimize')")
 
 
-def wipe(pool: ConnectionPool, copies: Iterable[str]) -> None:
+def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
     """
-    Rewrite the file without free pages, and empty the write-ahead log: no text of a deleted row is left.
+    Rewrite the file without free pages, and empty the write-ahead log, so that no text of a deleted row is left.
 
-    Copies of the time before a migration, or a restore, may hold it too, and are removed.
+    Copies from before a migration or a restore may hold such text, too, and are removed.
     """
     with pool.reading() as connection:
-        pool.patiently(lambda: connection.execute("vacuum"))
+        pool.retry_while_locked(lambda: connection.execute("vacuum"))
         if pool.in_memory:
             return
 
         def checkpoint() -> None:
-            busy, _, _ = value(connection, "pragma wal_checkpoint(truncate)")
+            busy, _, _ = fetch_value(connection, "pragma wal_checkpoint(truncate)")
             if busy:
                 raise apsw.BusyError("a reader holds the write-ahead log")
 
-        pool.patiently(checkpoint)
+        pool.retry_while_locked(checkpoint)
     file = Path(pool.file)
     for name in copies:
-        for copy in file.parent.glob(f"{glob.escape(f'{file.name}.before-{name}')}*"):  # parts and logs of it, too
+        for copy in file.parent.glob(
+            f"{glob.escape(f'{file.name}.before-{name}')}*"
+        ):  # and unfinished copies and logs of it
             copy.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What was recalled, when, for which question; what was said of it; and the lenses that memories are looked at with."""
+"""The recall log, feedback on answers, and lenses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 import apsw
 
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
-from memorist.store.sqlite.connections import ConnectionPool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import END_OF_TIME, from_micros, to_micros
 from memorist.store.sqlite.ids import MemoryIds
-from memorist.store.sqlite.sessions import link
-from memorist.store.sqlite.strength import strengthen
+from memorist.store.sqlite.sessions import link_memories
+from memorist.store.sqlite.strength import adjust_salience
 
 
 class SqliteRecalls:
@@ -22,14 +22,14 @@ class SqliteRecalls:
         self._pool, self._ids = pool, ids
 
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
-        """Write down answers that were given, each with how much it reinforces what it found, in one transaction."""
+        """Log answers, each with the reinforcement of its memories, in one transaction."""
         with self._pool.writing() as connection:
             for recall, reinforcement in recalls:
                 self._record(connection, recall, reinforcement)
 
     def _record(self, connection: apsw.Connection, recall: Recall, reinforcement: Reinforcement) -> None:
-        stamp = to_micros(datetime.now(UTC))  # when it is written: what was reinforced in between came before
-        number, sid = value(
+        stamp = to_micros(datetime.now(UTC))  # the time of writing, after any reinforcement since the search
+        number, sid = fetch_value(
             connection,
             """
             insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
@@ -48,12 +48,12 @@ class SqliteRecalls:
             select ?1, ?2, rid, ?4, ?5, ?6 from memories where namespace = ?7 and id = ?3
             """,
             [
-                (number, one.place, one.id, one.score, one.relevance, json.dumps(one.facts), self._ids.namespace)
-                for one in recall.memories
+                (number, hit.place, hit.id, hit.score, hit.relevance, json.dumps(hit.facts), self._ids.namespace)
+                for hit in recall.memories
             ],
         )
         keys = [rid for (rid,) in fetch(connection, "select rid from recalled where recall = ?", (number,))]
-        if len(keys) < len(recall.memories):  # one was erased meanwhile, and may not come back by way of the question
+        if len(keys) < len(recall.memories):  # one was erased meanwhile, and the query may repeat it
             connection.execute("update recalls set query = null where recall = ?", (number,))
         connection.execute(
             """
@@ -63,16 +63,16 @@ class SqliteRecalls:
             {"at": to_micros(recall.at), "keys": json.dumps(keys)},
         )
         if reinforcement.share:
-            strengthen(connection, keys, reinforcement.share, stamp, reinforcement.decay.sectors)
+            adjust_salience(connection, keys, reinforcement.share, stamp, reinforcement.decay.sectors)
         if sid is not None:
-            link(connection, sid, keys, "recalled", stamp)
+            link_memories(connection, sid, keys, "recalled", stamp)
 
-    def page(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]:
-        """The latest first; only those that found one memory, or were made in one session, if so wanted."""
+    def list_recalls(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]:
+        """Return the recalls, newest first, or only those of one memory or one session."""
         where, values = "", {"namespace": self._ids.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._ids.key(connection, memory)
+                values["rid"] = self._ids.require_key(connection, memory)
                 where += " and r.recall in (select recall from recalled where rid = :rid)"
             if session is not None:
                 values["session"] = session
@@ -95,10 +95,10 @@ class SqliteRecalls:
                 """,
                 values,
             )
-        return [_recall(row) for row in rows]
+        return [_to_recall(row) for row in rows]
 
     def clear(self, before: datetime | None) -> int:
-        """Drop what was recalled before a time."""
+        """Delete the recalls from before a time, or all of them."""
         with self._pool.writing() as connection:
             connection.execute(
                 "delete from recalls where namespace = ? and at < ?",
@@ -108,7 +108,7 @@ class SqliteRecalls:
 
 
 class SqliteFeedback:
-    """What was said of answers in one namespace."""
+    """The feedback on answers in one namespace."""
 
     def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
         self._pool, self._ids = pool, ids
@@ -126,12 +126,12 @@ class SqliteFeedback:
             )
         return Feedback(memory.id, query, good, now)
 
-    def page(self, memory: str | None, limit: int) -> list[Feedback]:
-        """The latest first; only what was said of one memory, if so wanted."""
+    def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
+        """Return the feedback, newest first, or only that on one memory."""
         where, values = "", {"namespace": self._ids.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._ids.key(connection, memory)
+                values["rid"] = self._ids.require_key(connection, memory)
                 where = " and f.rid = :rid"
             rows = fetch(
                 connection,
@@ -149,7 +149,7 @@ class SqliteFeedback:
 
 
 class SqliteLenses:
-    """The lenses of one namespace, as they were defined: plain data."""
+    """The lenses of one namespace, as plain data."""
 
     def __init__(self, pool: ConnectionPool, namespace: str) -> None:
         self._pool, self._namespace = pool, namespace
@@ -170,14 +170,14 @@ class SqliteLenses:
             connection.execute("delete from lenses where namespace = ? and name = ?", (self._namespace, name))
             return bool(connection.changes())
 
-    def all(self) -> dict[str, dict[str, Any]]:
+    def load_all(self) -> dict[str, dict[str, Any]]:
         sql = "select name, definition from lenses where namespace = ? order by name"
         with self._pool.reading() as connection:
             return {name: json.loads(definition) for name, definition in fetch(connection, sql, (self._namespace,))}
 
 
 def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
-    """Before memories are erased: a question may repeat what it found, so it goes with them, wherever it stands."""
+    """Delete the queries that found memories to be erased: a query may repeat their text."""
     connection.execute(
         """
         delete from feedback
@@ -200,7 +200,7 @@ def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
     )
 
 
-def _recall(row: Sequence[Any]) -> Recall:
+def _to_recall(row: Sequence[Any]) -> Recall:
     id, query, at, mode, profile, lens, session, memories = row
     found = tuple(
         RecalledMemory(id, place, score, relevance, tuple(facts))

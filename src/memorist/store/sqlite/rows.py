@@ -1,4 +1,4 @@
-"""Memories as rows: what is selected of one, now or at a time in the past, and the record made of it."""
+"""The columns of memories, as they are now or were at a time, and the records made of them."""
 
 import json
 from collections.abc import Sequence
@@ -6,23 +6,28 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
 from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
-from memorist.store.sqlite.filters import ACCESS_THEN, EXISTED, STRENGTH_THEN, VALID_UNTIL_THEN, from_micros
+from memorist.store.sqlite.connections import fetch_value
+from memorist.store.sqlite.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF, VALID_UNTIL_AS_OF, from_micros
 
-SUCCESSOR_TEXT = 200  # characters of what replaced a memory
-LONGEST_CHAIN = 100_000  # of memories that replaced one another
+_SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
+_MAX_CHAIN = 100_000  # memories that superseded one another
 
-# Every memory as it was at `:as_of`: with the text of the version that was replaced after it, if any.
-_TEXTS = ("project", "content", "sector", "tier", "kind", "source", "title", "summary")
-THEN = f"""(
+# Every memory as it was at `:as_of`, with the text of the first version replaced after it, if any.
+_VERSIONED = ("project", "content", "sector", "tier", "kind", "source", "title", "summary")
+MEMORIES_AS_OF = f"""(
     select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at,
-        ({ACCESS_THEN.format("count(*)")}) as access_count, ({ACCESS_THEN.format("max(r.at)")}) as accessed_at,
-        {", ".join(f"iif(h.rid is null, m.{name}, h.snapshot ->> '{name}') as {name}" for name in _TEXTS)},
+        ({ACCESS_AS_OF.format("count(*)")}) as access_count, ({ACCESS_AS_OF.format("max(r.at)")}) as accessed_at,
+        {", ".join(f"iif(h.rid is null, m.{name}, h.snapshot ->> '{name}') as {name}" for name in _VERSIONED)},
         iif(h.rid is null, m.tags, h.snapshot -> 'tags') as tags,
         iif(h.rid is null, m.metadata, h.snapshot -> 'metadata') as metadata,
         iif(h.rid is null, m.updated_at, h.snapshot ->> 'updated_at') as updated_at,
-        {", ".join(f"{STRENGTH_THEN.format(name)} as {name}" for name in ("salience", "reinforced_at", "pinned"))},
-        {VALID_UNTIL_THEN} as valid_until,
+        {", ".join(f"{STRENGTH_AS_OF.format(name)} as {name}" for name in ("salience", "reinforced_at", "pinned"))},
+        {VALID_UNTIL_AS_OF} as valid_until,
         h.version,
         h.rid is not null
             and (h.snapshot ->> 'content' <> m.content or h.snapshot ->> 'title' is not m.title) as reworded
@@ -39,24 +44,24 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def source(*, then: bool) -> str:
-    """The memories `m` of now, or as they were at `:as_of`."""
-    return THEN if then else "memories m"
+def memories_table(*, past: bool) -> str:
+    """Return the table of memories `m`, as they are or as they were at `:as_of`."""
+    return MEMORIES_AS_OF if past else "memories m"
 
 
-def columns(*, then: bool = False) -> str:
-    """The columns of a memory `m`, for `memory_of`."""
+def memory_columns(*, past: bool = False) -> str:
+    """Return the columns of a memory `m`, for `to_memory`."""
     return f"""
         {", ".join(f"m.{name}" for name in _COLUMNS)},
-        ({_facts(then)}), ({_ORIGIN}), case when m.valid_until is not null then ({_successor(then)}) end,
-        ({_related(then)})
+        ({_select_facts(past)}), ({_ORIGIN}), case when m.valid_until is not null then ({_select_successor(past)}) end,
+        ({_count_related(past)})
     """
 
 
-def _facts(then: bool) -> str:
+def _select_facts(past: bool) -> str:
     names = ("kind", "subject", "predicate", "object", "confidence", "decay_rate", "reinforced_at")
     now = {name: f"f.{name}" for name in names}
-    if not then:
+    if not past:
         return _FACTS.format(source="(select * from facts where rid = m.rid order by fact) f", **now)
     source = """
         (select * from facts where rid = m.rid and created_at <= :as_of order by fact) f
@@ -73,8 +78,9 @@ _FACTS = """
         {reinforced_at}))
     from {source}
 """
+# The position in the session and the session, as one text: a second query would cost each row.
 _ORIGIN = """
-    select json_array(s.id, s.started_at, s.summary, s.project)
+    select concat(u.position, json_array(s.id, s.started_at, s.summary, s.project))
     from session_memories u
     join sessions s on s.sid = u.sid
     where u.rid = m.rid and u.usage = 'created'
@@ -83,29 +89,29 @@ _ORIGIN = """
 """
 
 
-def held(relation: str, then: bool) -> str:
-    """Whether a relation is, or was then, held to be so."""
-    if not then:
+def relation_holds(relation: str, past: bool) -> str:
+    """Return the condition that a relation holds, or held at `:as_of`."""
+    if not past:
         return f"{relation}.valid_until is null"
     return f"{relation}.valid_from <= :as_of and ({relation}.valid_until is null or {relation}.valid_until > :as_of)"
 
 
-def _successor(then: bool) -> str:
-    """The newest of the chain of memories that replaced one another."""
+def _select_successor(past: bool) -> str:
+    """Return the query for the last of the memories that superseded one another."""
     content = "n.content"
-    if then:
+    if past:
         content = """coalesce((
             select h.snapshot ->> 'content' from memory_history h
             where h.rid = n.rid and h.replaced_at > :as_of order by h.version limit 1), n.content)"""
     return f"""
         with recursive chain(rid, place) as (
             select r.source, 1 from relations r
-            where r.target = m.rid and r.kind = '{SUPERSEDES}' and {held("r", then)}
+            where r.target = m.rid and r.kind = '{SUPERSEDES}' and {relation_holds("r", past)}
             union
             select r.source, c.place + 1
             from chain c cross join relations r indexed by relations_by_target on r.target = c.rid
-            where r.kind = '{SUPERSEDES}' and {held("r", then)} and c.place < {LONGEST_CHAIN})
-        select json_array(n.id, substr({content}, 1, {SUCCESSOR_TEXT}), n.created_at)
+            where r.kind = '{SUPERSEDES}' and {relation_holds("r", past)} and c.place < {_MAX_CHAIN})
+        select json_array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at)
         from chain c
         join memories n on n.rid = c.rid
         where n.deleted_at is null
@@ -114,26 +120,27 @@ def _successor(then: bool) -> str:
     """
 
 
-def _related(then: bool) -> str:
-    """How many live memories it is linked with; that one replaced it is told otherwise."""
+def _count_related(past: bool) -> str:
+    """Return the query for the number of live memories it is linked with, other than by supersession."""
     valid = "o.valid_until is null"
-    if then:
+    if past:
         valid = f"""not exists (
-            select 1 from relations s where s.target = o.rid and s.kind = '{SUPERSEDES}' and {held("s", then)})"""
+            select 1 from relations s
+            where s.target = o.rid and s.kind = '{SUPERSEDES}' and {relation_holds("s", past)})"""
     return f"""
         select count(*)
         from (
             select r.target as other from relations r
-            where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {held("r", then)}
+            where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
             union
             select r.source from relations r
-            where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {held("r", then)}) l
+            where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}) l
         join memories o on o.rid = l.other
         where o.deleted_at is null and {valid}
     """
 
 
-_FOR_RANKING = itemgetter(
+_pick_ranking_columns = itemgetter(
     *map(
         (*_COLUMNS, "facts", "origin").index,
         ("id", "created_at", "updated_at", "accessed_at", "reinforced_at", "salience", "sector", "kind", "source",
@@ -142,12 +149,13 @@ _FOR_RANKING = itemgetter(
 )  # fmt: skip
 
 
-def ranking_row(key: int, similarity: float | None, vector: bytes | None, row: Sequence[Any]) -> Row:
-    """What ranking looks at of the columns of a memory."""
+def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | None, columns: Sequence[Any]) -> Row:
+    """Make the row that ranking needs of the columns of a memory."""
     (
         id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
         content, facts, origin,
-    ) = _FOR_RANKING(row)  # fmt: skip
+    ) = _pick_ranking_columns(columns)  # fmt: skip
+    session, position = _decode_origin(origin)
     return Row(
         key=key,
         similarity=similarity,
@@ -160,21 +168,28 @@ def ranking_row(key: int, similarity: float | None, vector: bytes | None, row: S
         sector=sector,
         kind=kind,
         source=source,
-        tags=tags_of(tags),
+        tags=_decode_tags(tags),
         superseded=valid_until is not None,
-        session=origin,
+        session=session.id if session else None,
+        position=position,
         length=len(content),
-        facts=partial(facts_of, id, facts),
-        memory=partial(memory_of, row),
+        facts=partial(_decode_facts, id, facts),
+        memory=partial(to_memory, columns),
     )
 
 
-def memory_of(row: Sequence[Any]) -> Memory:
+def load_memory(connection: apsw.Connection, rid: int) -> Memory:
+    """Return the memory with a key."""
+    return to_memory(fetch_value(connection, f"select {memory_columns()} from memories m where m.rid = ?", (rid,)))
+
+
+def to_memory(columns: Sequence[Any]) -> Memory:
+    """Make a memory of its columns."""
     (
         id, content, namespace, project, sector, tier, kind, tags, salience, source, title, summary, metadata,
         created_at, updated_at, reinforced_at, recorded_at, deleted_at, pinned, valid_until, access_count, accessed_at,
         facts, origin, successor, related_count,
-    ) = row  # fmt: skip
+    ) = columns  # fmt: skip
     return Memory(
         id=id,
         content=content,
@@ -183,7 +198,7 @@ def memory_of(row: Sequence[Any]) -> Memory:
         sector=sector,
         tier=tier,
         kind=kind,
-        tags=tags_of(tags),
+        tags=_decode_tags(tags),
         salience=salience,
         source=source,
         title=title,
@@ -196,9 +211,9 @@ def memory_of(row: Sequence[Any]) -> Memory:
         deleted_at=None if deleted_at is None else from_micros(deleted_at),
         pinned=bool(pinned),
         valid_until=None if valid_until is None else from_micros(valid_until),
-        superseded_by=_successor_of(successor),
-        session=_origin_of(origin),
-        facts=facts_of(id, facts),
+        superseded_by=_decode_successor(successor),
+        session=_decode_origin(origin)[0],
+        facts=_decode_facts(id, facts),
         related_count=related_count,
         access_count=access_count,
         accessed_at=None if accessed_at is None else from_micros(accessed_at),
@@ -206,32 +221,40 @@ def memory_of(row: Sequence[Any]) -> Memory:
 
 
 @lru_cache(1000)
-def tags_of(tags: str) -> tuple[str, ...]:
+def _decode_tags(tags: str) -> tuple[str, ...]:
     return tuple(json.loads(tags)) if tags != "[]" else ()
 
 
-def facts_of(memory_id: str, facts: str) -> tuple[Fact, ...]:
+def _decode_facts(memory_id: str, facts: str) -> tuple[Fact, ...]:
     if facts == "[]":
         return ()
-    return tuple(fact_of(memory_id, row) for row in json.loads(facts))
+    return tuple(to_fact(memory_id, columns) for columns in json.loads(facts))
 
 
-def fact_of(memory_id: str, row: Sequence[Any]) -> Fact:
-    id, text, kind, subject, predicate, object, confidence, decay_rate, created_at, reinforced_at = row
+def to_fact(memory_id: str, columns: Sequence[Any]) -> Fact:
+    """Make a fact of its columns."""
+    id, text, kind, subject, predicate, object, confidence, decay_rate, created_at, reinforced_at = columns
     return Fact(
         id, memory_id, text, kind, subject, predicate, object, confidence, decay_rate, from_micros(created_at),
         from_micros(reinforced_at),
     )  # fmt: skip
 
 
-def _origin_of(origin: str | None) -> SessionRef | None:
+def _decode_origin(origin: str | None) -> tuple[SessionRef | None, int | None]:
+    """Return the session that a memory was created in, and its position there."""
     if origin is None:
-        return None
-    id, started_at, summary, project = json.loads(origin)
+        return None, None
+    position, _, session = origin.partition("[")
+    return _decode_session(session), int(position) if position else None
+
+
+@lru_cache(1000)
+def _decode_session(session: str) -> SessionRef:
+    id, started_at, summary, project = json.loads(f"[{session}")
     return SessionRef(id, from_micros(started_at), summary, project)
 
 
-def _successor_of(successor: str | None) -> Successor | None:
+def _decode_successor(successor: str | None) -> Successor | None:
     if successor is None:
         return None
     id, content, created_at = json.loads(successor)

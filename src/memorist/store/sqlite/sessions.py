@@ -1,4 +1,4 @@
-"""Sessions, and which memories were made, changed and used in them."""
+"""Sessions, and the memories made, changed and used in them."""
 
 import json
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from typing import Any
 
 import apsw
 
-from memorist.errors import InvalidInput, NotFound
+from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Session, SessionContext
-from memorist.store.sqlite.connections import ConnectionPool, fetch, value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.ids import PART, SHORTEST_ID, MemoryIds, several
+from memorist.store.sqlite.ids import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id
 
-UUID = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # the form of the ids we make, for glob
+_UUID_PATTERN = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for glob
 
 _COLUMNS = """
     s.id, s.namespace, s.project, s.started_at, s.ended_at, s.summary,
@@ -30,7 +30,7 @@ class SqliteSessions:
 
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session:
         with self._pool.writing() as connection:
-            made = value(
+            sid = fetch_value(
                 connection,
                 """
                 insert into sessions(id, namespace, project, started_at, summary)
@@ -41,26 +41,26 @@ class SqliteSessions:
                 {"id": id, "namespace": self._ids.namespace, "project": project, "now": to_micros(now),
                  "summary": summary},
             )  # fmt: skip
-            if made is None:
+            if sid is None:
                 raise InvalidInput(f"there is a session {id!r} already; choose another id, or leave it out")
-            return self._row(connection, made)
+            return self._load(connection, sid)
 
     def end(self, id: str, summary: str | None, now: datetime) -> Session:
         with self._pool.writing() as connection:
-            sid = open_session(connection, self._ids.namespace, id)
+            sid = require_open_session(connection, self._ids.namespace, id)
             connection.execute(
                 "update sessions set ended_at = max(?, started_at), summary = coalesce(?, summary) where sid = ?",
                 (to_micros(now), summary, sid),
             )
-            return self._row(connection, sid)
+            return self._load(connection, sid)
 
-    def summarise(self, id: str, summary: str | None) -> Session:
+    def set_summary(self, id: str, summary: str | None) -> Session:
         with self._pool.writing() as connection:
-            sid = _find(connection, self._ids.namespace, id)[0]
+            sid = _require_session(connection, self._ids.namespace, id)[0]
             connection.execute("update sessions set summary = ? where sid = ?", (summary, sid))
-            return self._row(connection, sid)
+            return self._load(connection, sid)
 
-    def page(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
+    def list_sessions(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
         state = {None: "", True: "and s.ended_at is null", False: "and s.ended_at is not null"}[active]
         sql = f"""
             select {_COLUMNS}
@@ -71,26 +71,26 @@ class SqliteSessions:
         """
         values = {"namespace": self._ids.namespace, "project": project, "limit": limit}
         with self._pool.reading() as connection:
-            return [_session(row) for row in fetch(connection, sql, values)]
+            return [_to_session(row) for row in fetch(connection, sql, values)]
 
-    def whole_id(self, id: str, *, open: bool = False) -> str:
-        """The id that a part of it names; an error where there is none, or it has to be open."""
+    def resolve_id(self, id: str, *, open: bool = False) -> str:
+        """Return the full id of a session; with `open`, raise if the session has ended."""
         with self._pool.reading() as connection:
-            _, whole, ended_at = _find(connection, self._ids.namespace, id)
+            _, full_id, ended_at = _require_session(connection, self._ids.namespace, id)
         if open and ended_at is not None:
-            raise _ended(whole, from_micros(ended_at))
-        return whole
+            raise _session_ended(full_id, from_micros(ended_at))
+        return full_id
 
     def require(self, id: str) -> Session:
-        """The session with this id, or a unique part of it."""
+        """Return the session with this id, or a unique part of it."""
         with self._pool.reading() as connection:
-            return self._row(connection, _find(connection, self._ids.namespace, id)[0])
+            return self._load(connection, _require_session(connection, self._ids.namespace, id)[0])
 
-    def context(self, id: str) -> SessionContext | None:
-        """The session that used a memory last."""
+    def find_context(self, id: str) -> SessionContext | None:
+        """Return the session that used a memory last."""
         with self._pool.reading() as connection:
             rid, _ = self._ids.require(connection, id)
-            row = value(
+            row = fetch_value(
                 connection,
                 f"""
                 select {_COLUMNS}, u.usage, u.latest
@@ -102,63 +102,69 @@ class SqliteSessions:
                 """,
                 (rid,),
             )
-        return SessionContext(_session(row[:7]), row[7], from_micros(row[8])) if row else None
+        return SessionContext(_to_session(row[:7]), row[7], from_micros(row[8])) if row else None
 
-    def of(self, ids: Sequence[str]) -> list[Session]:
-        """These sessions, in the order they began."""
+    def list_by_ids(self, ids: Sequence[str]) -> list[Session]:
+        """Return these sessions, in the order they began."""
         sql = f"""
             select {_COLUMNS} from sessions s
             where s.namespace = ? and s.id in (select value from json_each(?))
             order by s.started_at, s.sid
         """
         with self._pool.reading() as connection:
-            return [_session(row) for row in fetch(connection, sql, (self._ids.namespace, json.dumps(ids)))]
+            return [_to_session(row) for row in fetch(connection, sql, (self._ids.namespace, json.dumps(ids)))]
 
-    def _row(self, connection: apsw.Connection, sid: int) -> Session:
-        return _session(value(connection, f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
+    def _load(self, connection: apsw.Connection, sid: int) -> Session:
+        return _to_session(fetch_value(connection, f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
 
 
-def open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
-    """The key of a session in which something is about to happen: it has to exist, and not be over."""
-    # Of an id of one's own a part will not do here: what is written into session-1 may not end up in session-10.
-    sid, whole, ended_at = _find(connection, namespace, id, parts_of=UUID)
+def require_open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
+    """Return the key of a session to be written to; raise if it has ended."""
+    # A part of an id that a caller chose will not do: a memory of session-1 may not end up in session-10.
+    sid, full_id, ended_at = _require_session(connection, namespace, id, parts_of=_UUID_PATTERN)
     if ended_at is not None:
-        raise _ended(whole, from_micros(ended_at))
+        raise _session_ended(full_id, from_micros(ended_at))
     return sid
 
 
-def _find(connection: apsw.Connection, namespace: str, id: str, *, parts_of: str = "*") -> tuple[int, str, int | None]:
-    """A session by its id, or by a part that only one has: its key, its id, and when it ended."""
+def _require_session(
+    connection: apsw.Connection, namespace: str, id: str, *, parts_of: str = "*"
+) -> tuple[int, str, int | None]:
+    """Return the key, the id and the end of a session, found by its id or by a part that only one has."""
     select = "select sid, id, ended_at from sessions where namespace = :namespace and"
     values = {"namespace": namespace, "id": id, "parts_of": parts_of}
     rows = fetch(connection, f"{select} id = :id", values)
-    if not rows and len(id) >= SHORTEST_ID:
-        rows = fetch(connection, f"{select} id glob :parts_of and {PART.format('id')} limit 5", values)
+    if not rows and len(id) >= MIN_ID_LENGTH:
+        rows = fetch(connection, f"{select} id glob :parts_of and {HAS_ID_PART.format('id')} limit 5", values)
     if len(rows) > 1:
-        raise several(id, [row[1] for row in rows])
+        raise ambiguous_id(id, [row[1] for row in rows])
     if not rows:
-        raise NotFound(f"no session has the id {id!r}; `memorist session list` shows them, `session start` begins one")
-    sid, whole, ended_at = rows[0]
-    return sid, whole, ended_at
+        raise NotFound(f"no session has the id {id!r}", hint=Hint("list_sessions"))
+    sid, full_id, ended_at = rows[0]
+    return sid, full_id, ended_at
 
 
-def link(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
-    """Say what a session did with memories."""
+def link_memories(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
+    """Record that a session created, recalled, updated or reinforced memories; created ones get the next positions."""
+    position = "null"
+    if usage == "created":
+        last = "select max(position) from session_memories where sid = :sid and position is not null"
+        position = f"coalesce(({last}), 0) + 1 + key"
     connection.execute(
-        """
-        insert into session_memories(rid, sid, usage, at, latest)
-        select value, :sid, :usage, :now, :now from json_each(:keys) where true
+        f"""
+        insert into session_memories(rid, sid, usage, at, latest, position)
+        select value, :sid, :usage, :now, :now, {position} from json_each(:keys) where true
         on conflict do update set latest = max(latest, excluded.latest)
         """,
         {"sid": sid, "usage": usage, "now": now, "keys": json.dumps(keys)},
     )
 
 
-def _ended(id: str, at: datetime) -> InvalidInput:
+def _session_ended(id: str, at: datetime) -> InvalidInput:
     return InvalidInput(f"session {id} ended on {at:%Y-%m-%d at %H:%M} UTC; start a new one to go on")
 
 
-def _session(row: Sequence[Any]) -> Session:
+def _to_session(row: Sequence[Any]) -> Session:
     id, namespace, project, started_at, ended_at, summary, memories = row
     return Session(
         id, namespace, project, from_micros(started_at), None if ended_at is None else from_micros(ended_at), summary,

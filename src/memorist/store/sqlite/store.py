@@ -1,4 +1,4 @@
-"""Memories in one SQLite file."""
+"""The store on SQLite: memories in one file."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,40 +36,54 @@ from memorist.store.base import (
     Scope,
     VectorMatches,
 )
-from memorist.store.migrations import Migrations, bundled, migrate
-from memorist.store.sqlite import keyword, maintenance
+from memorist.store.migrations import Migrations, load_migrations, migrate
 from memorist.store.sqlite.agent_files import SqliteAgentFiles
-from memorist.store.sqlite.as_of import vector as stored_vector
-from memorist.store.sqlite.backup import ASIDE, back_up
-from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, fetch, value
-from memorist.store.sqlite.documents import SqliteDocuments, beside
+from memorist.store.sqlite.as_of import vector_column
+from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
+from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
+from memorist.store.sqlite.documents import SqliteDocuments, chunk_namespace
 from memorist.store.sqlite.dump import dump
-from memorist.store.sqlite.filters import END_OF_TIME, Scopes, conditions, from_micros, to_micros
+from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
 from memorist.store.sqlite.ids import MemoryIds
-from memorist.store.sqlite.links import SqliteLinks, replace_by, revive
+from memorist.store.sqlite.keyword import (
+    MERGE_EVERY,
+    KeywordLeg,
+    count_facets,
+    count_filtered_out,
+    merge_index_segments,
+)
+from memorist.store.sqlite.links import SqliteLinks, supersede, unsupersede
 from memorist.store.sqlite.load import SqliteLoader
-from memorist.store.sqlite.maintenance import drop_deleted_words, erase, wipe
+from memorist.store.sqlite.maintenance import (
+    check_database,
+    collect_stats,
+    erase_memories,
+    purge_indexes,
+    wipe_file,
+)
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
-from memorist.store.sqlite.rows import columns, memory_of, ranking_row, source
-from memorist.store.sqlite.sessions import SqliteSessions, link, open_session
+from memorist.store.sqlite.rows import load_memory, memories_table, memory_columns, to_memory, to_row
+from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
 from memorist.store.sqlite.strength import (
     SqliteStrength,
     add_facts,
+    adjust_salience,
+    copy_facts,
     index_facts,
-    set_pin,
-    strengthen,
-    take_facts,
+    set_pinned,
 )
-from memorist.store.sqlite.turns import take
-from memorist.store.sqlite.vectors import NearestPart, SqliteVectors, nearest_parts
+from memorist.store.sqlite.turns import add_conversations
+from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts
 from memorist.store.sqlite.vocabulary import Vocabulary
-from memorist.store.sqlite.writes import as_json, content_hash, insert, update
-from memorist.store.vector_scan import with_parts
+from memorist.store.sqlite.writes import as_json, content_hash, insert_memory, update_memory
+from memorist.store.vector_scan import combine_with_parts
 from memorist.validation import MAX_TAGS
+
+_TEXTS_AT_ONCE = 1000
 
 
 class SqliteStore:
-    """The verbs of `Store` on SQLite. `path` may be ":memory:"."""
+    """A `Store` on SQLite. `path` may be ":memory:"."""
 
     def __init__(
         self,
@@ -87,9 +101,9 @@ class SqliteStore:
         self._pool = pool or ConnectionPool(
             path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous
         )
-        self._migrations = bundled("sqlite") if migrations is None else migrations
+        self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._scopes = Scopes(namespace)
-        self._keyword = keyword.KeywordLeg(namespace)
+        self._keyword = KeywordLeg(namespace)
         self._vectors = SqliteVectors(self._pool, namespace)
         self._vocabulary = Vocabulary(namespace)
         self._unmerged = 0
@@ -100,7 +114,7 @@ class SqliteStore:
         self.recalls = SqliteRecalls(self._pool, self._ids)
         self.feedback = SqliteFeedback(self._pool, self._ids)
         self.lenses = SqliteLenses(self._pool, namespace)
-        self.notebook = SqliteAgentFiles(self._pool, namespace)
+        self.agent_files = SqliteAgentFiles(self._pool, namespace)
         if pool is not None:
             return
         try:
@@ -112,9 +126,15 @@ class SqliteStore:
 
     @cached_property
     def documents(self) -> SqliteDocuments:
-        """The files of this namespace. Their chunks are memories of a namespace beside it, in the same database."""
-        chunks = SqliteStore(self.path, namespace=beside(self.namespace), migrations=self._migrations, pool=self._pool)
+        """The files of this namespace. Their chunks are memories of another namespace in the same database."""
+        namespace = chunk_namespace(self.namespace)
+        chunks = SqliteStore(self.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
         return SqliteDocuments(self._pool, self.namespace, chunks, chunks._vectors)
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """The paths of the files that this store writes."""
+        return () if self._pool.in_memory else tuple(self._pool.file + end for end in ("", *COMPANIONS))
 
     def close(self) -> None:
         self._pool.close()
@@ -123,34 +143,34 @@ class SqliteStore:
 
     def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]:
         with self._pool.writing() as connection:
-            kept = [self._add(connection, draft, reinforcement) for draft in drafts]
-            self._merge_words(connection, len(kept))
-            return kept
+            results = [self._add(connection, draft, reinforcement) for draft in drafts]
+            self._merge_segments(connection, len(results))
+            return results
 
-    def take(self, told: Sequence[ConversationBatch]) -> ConversationResult:
+    def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
         with self._pool.writing() as connection:
-            taken = take(connection, self.namespace, told)
-            self._merge_words(connection, len(taken.ids))
-            return taken
+            result = add_conversations(connection, self.namespace, batches)
+            self._merge_segments(connection, len(result.ids))
+            return result
 
-    def _merge_words(self, connection: apsw.Connection, written: int) -> None:
-        """Join the pieces of the full-text indexes when enough was written."""
+    def _merge_segments(self, connection: apsw.Connection, written: int) -> None:
+        """Merge segments of the full-text indexes when enough was written."""
         self._unmerged += written
-        if self._unmerged >= keyword.MERGE_EVERY:
-            keyword.merge(connection)
+        if self._unmerged >= MERGE_EVERY:
+            merge_index_segments(connection)
             self._unmerged = 0
 
     def _add(self, connection: apsw.Connection, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
         recorded = to_micros(draft.recorded_at)
-        sid = None if draft.session is None else open_session(connection, self.namespace, draft.session)
+        sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
         hash = content_hash(draft.content)
-        rid = insert(connection, self.namespace, draft, hash)
+        rid = insert_memory(connection, self.namespace, draft, hash)
         if rid is not None:
             if sid is not None:
-                link(connection, sid, [rid], "created", recorded)
+                link_memories(connection, sid, [rid], "created", recorded)
             add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
-            return AddResult(self._row(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
-        known = value(
+            return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
+        known = fetch_value(
             connection,
             """
             select rid from memories
@@ -161,12 +181,12 @@ class SqliteStore:
         )
         if known is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
-        strengthen(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
-        revive(connection, known, recorded)  # whoever says it again means that it holds
+        adjust_salience(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
+        unsupersede(connection, known, recorded)  # said again, it holds again
         if sid is not None:
-            link(connection, sid, [known], "reinforced", recorded)
+            link_memories(connection, sid, [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
-        return AddResult(self._row(connection, known), None)
+        return AddResult(load_memory(connection, known), None)
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
@@ -174,24 +194,24 @@ class SqliteStore:
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, id)
             if session is not None:
-                sid = open_session(connection, self.namespace, session)
-                link(connection, sid, [rid], "updated", to_micros(now))
-            return update(connection, rid, memory, changes, to_micros(now))
+                sid = require_open_session(connection, self.namespace, session)
+                link_memories(connection, sid, [rid], "updated", to_micros(now))
+            return update_memory(connection, rid, memory, changes, to_micros(now))
 
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
         stamp = to_micros(now)
         with self._pool.writing() as connection:
-            kept = self._ids.require(connection, keep)
+            rid, memory = self._ids.require(connection, keep)
             merged = [self._ids.require(connection, id) for id in others]
             for other in merged:
-                replace_by(connection, other, kept, None, "merge", now)
-                take_facts(connection, kept[0], other[1].facts, stamp)
-            tags = dict.fromkeys([*kept[1].tags, *(tag for _, memory in merged for tag in memory.tags)])
-            update(connection, *kept, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
-            if any(memory.pinned for _, memory in merged):
-                set_pin(connection, *kept, True, stamp)
-            index_facts(connection, kept[0])
-            return self._row(connection, kept[0])
+                supersede(connection, other, (rid, memory), None, "merge", now)
+                copy_facts(connection, rid, other[1].facts, stamp)
+            tags = dict.fromkeys([*memory.tags, *(tag for _, other in merged for tag in other.tags)])
+            update_memory(connection, rid, memory, {"tags": tuple(tags)[:MAX_TAGS]}, stamp)
+            if any(other.pinned for _, other in merged):
+                set_pinned(connection, rid, memory, True, stamp)
+            index_facts(connection, rid)
+            return load_memory(connection, rid)
 
     def forget(self, id: str, now: datetime) -> None:
         with self._pool.writing() as connection:
@@ -205,12 +225,12 @@ class SqliteStore:
                 connection.execute("update memories set deleted_at = null where rid = ?", (rid,))
             except apsw.ConstraintError as exc:
                 raise InvalidInput(f"{id} cannot be restored: a newer memory of its project has the same text") from exc
-            return self._row(connection, rid)
+            return load_memory(connection, rid)
 
     def erase(self, ids: Sequence[str]) -> int:
         with self._pool.writing() as connection:
             rids = {self._ids.require(connection, id, deleted=None)[0] for id in ids}
-            erase(connection, sorted(rids))
+            erase_memories(connection, sorted(rids))
             return len(rids)
 
     def purge(self, before: datetime | None) -> int:
@@ -223,9 +243,9 @@ class SqliteStore:
                 """,
                 {"namespace": self.namespace, "before": END_OF_TIME if before is None else to_micros(before)},
             )
-            erase(connection, [rid for (rid,) in forgotten])
-            drop_deleted_words(connection)
-        wipe(self._pool, [*self._migrations, ASIDE])
+            erase_memories(connection, [rid for (rid,) in forgotten])
+            purge_indexes(connection)
+        wipe_file(self._pool, [*self._migrations, BEFORE_RESTORE])
         return len(forgotten)
 
     # Reading
@@ -234,15 +254,15 @@ class SqliteStore:
         moment = None if as_of is None else to_micros(as_of)
         with self._pool.reading() as connection:
             sql = f"""
-                select {columns(then=as_of is not None)} from {source(then=as_of is not None)}
+                select {memory_columns(past=as_of is not None)} from {memories_table(past=as_of is not None)}
                 where m.id in (select value from json_each(:ids)) and m.namespace = :namespace
                   and m.deleted_at is null
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
-            whole = {memory.id: memory for memory in map(memory_of, fetch(connection, sql, values))}
-            return [whole.get(id) or self._by_part(connection, id, moment) for id in ids]
+            found = {memory.id: memory for memory in map(to_memory, fetch(connection, sql, values))}
+            return [found.get(id) or self._find_by_id_part(connection, id, moment) for id in ids]
 
-    def _by_part(self, connection: apsw.Connection, id: str, as_of: int | None) -> Memory | None:
+    def _find_by_id_part(self, connection: apsw.Connection, id: str, as_of: int | None) -> Memory | None:
         found = self._ids.find(connection, id, as_of=as_of)
         return found[1] if found else None
 
@@ -250,65 +270,65 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return self._ids.require(connection, id)[1]
 
-    def page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
+    def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", {"limit": limit + 1}
         if cursor is not None:
             where = "and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
-            values |= _cursor_values(cursor)
-        rows = self._in_order(filter, where, values, "desc", deleted=deleted)
-        memories = tuple(memory_of(row[1:]) for row in rows[:limit])
-        more = f"{to_micros(memories[-1].created_at)}:{rows[limit - 1][0]}" if len(rows) > limit else None
-        return Page(memories, more)
+            values |= _parse_cursor(cursor)
+        rows = self._select_by_time(filter, where, values, "desc", deleted=deleted)
+        memories = tuple(to_memory(row[1:]) for row in rows[:limit])
+        next_cursor = f"{to_micros(memories[-1].created_at)}:{rows[limit - 1][0]}" if len(rows) > limit else None
+        return Page(memories, next_cursor)
 
-    def around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
+    def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         with self._pool.reading() as connection:
             rid, anchor = self._ids.require(connection, id)
         values = {"time": to_micros(anchor.created_at), "rid": rid}
-        place = "and (m.created_at, m.rid) {} (:time, :rid)"
-        earlier = self._in_order(filter, place.format("<"), values | {"limit": before}, "desc")
-        later = self._in_order(filter, place.format(">"), values | {"limit": after}, "asc")
-        (shown,) = self.find([anchor.id], as_of=filter.as_of)
-        rows = [memory_of(row[1:]) for row in (*reversed(earlier), *later)]
-        return [*rows[: len(earlier)], *([shown] if shown else []), *rows[len(earlier) :]]
+        where = "and (m.created_at, m.rid) {} (:time, :rid)"
+        earlier = self._select_by_time(filter, where.format("<"), values | {"limit": before}, "desc")
+        later = self._select_by_time(filter, where.format(">"), values | {"limit": after}, "asc")
+        (current,) = self.find([anchor.id], as_of=filter.as_of)
+        memories = [to_memory(row[1:]) for row in (*reversed(earlier), *later)]
+        return [*memories[: len(earlier)], *([current] if current else []), *memories[len(earlier) :]]
 
-    def between(self, filter: Filter, limit: int) -> list[Memory]:
-        return [memory_of(row[1:]) for row in self._in_order(filter, "", {"limit": limit}, "asc")]
+    def list_between(self, filter: Filter, limit: int) -> list[Memory]:
+        return [to_memory(row[1:]) for row in self._select_by_time(filter, "", {"limit": limit}, "asc")]
 
-    def _in_order(
+    def _select_by_time(
         self, filter: Filter, where: str, values: Mapping[str, Any], order: str, *, deleted: bool = False
     ) -> list[tuple[Any, ...]]:
-        """Rows that pass a filter in the order they happened, or the other way round; in the order added on a tie."""
-        then = filter.as_of is not None
-        wanted, given = conditions(filter, then=then)
-        # Of the few that are pinned an index knows; left to itself, SQLite would walk through all of time for them.
+        """Return rows that pass a filter, by time and, of the same time, in the order they were added."""
+        past = filter.as_of is not None
+        conditions, filter_values = filter_conditions(filter, past=past)
+        # There is an index of the few pinned memories, but SQLite would choose the one by time, and read all of it.
         at = "+m.created_at" if filter.pinned else "m.created_at"
         sql = f"""
-            select m.rid, {columns(then=then)}
-            from {source(then=then)}
-            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {wanted} {where}
+            select m.rid, {memory_columns(past=past)}
+            from {memories_table(past=past)}
+            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {conditions} {where}
             order by {at} {order}, m.rid {order}
             limit :limit
         """
         with self._pool.reading() as connection:
-            return fetch(connection, sql, {**given, **values, "namespace": self.namespace})
+            return fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
 
-    def texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
-        where, values = conditions(filter)
+    def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
+        where, values = filter_conditions(filter)
         sql = f"""
             select m.rid, m.id, m.project, m.content, m.content_hash from memories m
             where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null {where}
-            order by m.rid limit {TEXTS_AT_ONCE}
+            order by m.rid limit {_TEXTS_AT_ONCE}
         """
         after = 0
         while True:
             with self._pool.reading() as connection:
                 rows = fetch(connection, sql, values | {"namespace": self.namespace, "after": after})
             yield from ((id, project, text) for _, id, project, text, hash in rows if hash == content_hash(text))
-            if len(rows) < TEXTS_AT_ONCE:
+            if len(rows) < _TEXTS_AT_ONCE:
                 return
             after = rows[-1][0]
 
-    def history(self, id: str) -> list[Version]:
+    def list_versions(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:
             rid, _ = self._ids.require(connection, id, deleted=None)
             rows = fetch(
@@ -321,50 +341,50 @@ class SqliteStore:
             for old, replaced_at in ((json.loads(snapshot), replaced_at) for snapshot, replaced_at in rows)
         ]
 
-    def scope(self, filter: Filter) -> Scope:
+    def resolve_scope(self, filter: Filter) -> Scope:
         with self._pool.reading() as connection:
-            return self._scopes.of(connection, filter)
+            return self._scopes.resolve(connection, filter)
 
-    def match(
+    def match_keywords(
         self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
     ) -> KeywordMatches:
         with self._pool.reading() as connection:
             return self._keyword.match(connection, query, scope, limit, page, weights)
 
-    def facets(
+    def count_facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
         with self._pool.reading() as connection:
-            scope = self._scopes.of(connection, filter) if query else Scope(filter)
-            return keyword.facets(connection, self._keyword, query, scope, keys, fields)
+            scope = self._scopes.resolve(connection, filter) if query else Scope(filter)
+            return count_facets(connection, self._keyword, query, scope, keys, fields)
 
-    def held_back(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
+    def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
         with self._pool.reading() as connection:
-            return keyword.held_back(connection, self._keyword, query, filter, keys)
+            return count_filtered_out(connection, self._keyword, query, filter, keys)
 
-    def known_terms(self, terms: Sequence[Term]) -> set[Term]:
+    def find_known_terms(self, terms: Sequence[Term]) -> set[Term]:
         with self._pool.reading() as connection:
-            return self._vocabulary.known(connection, terms)
+            return self._vocabulary.find_known(connection, terms)
 
-    def similar_words(self, word: str) -> list[str]:
+    def find_similar_words(self, word: str) -> list[str]:
         with self._pool.reading() as connection:
-            return self._vocabulary.similar(connection, word)
+            return self._vocabulary.find_similar(connection, word)
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
-        return self._vectors.nearest(model, vector, scope, limit)
+    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
+        return self._vectors.find_nearest(model, vector, scope, limit)
 
-    def rows(
+    def load_rows(
         self,
         keys: Sequence[int],
         model: Model | None,
         vector: NDArray[np.float32] | None,
         as_of: datetime | None = None,
     ) -> list[Row]:
-        then = as_of is not None
+        past = as_of is not None
         sql = f"""
-            select m.rid, {stored_vector(then=then)}, {"m.reworded" if then else "false"}, {columns(then=then)}
-            from {source(then=then)}
-            where {_AMONG} and +m.namespace = :namespace and m.deleted_at is null
+            select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
+            from {memories_table(past=past)}
+            where m.rid in (select value from json_each(:keys)) and +m.namespace = :namespace and m.deleted_at is null
         """
         values = {
             "keys": as_json(list(keys)),
@@ -374,33 +394,36 @@ class SqliteStore:
         }
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
-            near = {}
+            parts = {}
             if model is not None and vector is not None and self._vectors.have_parts(model):
-                same = [row[0] for row in found if not row[2]]  # the parts there are belong to what it says now
-                near = nearest_parts(connection, model.name, same, vector)
-        similarities = _similarities([row[1] for row in found], vector)
-        rows = [ranking_row(row[0], whole, row[1], row[3:]) for row, whole in zip(found, similarities, strict=True)]
-        return [_by_part(row, near[row.key]) if row.key in near else row for row in rows]
+                current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
+                parts = find_nearest_parts(connection, model.name, current, vector)
+        vectors, similarities = _compare_vectors([row[1] for row in found], vector)
+        rows = [
+            to_row(row[0], similarity, half, row[3:])
+            for row, similarity, half in zip(found, similarities, vectors, strict=True)
+        ]
+        return [_with_part(row, parts[row.key]) if row.key in parts else row for row in rows]
 
     # Vectors
 
-    def vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
-        then = as_of is not None
+    def load_vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
+        past = as_of is not None
         sql = f"""
-            select {stored_vector(then=then)}
-            from {source(then=then)}
+            select {vector_column(past=past)}
+            from {memories_table(past=past)}
             where m.namespace = :namespace and m.id = :id and m.deleted_at is null
         """
         values = {"namespace": self.namespace, "id": id, "model": model.name}
         with self._pool.reading() as connection:
-            blob = value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
+            blob = fetch_value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
         return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
 
-    def pending(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        return self._vectors.pending(after, limit)
+    def list_unembedded(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
+        return self._vectors.list_unembedded(after, limit)
 
-    def without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        return self._vectors.without_vector(model, after, limit)
+    def list_without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
+        return self._vectors.list_without_vector(model, after, limit)
 
     def put_vectors(
         self,
@@ -414,58 +437,56 @@ class SqliteStore:
     def drop_other_vectors(self, model: Model) -> int:
         return self._vectors.drop_others(model)
 
-    # Looking after it
+    # Maintenance
 
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
-    def loader(self) -> SqliteLoader:
-        return SqliteLoader(self._pool, self.namespace)
+    def create_loader(self, sentence_models: Collection[str] = ()) -> SqliteLoader:
+        return SqliteLoader(self._pool, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
-        back_up(self._pool, path, overwrite=overwrite)
+        back_up_database(self._pool, path, overwrite=overwrite)
 
     def stats(self, model: str | None) -> Stats:
-        return maintenance.stats(self._pool, self.namespace, model)
+        return collect_stats(self._pool, self.namespace, model)
 
     def check(self, *, repair: bool) -> CheckReport:
-        return maintenance.check(self._pool, self.namespace, repair=repair)
-
-    # One memory
-
-    def _row(self, connection: apsw.Connection, rid: int) -> Memory:
-        return memory_of(value(connection, f"select {columns()} from memories m where m.rid = ?", (rid,)))
+        return check_database(self._pool, self.namespace, repair=repair)
 
 
-TEXTS_AT_ONCE = 1000
-
-_AMONG = "m.rid in (select value from json_each(:keys))"
-
-
-def _similarities(blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None) -> list[float | None]:
-    """Exact cosine similarities; None where there is no vector to compare."""
+def _compare_vectors(
+    blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None
+) -> tuple[list[Halves | None], list[float | None]]:
+    """Return stored vectors as arrays, and their exact cosine similarities to a vector; None where there is none."""
     present = [blob for blob in blobs if blob is not None]
     if vector is None or not present:
-        return [None] * len(blobs)
-    matrix = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1).astype(np.float64)
+        return [None] * len(blobs), [None] * len(blobs)
+    halves = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1)
     # Row by row in double: a similarity must not depend on which others are computed beside it.
-    scores = iter(np.einsum("ij,j->i", matrix, vector.astype(np.float64)).tolist())
-    return [None if blob is None else next(scores) for blob in blobs]
+    scores = np.einsum("ij,j->i", halves.astype(np.float64), vector.astype(np.float64)).tolist()
+    if len(present) == len(blobs):
+        return list(halves), scores
+    rows, similarities = iter(halves), iter(scores)
+    return (
+        [None if blob is None else next(rows) for blob in blobs],
+        [None if blob is None else next(similarities) for blob in blobs],
+    )
 
 
-def _by_part(row: Row, part: NearestPart) -> Row:
-    """A memory that has parts is near by itself and by the nearest of them."""
+def _with_part(row: Row, part: NearestPart) -> Row:
+    """Return a row with the similarity of its memory combined with that of the nearest part."""
     whole = row.similarity
     if whole is None or part.similarity <= whole:
         return row
-    return replace(row, similarity=float(with_parts(whole, part.similarity, part.of)), passage=part.span)
+    return replace(row, similarity=float(combine_with_parts(whole, part.similarity, part.count)), passage=part.span)
 
 
-def _cursor_values(cursor: str) -> dict[str, int]:
+def _parse_cursor(cursor: str) -> dict[str, int]:
     try:
         time, rid = map(int, cursor.split(":"))
         if max(abs(time), abs(rid)) < END_OF_TIME:
             return {"cursor_time": time, "cursor_rid": rid}
     except (ValueError, AttributeError):
         pass
-    raise InvalidInput(f"{cursor!r} is no cursor; take the one that the page before gave")
+    raise InvalidInput(f"{cursor!r} is no cursor; use the one that the previous page gave")

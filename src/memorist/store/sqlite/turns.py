@@ -1,4 +1,4 @@
-"""The turns of conversations. A turn is known by its id: the same words, said again, are another turn."""
+"""Adding the turns of conversations. A turn is known by its id: the same words said again are another turn."""
 
 import json
 from collections.abc import Sequence
@@ -7,51 +7,53 @@ import apsw
 
 from memorist.records import ConversationBatch
 from memorist.store.base import ConversationResult, EmbeddingJob
-from memorist.store.sqlite.connections import fetch, value
+from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import to_micros
-from memorist.store.sqlite.sessions import link
-from memorist.store.sqlite.writes import hash_by_id, insert
+from memorist.store.sqlite.sessions import link_memories
+from memorist.store.sqlite.writes import identity_hash, insert_memory
 
 
-def take(connection: apsw.Connection, namespace: str, told: Sequence[ConversationBatch]) -> ConversationResult:
-    """Write down what is not there yet; what is there, or was and is forgotten, stays as it is."""
-    known = _known(connection, namespace, [turn.id for one in told for turn in one.turns])
-    new: list[EmbeddingJob] = []
+def add_conversations(
+    connection: apsw.Connection, namespace: str, batches: Sequence[ConversationBatch]
+) -> ConversationResult:
+    """Add the turns that are not stored yet; stored ones, and forgotten ones, stay as they are."""
+    keys = _find_keys(connection, namespace, [turn.id for batch in batches for turn in batch.turns])
+    jobs: list[EmbeddingJob] = []
     added: list[str] = []
-    started = repeated = 0
-    for one in told:
-        sid, is_new = _session(connection, namespace, one, known)
-        started += is_new
-        _recall(connection, sid, [known[turn.id] for turn in one.turns if turn.id in known])
-        for turn in one.turns:
-            hash = hash_by_id(turn.id, turn.content)
-            rid = None if turn.id in known else insert(connection, namespace, turn, hash)
+    new_sessions = known = 0
+    for batch in batches:
+        sid, is_new = _put_session(connection, namespace, batch, keys)
+        new_sessions += is_new
+        _link_recalled(connection, sid, [keys[turn.id] for turn in batch.turns if turn.id in keys])
+        for turn in batch.turns:
+            hash = identity_hash(turn.id, turn.content)
+            rid = None if turn.id in keys else insert_memory(connection, namespace, turn, hash)
             if rid is None:
-                repeated += 1
+                known += 1
                 continue
-            link(connection, sid, [rid], "created", to_micros(turn.created_at))
-            known[turn.id] = rid
-            new.append(EmbeddingJob(rid, turn.title, turn.content))
+            link_memories(connection, sid, [rid], "created", to_micros(turn.created_at))
+            keys[turn.id] = rid
+            jobs.append(EmbeddingJob(rid, turn.title, turn.content))
             added.append(turn.id)
-    return ConversationResult(tuple(added), tuple(new), repeated, started)
+    return ConversationResult(tuple(added), tuple(jobs), known, new_sessions)
 
 
-def _known(connection: apsw.Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:
+def _find_keys(connection: apsw.Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:
     sql = "select id, rid from memories where namespace = ? and id in (select value from json_each(?))"
     return dict(fetch(connection, sql, (namespace, json.dumps(ids))))
 
 
-def _session(
-    connection: apsw.Connection, namespace: str, told: ConversationBatch, known: dict[str, int]
+def _put_session(
+    connection: apsw.Connection, namespace: str, batch: ConversationBatch, keys: dict[str, int]
 ) -> tuple[int, bool]:
     """
-    The key of the session, made where there is none, and whether it is new.
+    Return the key of a session, made if there is none, and if it is new.
 
-    One that is there grows by the time of new turns. A summary that it has may be somebody's own, and stays.
+    An existing one is extended to the times of new turns. A summary that it has may be the user's own, and stays.
     """
-    values = {"id": told.id, "namespace": namespace, "project": told.project, "summary": told.summary}
-    times = [to_micros(turn.created_at) for turn in told.turns]
-    sid = value(
+    values = {"id": batch.id, "namespace": namespace, "project": batch.project, "summary": batch.summary}
+    times = [to_micros(turn.created_at) for turn in batch.turns]
+    sid = fetch_value(
         connection,
         """
         insert into sessions(id, namespace, project, started_at, ended_at, summary)
@@ -63,10 +65,10 @@ def _session(
     )
     if sid is not None:
         return sid, True
-    sid = value(connection, "select sid from sessions where namespace = :namespace and id = :id", values)
-    new = [time for turn, time in zip(told.turns, times, strict=True) if turn.id not in known]
-    if new or told.summary is not None:
-        # One that has not ended was begun by somebody else, who will end it: max() of nothing is nothing.
+    sid = fetch_value(connection, "select sid from sessions where namespace = :namespace and id = :id", values)
+    new = [time for turn, time in zip(batch.turns, times, strict=True) if turn.id not in keys]
+    if new or batch.summary is not None:
+        # A session still open stays so, for whoever started it to end it: max(null, ...) is null.
         connection.execute(
             """
             update sessions
@@ -76,13 +78,13 @@ def _session(
             where sid = :sid
               and (started_at > :first or ended_at < :last or (summary is null and :summary is not null))
             """,
-            {"sid": sid, "first": min(new, default=None), "last": max(new, default=None), "summary": told.summary},
+            {"sid": sid, "first": min(new, default=None), "last": max(new, default=None), "summary": batch.summary},
         )
     return sid, False
 
 
-def _recall(connection: apsw.Connection, sid: int, keys: Sequence[int]) -> None:
-    """Turns of an earlier session that a resumed one goes on from: it used them, but they were not made in it."""
+def _link_recalled(connection: apsw.Connection, sid: int, keys: Sequence[int]) -> None:
+    """Link the turns of an earlier session that a resumed one continues: recalled in it, but not created in it."""
     if keys:
         connection.execute(
             """

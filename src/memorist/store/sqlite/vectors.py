@@ -1,11 +1,9 @@
-"""Vectors in SQLite, and the scan in memory that follows them.
+"""
+The vectors of memories and of their parts, and the scans in memory that follow them.
 
-`cross join` and `+column` tell SQLite which table to begin with: left to itself it walks through every memory of the
-namespace, in each of these statements.
-
-The parts of memories: a few sentences each, with a vector of their own.
-
-In memory, a part's key is that of its memory and its number within it, so that whose it is need not be looked up.
+`cross join` and `+column` tell SQLite which table to begin with: otherwise it walks through every memory of the
+namespace, in each of these statements. In memory, the key of a part is made of the key of its memory and its number
+there, so that its memory need not be looked up.
 """
 
 import json
@@ -18,21 +16,24 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.errors import EmbedderError, StoreCorrupt
+from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match
 from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Scope, VectorMatches
-from memorist.store.sqlite import as_of
-from memorist.store.sqlite.connections import ConnectionPool, fetch, value
-from memorist.store.sqlite.filters import conditions
-from memorist.store.vector_scan import VectorScan, encode, pack, row_bytes, unpack, with_parts
+from memorist.store.sqlite.as_of import load_past_vectors
+from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
+from memorist.store.sqlite.filters import decode_keys, filter_conditions
+from memorist.store.vector_scan import Keys, Scores, VectorScan, combine_with_parts, encode, pack, row_bytes, unpack
 
-METRIC = "cosine"
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
-FILTER_FIRST_LOOK = 8  # how many times the wanted number is checked against a filter before its whole set is read
-NARROW_KEPT = 200  # filters remembered to be narrow
-SUPERSEDED_FIRST_LOOK = 2  # the same where only superseded ones are left out, of which there are few
+_METRIC = "cosine"
+_FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
+_SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
+_MAX_NARROW_FILTERS = 200  # remembered
+_PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
+
+Halves = NDArray[np.float16]
 
 
 class SqliteVectors:
@@ -46,7 +47,7 @@ class SqliteVectors:
         self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
-    def pending(self, after: int, limit: int) -> list[EmbeddingJob]:
+    def list_unembedded(self, after: int, limit: int) -> list[EmbeddingJob]:
         sql = """
             select m.rid, m.title, m.content
             from unembedded u
@@ -58,7 +59,7 @@ class SqliteVectors:
         with self._pool.reading() as connection:
             return [EmbeddingJob(*row) for row in fetch(connection, sql, (after, self._namespace, limit))]
 
-    def without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
+    def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
         sql = """
             select m.rid, m.title, m.content
             from memories m
@@ -76,11 +77,11 @@ class SqliteVectors:
     def put(
         self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
     ) -> None:
-        """Store vectors for texts that still say what they said when they were embedded, and for parts of them."""
+        """Store the vectors of texts, then those of parts, unless a text has changed since it was embedded."""
         with self._pool.writing() as connection:
-            self.store(connection, model, texts, vectors, parts)
+            self.write(connection, model, texts, vectors, parts)
 
-    def store(
+    def write(
         self,
         connection: apsw.Connection,
         model: Model,
@@ -88,9 +89,9 @@ class SqliteVectors:
         vectors: NDArray[np.float32],
         parts: Sequence[Part] = (),
     ) -> None:
-        """The same, within a larger change."""
+        """Store vectors like `put`, within a transaction."""
         halves = vectors.astype(np.float16)
-        number = _register(connection, model)
+        number = _register_model(connection, model)
         connection.executemany(
             """
             insert into vectors(rid, model, vector)
@@ -102,12 +103,12 @@ class SqliteVectors:
                 for text, half in zip(texts, halves[: len(texts)], strict=True)
             ],
         )
-        put_parts(connection, number, parts, halves[len(texts) :])
+        _insert_parts(connection, number, parts, halves[len(texts) :])
         connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
         self._pack_full_blocks(connection, number, model.dimensions)
 
     def _pack_full_blocks(self, connection: apsw.Connection, number: int, dimensions: int) -> None:
-        """Pack the blocks no new memory will join any more."""
+        """Pack the blocks that no new memory will join any more."""
         open_blocks = fetch(
             connection,
             f"""
@@ -119,9 +120,10 @@ class SqliteVectors:
         )
         for (block,) in open_blocks:
             try:
-                keys, halves = _arrays(block_rows(connection, self._namespace, number, [block]), dimensions)
-                part_keys, part_halves = _arrays(part_rows(connection, self._namespace, number, [block]), dimensions)
-            except ValueError:  # a row is damaged: `check` tells of it, and its block stays open
+                keys, halves = _to_arrays(read_block_vectors(connection, self._namespace, number, [block]), dimensions)
+                part_rows = read_block_parts(connection, self._namespace, number, [block])
+                part_keys, part_halves = _to_arrays(part_rows, dimensions)
+            except ValueError:  # a row is damaged, as `check` will say; its block stays open
                 continue
             parts = pack(part_keys, encode(part_halves)) if len(part_keys) else None
             connection.execute(
@@ -130,18 +132,18 @@ class SqliteVectors:
             )
 
     def drop_others(self, model: Model) -> int:
-        """Drop this namespace's vectors of other models; what is left with none waits for one."""
-        mine = "rid in (select rid from memories where namespace = :namespace)"
+        """Drop this namespace's vectors of other models; memories left without any wait for one."""
+        own = "rid in (select rid from memories where namespace = :namespace)"
         with self._pool.writing() as connection:
-            values = {"model": _register(connection, model), "namespace": self._namespace}
-            connection.execute(f"delete from vectors where model <> :model and {mine}", values)
+            values = {"model": _register_model(connection, model), "namespace": self._namespace}
+            connection.execute(f"delete from vectors where model <> :model and {own}", values)
             dropped = connection.changes()
-            connection.execute(f"delete from old_vectors where model <> :model and {mine}", values)
+            connection.execute(f"delete from old_vectors where model <> :model and {own}", values)
             connection.execute("delete from vector_blocks where model <> :model and namespace = :namespace", values)
             connection.execute(
                 f"""
                 insert or ignore into unembedded(rid)
-                select rid from memories where {mine} and rid not in (select rid from vectors)
+                select rid from memories where {own} and rid not in (select rid from vectors)
                 """,
                 values,
             )
@@ -155,75 +157,75 @@ class SqliteVectors:
             )
             return dropped
 
-    def nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
-        mirror = self._current(model)
+    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
+        mirror = self._refresh_mirror(model)
         if mirror is None:
             with self._pool.reading() as connection:
-                total = _live(connection, self._namespace)
+                total = _count_live(connection, self._namespace)
             return VectorMatches([], total, total)
-        matches, unfiltered = self._nearest(mirror, vector, scope, limit)
+        matches, unfiltered = self._match(mirror, vector, scope, limit)
         if scope.filter.as_of is not None:
-            matches = sorted(
-                matches + self._then(model, vector, scope.filter), key=lambda each: (-each.score, each.key)
-            )
+            past = self._match_past(model, vector, scope.filter)
+            matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))
         return VectorMatches(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
 
     def have_parts(self, model: Model) -> bool:
-        """Whether any memory has parts, or may have: where none has, nobody need ask for them."""
+        """Tell if any memory has parts, or may have."""
         mirror = self._mirror
         return mirror is None or mirror.model != model or len(mirror.parts.scan) > 0
 
-    def _then(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
-        """What has changed since the time that is asked about, compared as it was."""
+    def _match_past(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
+        """Return the similarities of memories that have changed since `as_of`, as they were."""
         with self._pool.reading() as connection:
-            rows = as_of.vectors(connection, self._namespace, filter, model.name)
+            rows = load_past_vectors(connection, self._namespace, filter, model.name)
         if not rows:
             return []
         halves = np.frombuffer(b"".join(blob for _, blob in rows), np.float16).reshape(len(rows), -1)
-        return _matches(np.array([rid for rid, _ in rows], np.int64), halves.astype(np.float32) @ vector)
+        return _to_matches(np.array([rid for rid, _ in rows], np.int64), halves.astype(np.float32) @ vector)
 
-    def _nearest(
+    def _match(
         self, mirror: "_Mirror", vector: NDArray[np.float32], scope: Scope, limit: int
     ) -> tuple[list[Match], list[Match]]:
-        """What passes the filter, and what there was without it."""
+        """Return the matches that pass the filter, and those without the filter."""
         filter = scope.filter
         if filter == NO_FILTER:
-            found = mirror.nearest(vector, limit)
-            return found, found
-        # A filter that lets much through is cheapest asked of the best few; if too few of them pass, the set of all
-        # that pass is read and only those are compared. Either way it is what a scan of all would find.
-        look = limit * (SUPERSEDED_FIRST_LOOK if replace(filter, superseded=True) == NO_FILTER else FILTER_FIRST_LOOK)
-        if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= look:
-            matches = mirror.nearest(vector, limit, self._passing(filter) if scope.keys is None else _keys(scope.keys))
-            return matches, matches if len(matches) == limit else mirror.nearest(vector, limit)
-        keys, similarities = mirror.look(vector, look)
-        kept = np.isin(keys, self._passing(filter, keys))
-        unfiltered = _matches(keys[:limit], similarities[:limit])
-        if np.count_nonzero(kept) < limit:
-            self._remember(filter)
-            return mirror.nearest(vector, limit, self._passing(filter)), unfiltered
-        return _matches(keys[kept][:limit], similarities[kept][:limit]), unfiltered
+            matches = mirror.match(vector, limit)
+            return matches, matches
+        # A filter that lets much through is cheapest to check on the best matches; if too few of them pass, all keys
+        # that pass are read and only those are compared. Either way the result is that of a complete scan.
+        only_superseded = replace(filter, superseded=True) == NO_FILTER
+        count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
+        if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= count:
+            matches = mirror.match(vector, limit, self._read_passing(filter) if scope.keys is None else scope.keys)
+            return matches, matches if len(matches) == limit else mirror.match(vector, limit)
+        keys, similarities = mirror.find_nearest(vector, count)
+        passing = np.isin(keys, self._read_passing(filter, keys))
+        unfiltered = _to_matches(keys[:limit], similarities[:limit])
+        if np.count_nonzero(passing) < limit:
+            self._remember_narrow(filter)
+            return mirror.match(vector, limit, self._read_passing(filter)), unfiltered
+        return _to_matches(keys[passing][:limit], similarities[passing][:limit]), unfiltered
 
-    def _remember(self, filter: Filter) -> None:
-        """A filter that lets too few through for a first look to be worth it; the next time there is none."""
+    def _remember_narrow(self, filter: Filter) -> None:
+        """Remember a filter of which too few of the best matches pass: the next search reads all keys at once."""
         with self._lock:
-            if len(self._narrow) >= NARROW_KEPT:
+            if len(self._narrow) >= _MAX_NARROW_FILTERS:
                 self._narrow.clear()
             self._narrow.add(filter)
 
-    def _passing(self, filter: Filter, keys: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """All that passes a filter; or which of some keys do."""
-        where, values = conditions(filter)
-        mine, values["namespace"] = "m.namespace = :namespace", self._namespace
+    def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:
+        """Return all keys that pass a filter, or those of some keys."""
+        where, values = filter_conditions(filter)
+        own, values["namespace"] = "m.namespace = :namespace", self._namespace
         if keys is not None:
-            mine = f"m.rid in (select value from json_each(:keys)) and +{mine}"
+            own = f"m.rid in (select value from json_each(:keys)) and +{own}"
             values["keys"] = json.dumps(keys.tolist())
-        sql = f"select json_group_array(m.rid) from memories m where {mine} and m.deleted_at is null {where}"
+        sql = f"select json_group_array(m.rid) from memories m where {own} and m.deleted_at is null {where}"
         with self._pool.reading() as connection:
-            return _keys(value(connection, sql, values))
+            return decode_keys(fetch_value(connection, sql, values))
 
-    def _current(self, model: Model) -> "_Mirror | None":
-        """The scan, brought up to what is committed now; None where the model has no vectors yet."""
+    def _refresh_mirror(self, model: Model) -> "_Mirror | None":
+        """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
             with self._lock, self._pool.reading() as connection:
                 mirror = self._mirror
@@ -233,73 +235,72 @@ class SqliteVectors:
                 self._mirror = _Mirror.load(connection, self._namespace, model)
                 return self._mirror
         except ValueError as exc:
-            raise StoreCorrupt(f"a stored vector is damaged ({exc}); `memorist check --repair` makes it anew") from exc
+            raise _damaged_vector(str(exc)) from exc
 
     def after_fork(self) -> None:
-        """In a child: another thread of the parent may have held the lock, half-way through a change."""
+        """Renew the lock in a child: another thread of the parent may have held it, half-way through a change."""
         self._lock = threading.Lock()
         self._mirror = None
 
 
-class _Column(NamedTuple):
-    """A column of packed vectors: how those of open blocks are read, and by how much a block's number is shifted."""
+class _PackedColumn(NamedTuple):
+    """A column of packed vectors, the rows of open blocks, and the bits of a key that are below the block's number."""
 
     name: str
-    rows: Callable[[apsw.Connection, str, int, Sequence[int]], list[tuple[int, bytes]]]
+    read_rows: Callable[[apsw.Connection, str, int, Sequence[int]], list[tuple[int, bytes]]]
     bits: int
 
 
 class _Mirror:
-    """All live vectors of one model in memory, as of one place in the log."""
+    """All live vectors of one model in memory, as of a position in the log."""
 
     def __init__(self, namespace: str, model: Model, position: int) -> None:
         self.model = model
         self.scan = VectorScan(model.dimensions)
-        self.parts = PartScan(model.dimensions)
-        self.total = 0  # how many memories there are to have a vector
+        self.parts = _PartScan(model.dimensions)
+        self.total = 0  # memories, with a vector or without
         self._namespace = namespace
         self._position = position
 
     @classmethod
     def load(cls, connection: apsw.Connection, namespace: str, model: Model) -> "_Mirror | None":
-        known = value(connection, "select model, dimensions, metric from models where name = ?", (model.name,))
+        known = fetch_value(connection, "select model, dimensions, metric from models where name = ?", (model.name,))
         if known is None:
             return None
-        _same_dimensions(model, known[1])
-        if known[2] != METRIC:
+        _check_dimensions(model, known[1])
+        if known[2] != _METRIC:
             raise EmbedderError(
-                f"the vectors of {model.name} were made to be compared by {known[2]}, not by {METRIC}: "
-                "`memorist reembed` with another name for the model makes them anew"
+                f"the vectors of {model.name} were made to be compared by {known[2]}, not by {_METRIC}; "
+                "give the model another name and make its vectors again",
+                hint=Hint("reembed"),
             )
-        position = value(connection, "select coalesce(max(seq), 0) from vector_log")
+        position = fetch_value(connection, "select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
-        mirror._read_blocks(connection, known[0], mirror.scan, _WHOLES)
+        mirror._read_blocks(connection, known[0], mirror.scan, _VECTORS)
         mirror._read_blocks(connection, known[0], mirror.parts.scan, _PARTS)
-        mirror.total = _live(connection, namespace)
+        mirror.total = _count_live(connection, namespace)
         return mirror
 
-    def nearest(self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None) -> list[Match]:
-        return _matches(*self.look(vector, limit, among))
+    def match(self, vector: NDArray[np.float32], limit: int, among: Keys | None = None) -> list[Match]:
+        return _to_matches(*self.find_nearest(vector, limit, among))
 
-    def look(
-        self, vector: NDArray[np.float32], limit: int, among: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The nearest memories and how near they are, by themselves or by a part."""
-        return self.parts.nearest(self.scan, vector, limit, among)
+    def find_nearest(self, vector: NDArray[np.float32], limit: int, among: Keys | None = None) -> tuple[Keys, Scores]:
+        """Return the nearest memories with their similarities, by themselves or by a part."""
+        return self.parts.find_nearest(self.scan, vector, limit, among)
 
-    def _read_blocks(self, connection: apsw.Connection, number: int, scan: VectorScan, column: "_Column") -> None:
-        """Packed blocks one by one, so that none is held twice; the rows of open ones in their places between them."""
+    def _read_blocks(self, connection: apsw.Connection, number: int, scan: VectorScan, column: _PackedColumn) -> None:
+        """Load packed blocks one by one, so that none is held twice, and the rows of open ones in between."""
         owner, dimensions = (number, self._namespace), self.model.dimensions
         blocks = fetch(connection, f"select block, data is null, length({column.name}) {_BLOCKS}", owner)
         loose = [block for block, open, _ in blocks if open]
-        keys, halves = _arrays(column.rows(connection, self._namespace, number, loose), dimensions)
+        keys, halves = _to_arrays(column.read_rows(connection, self._namespace, number, loose), dimensions)
         codes = encode(halves)
 
-        def pieces() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
+        def pieces() -> Iterator[tuple[Keys, NDArray[np.int8]]]:
             for block, open, data in connection.execute(f"select block, data is null, {column.name} {_BLOCKS}", owner):
                 if open:
-                    here = slice(*np.searchsorted(keys, [block << column.bits, (block + 1) << column.bits]))
-                    yield keys[here], codes[here]
+                    span = slice(*np.searchsorted(keys, [block << column.bits, (block + 1) << column.bits]))
+                    yield keys[span], codes[span]
                 elif data is not None:
                     yield unpack(data, dimensions)
 
@@ -308,15 +309,15 @@ class _Mirror:
 
     def follow(self, connection: apsw.Connection) -> bool:
         """
-        Take in what was logged since; False where the log no longer reaches back far enough.
+        Take in the changes logged since; return False if the log no longer reaches back far enough.
 
         Memories are counted only while some are known to lack a vector of this model: texts that wait for one, or
         logged ones that have none.
         """
-        (_, total, _, _), *news = fetch(
+        (_, total, _, _), *changes = fetch(
             connection,
             f"""
-            select 0, case when :count or {_WAITING} then ({_LIVE}) end, null, null
+            select 0, case when :count or {_ANY_UNEMBEDDED} then ({_COUNT_LIVE}) end, null, null
             union all
             select l.seq, l.rid, case when m.deleted_at is null then v.vector end,
                 m.rid is not null and m.deleted_at is null
@@ -333,108 +334,153 @@ class _Mirror:
                 "count": self.total > len(self.scan),
             },
         )
-        if news and news[0][0] != self._position + 1:
+        if changes and changes[0][0] != self._position + 1:
             return False
-        latest = {rid: vector for _, rid, vector, _ in news}
-        gone = [rid for rid, vector in latest.items() if vector is None]
-        come = [rid for rid, vector in latest.items() if vector is not None]
-        if gone:
-            self.scan.remove(np.array(gone, np.int64))
-        if come:
-            self.scan.put(np.array(come, np.int64), _halves([latest[rid] for rid in come], self.model.dimensions))
-        if news:
-            self.parts.follow(connection, self._namespace, self.model.name, latest)
-        self._position = news[-1][0] if news else self._position
-        if total is None and any(live and vector is None for _, _, vector, live in news):  # another model's, or pruned
-            total = _live(connection, self._namespace)
+        latest = {rid: vector for _, rid, vector, _ in changes}
+        removed = [rid for rid, vector in latest.items() if vector is None]
+        added = [rid for rid, vector in latest.items() if vector is not None]
+        if removed:
+            self.scan.remove(np.array(removed, np.int64))
+        if added:
+            self.scan.put(np.array(added, np.int64), _to_halves([latest[rid] for rid in added], self.model.dimensions))
+        if changes:
+            self.parts.reload(connection, self._namespace, self.model.name, latest)
+        self._position = changes[-1][0] if changes else self._position
+        # A live memory without a vector: it has one of another model, or its vector was dropped.
+        if total is None and any(live and vector is None for _, _, vector, live in changes):
+            total = _count_live(connection, self._namespace)
         self.total = len(self.scan) if total is None else total
         return True
 
 
+class _PartScan:
+    """The vectors of the parts of memories, of one model in one namespace, in memory."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.scan = VectorScan(dimensions)
+
+    def reload(self, connection: apsw.Connection, namespace: str, model: str, memories: Iterable[int]) -> None:
+        """Read the parts of some memories again."""
+        changed = np.sort(np.fromiter(memories, np.int64))
+        number = fetch_value(connection, "select model from models where name = ?", (model,))
+        self.scan.remove(self._keys_of(changed))
+        if number is None:
+            return
+        found = _read_live_parts(connection, namespace, number, "v.rid = b.value", changed.tolist())
+        if found:
+            halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16)
+            self.scan.put([key for key, _ in found], halves.reshape(len(found), self.scan.dimensions))
+
+    def find_nearest(
+        self, memories: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None
+    ) -> tuple[Keys, Scores]:
+        """Return the nearest memories, by themselves and by their parts; `among` ascends."""
+        keys, scores = memories.find_nearest(vector, k, among)
+        if not len(self.scan):
+            return keys, scores
+        parts, _ = self.scan.find_nearest(vector, _PARTS_FACTOR * k, None if among is None else self._keys_of(among))
+        candidates = np.union1d(keys, parts >> PART_BITS)
+        keys, scores = memories.find_nearest(vector, len(candidates), candidates)
+        order = np.argsort(keys)
+        keys, scores = keys[order], scores[order]
+        part_keys = self._keys_of(keys)
+        parts, part_scores = self.scan.find_nearest(vector, len(part_keys), part_keys)
+        owners = np.searchsorted(keys, parts >> PART_BITS)
+        nearest = np.full(len(keys), -1.0, np.float32)
+        np.maximum.at(nearest, owners, part_scores)
+        scores = combine_with_parts(scores, nearest, np.bincount(owners, minlength=len(keys))).astype(np.float32)
+        best = np.lexsort((keys, -scores))[:k]
+        return keys[best], scores[best]
+
+    def _keys_of(self, memories: Keys) -> Keys:
+        """Return the keys of all parts of memories, given in ascending order."""
+        all_keys = self.scan.keys
+        first = np.searchsorted(all_keys, memories << PART_BITS)
+        counts = np.searchsorted(all_keys, (memories + 1) << PART_BITS) - first
+        before = np.cumsum(counts) - counts
+        keys: Keys = all_keys[np.repeat(first - before, counts) + np.arange(counts.sum())]
+        return keys
+
+
 _BLOCKS = "from vector_blocks where model = ? and namespace = ? order by block"
-_LIVE = "select count(*) from memories indexed by memories_scope where namespace = :namespace and deleted_at is null"
-_WAITING = """
+_COUNT_LIVE = (
+    "select count(*) from memories indexed by memories_scope where namespace = :namespace and deleted_at is null"
+)
+_ANY_UNEMBEDDED = """
     exists (
         select 1 from unembedded u cross join memories m on m.rid = u.rid
         where m.namespace = :namespace and m.deleted_at is null)
 """
 
 
-def _live(connection: apsw.Connection, namespace: str) -> int:
-    """How many memories there are to have a vector, counted in the smallest index that knows."""
-    return int(value(connection, _LIVE, {"namespace": namespace}))
+def _count_live(connection: apsw.Connection, namespace: str) -> int:
+    return int(fetch_value(connection, _COUNT_LIVE, {"namespace": namespace}))
 
 
-def _register(connection: apsw.Connection, model: Model) -> int:
+def _register_model(connection: apsw.Connection, model: Model) -> int:
     connection.execute(
         "insert into models(name, dimensions) values (?, ?) on conflict do nothing", (model.name, model.dimensions)
     )
-    number, dimensions = value(connection, "select model, dimensions from models where name = ?", (model.name,))
-    _same_dimensions(model, dimensions)
+    number, dimensions = fetch_value(connection, "select model, dimensions from models where name = ?", (model.name,))
+    _check_dimensions(model, dimensions)
     return int(number)
 
 
-def _same_dimensions(model: Model, recorded: int) -> None:
+def _check_dimensions(model: Model, recorded: int) -> None:
     if recorded != model.dimensions:
         raise EmbedderError(
             f"{model.name} now gives {model.dimensions} dimensions, but the vectors stored under that name have "
-            f"{recorded}: it is another model, so give it another name and run `memorist reembed`"
+            f"{recorded}: it is another model, so give it another name and make the vectors again",
+            hint=Hint("reembed"),
         )
 
 
-def block_rows(
+def _damaged_vector(reason: str) -> StoreCorrupt:
+    return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
+
+
+def read_block_vectors(
     connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
-    """The live vectors of some blocks as they are stored, row by row, in the order of their keys."""
-    return live_rows(connection, "vectors", "v.rid", namespace, number, _WITHIN, blocks)
+    """Return the stored vectors of live memories in some blocks, by ascending key."""
+    return _read_live(connection, "vectors", "v.rid", namespace, number, _IN_BLOCK, blocks)
 
 
-def part_rows(
+def read_block_parts(
     connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
-    """The same of the parts of live memories."""
-    return read_part_rows(connection, namespace, number, _WITHIN, blocks)
+    """Return the stored vectors of parts of live memories in some blocks, by ascending key."""
+    return _read_live_parts(connection, namespace, number, _IN_BLOCK, blocks)
 
 
-_WITHIN = f"v.rid >= b.value << {BLOCK_BITS} and v.rid < (b.value + 1) << {BLOCK_BITS}"
+_IN_BLOCK = f"v.rid >= b.value << {BLOCK_BITS} and v.rid < (b.value + 1) << {BLOCK_BITS}"
 
 
-def _arrays(rows: Sequence[tuple[int, bytes]], dimensions: int) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-    return np.array([key for key, _ in rows], np.int64), _halves([vector for _, vector in rows], dimensions)
+_VECTORS = _PackedColumn("data", read_block_vectors, BLOCK_BITS)
+_PARTS = _PackedColumn("parts", read_block_parts, BLOCK_BITS + PART_BITS)
 
 
-_WHOLES = _Column("data", block_rows, BLOCK_BITS)
-_PARTS = _Column("parts", part_rows, BLOCK_BITS + PART_BITS)
+def _to_arrays(rows: Sequence[tuple[int, bytes]], dimensions: int) -> tuple[Keys, Halves]:
+    return np.array([key for key, _ in rows], np.int64), _to_halves([vector for _, vector in rows], dimensions)
 
 
-def _halves(blobs: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
+def _to_halves(blobs: Sequence[bytes], dimensions: int) -> Halves:
     return np.frombuffer(b"".join(blobs), np.float16).reshape(len(blobs), dimensions)
 
 
-def _keys(listed: str) -> NDArray[np.int64]:
-    return np.sort(np.array(json.loads(listed), np.int64))
-
-
-def _matches(keys: NDArray[np.int64], similarities: NDArray[np.float32]) -> list[Match]:
+def _to_matches(keys: Keys, similarities: Scores) -> list[Match]:
     return [Match(key, score) for key, score in zip(keys.tolist(), similarities.tolist(), strict=True)]
 
 
-LOOKED_AT = 4  # times as many parts as memories are wanted: several of the nearest may be of one
-
-Keys = NDArray[np.int64]
-Scores = NDArray[np.float32]
-Halves = NDArray[np.float16]
-
-
-def put_parts(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: Halves) -> None:
-    """Store the vectors of parts; those a memory had before went when its own vector did."""
+def _insert_parts(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: Halves) -> None:
+    """Store the vectors of parts; earlier parts of a memory were deleted together with its vector."""
     connection.executemany(
         """
         insert into part_vectors(rid, model, first, last, vector)
         select rid, ?2, ?3, ?4, ?5 from memories where rid = ?1 and title is ?6 and content = ?7
         """,
         [
-            (part.text.key, model, part.first, part.last, half.tobytes(), part.text.title, part.text.content)
+            (part.job.key, model, part.first, part.last, half.tobytes(), part.job.title, part.job.content)
             for part, half in zip(parts, halves, strict=True)
         ],
     )
@@ -442,17 +488,17 @@ def put_parts(connection: apsw.Connection, model: int, parts: Sequence[Part], ha
 
 @dataclass(frozen=True, slots=True)
 class NearestPart:
-    """How similar the nearest of a memory's parts is, exactly, which characters it is, and of how many parts."""
+    """The part of a memory nearest to a vector: its similarity, its characters, and the number of parts there are."""
 
     similarity: float
     span: tuple[int, int]
-    of: int
+    count: int
 
 
-def nearest_parts(
+def find_nearest_parts(
     connection: apsw.Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
 ) -> dict[int, NearestPart]:
-    """The nearest part of each of these memories that has parts."""
+    """Return the nearest part of each of these memories that has parts."""
     found = fetch(
         connection,
         """
@@ -465,7 +511,7 @@ def nearest_parts(
         {"memories": json.dumps(memories), "model": model},
     )
     if any(len(blob) != 2 * len(vector) for *_, blob in found):
-        raise StoreCorrupt("a stored vector is damaged: its length is wrong; `memorist check --repair` makes it anew")
+        raise _damaged_vector("its length is wrong")
     matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), len(vector))
     # Row by row in double: a similarity must not depend on which others are computed beside it.
     scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
@@ -473,22 +519,22 @@ def nearest_parts(
     for (rid, first, last, _), score in zip(found, scores, strict=True):
         best = nearest.get(rid)
         if best is None or score > best.similarity:
-            nearest[rid] = NearestPart(score, (first, last), best.of + 1 if best else 1)
+            nearest[rid] = NearestPart(score, (first, last), best.count + 1 if best else 1)
         else:
-            nearest[rid] = replace(best, of=best.of + 1)
+            nearest[rid] = replace(best, count=best.count + 1)
     return nearest
 
 
-def live_rows(
-    connection: apsw.Connection, table: str, order: str, namespace: str, model: int, among: str, values: Iterable[int]
+def _read_live(
+    connection: apsw.Connection, table: str, order: str, namespace: str, model: int, join: str, values: Iterable[int]
 ) -> list[tuple[int, bytes]]:
-    """Vectors of live memories, with their memories: those of a table `among` some values, each `b.value` there."""
+    """Return vectors of live memories with their keys; `join` selects rows `v` by the values, each a `b.value`."""
     found = fetch(
         connection,
         f"""
         select v.rid, v.vector
         from json_each(:values) b
-        cross join {table} v on {among}
+        cross join {table} v on {join}
         cross join memories m on m.rid = v.rid
         where v.model = :model and m.namespace = :namespace and m.deleted_at is null
         order by {order}
@@ -498,60 +544,11 @@ def live_rows(
     return [(rid, vector) for rid, vector in found]
 
 
-def read_part_rows(
-    connection: apsw.Connection, namespace: str, model: int, among: str, values: Iterable[int]
+def _read_live_parts(
+    connection: apsw.Connection, namespace: str, model: int, join: str, values: Iterable[int]
 ) -> list[tuple[int, bytes]]:
-    """The parts of live memories by their keys, in order; `among` as in `live_rows`."""
-    found = live_rows(connection, "part_vectors", "v.rid, v.part", namespace, model, among, values)
+    """Return vectors of parts of live memories with the keys of the parts, ascending; `join` as in `_read_live`."""
+    found = _read_live(connection, "part_vectors", "v.rid, v.part", namespace, model, join, values)
     owners = np.array([rid for rid, _ in found], np.int64)
     keys = (owners << PART_BITS) | (np.arange(len(owners)) - np.searchsorted(owners, owners))
     return list(zip(keys.tolist(), (blob for _, blob in found), strict=True))
-
-
-class PartScan:
-    """The parts of one namespace in memory."""
-
-    def __init__(self, dimensions: int) -> None:
-        self.scan = VectorScan(dimensions)
-
-    def follow(self, connection: apsw.Connection, namespace: str, model: str, memories: Iterable[int]) -> None:
-        """Take in the parts of some memories anew, whatever has become of them."""
-        changed = np.sort(np.fromiter(memories, np.int64))
-        number = value(connection, "select model from models where name = ?", (model,))
-        self.scan.remove(self._of(changed))
-        if number is None:
-            return
-        found = read_part_rows(connection, namespace, number, "v.rid = b.value", changed.tolist())
-        if found:
-            halves = np.frombuffer(b"".join(blob for _, blob in found), np.float16)
-            self.scan.put([key for key, _ in found], halves.reshape(len(found), self.scan.dimensions))
-
-    def nearest(
-        self, wholes: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None
-    ) -> tuple[Keys, Scores]:
-        """The nearest memories, by themselves and by their parts; `among` ascends."""
-        keys, scores = wholes.nearest(vector, k, among)
-        if not len(self.scan):
-            return keys, scores
-        parts, _ = self.scan.nearest(vector, LOOKED_AT * k, None if among is None else self._of(among))
-        every = np.union1d(keys, parts >> PART_BITS)
-        keys, scores = wholes.nearest(vector, len(every), every)
-        order = np.argsort(keys)
-        keys, scores = keys[order], scores[order]
-        theirs = self._of(keys)
-        parts, near = self.scan.nearest(vector, len(theirs), theirs)
-        owners = np.searchsorted(keys, parts >> PART_BITS)
-        nearest = np.full(len(keys), -1.0, np.float32)
-        np.maximum.at(nearest, owners, near)
-        scores = with_parts(scores, nearest, np.bincount(owners, minlength=len(keys))).astype(np.float32)
-        best = np.lexsort((keys, -scores))[:k]
-        return keys[best], scores[best]
-
-    def _of(self, memories: Keys) -> Keys:
-        """The keys of all parts of memories, which ascend."""
-        there = self.scan.keys
-        first = np.searchsorted(there, memories << PART_BITS)
-        many = np.searchsorted(there, (memories + 1) << PART_BITS) - first
-        before = np.cumsum(many) - many
-        theirs: Keys = there[np.repeat(first - before, many) + np.arange(many.sum())]
-        return theirs

@@ -1,7 +1,4 @@
-"""A memory into its table. What is written in full text, tags and queues follows by triggers.
-
-A memory changed: what it said before goes into its history, and whatever follows its text follows by triggers.
-"""
+"""Inserting and updating memories. Triggers keep full text, tags and the queue of texts without vectors in step."""
 
 import hashlib
 import json
@@ -13,10 +10,10 @@ import apsw
 from memorist.errors import InvalidInput
 from memorist.records import Memory, MemoryDraft
 from memorist.store.base import EmbeddingJob
-from memorist.store.sqlite.connections import value
+from memorist.store.sqlite.connections import fetch_value
 from memorist.store.sqlite.filters import to_micros
-from memorist.store.sqlite.rows import columns, memory_of
-from memorist.store.sqlite.strength import keep_strength
+from memorist.store.sqlite.rows import load_memory
+from memorist.store.sqlite.strength import save_strength
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
@@ -32,8 +29,8 @@ _INSERT = """
 """
 
 
-def insert(connection: apsw.Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
-    """The key of the new memory; None where its id is taken, or its hash by another of the project."""
+def insert_memory(connection: apsw.Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
+    """Insert a memory and return its key; None if its id, or its hash within the project, is taken."""
     facts = list(dict.fromkeys(fact.text for fact in draft.facts))
     values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
         "facts": "\n".join(facts) or None,
@@ -45,19 +42,21 @@ def insert(connection: apsw.Connection, namespace: str, draft: MemoryDraft, hash
         "created_at": to_micros(draft.created_at),
         "recorded_at": to_micros(draft.recorded_at),
     }
-    rid: int | None = value(connection, _INSERT, values)
+    rid: int | None = fetch_value(connection, _INSERT, values)
     return rid
 
 
 def content_hash(content: str) -> bytes:
-    """What tells that a text is in a project already."""
+    """Return the hash by which a text is known to be in a project already."""
     return hashlib.sha256(content.encode()).digest()
 
 
-def hash_by_id(id: str, content: str) -> bytes:
+def identity_hash(id: str, content: str) -> bytes:
     """
-    The same of what is known by its id, a turn, a file or a chunk: what keeps a note from being kept twice would
-    swallow every second "yes", and what stands in two files.
+    Return the hash of a memory known by its id: a turn, a file or a chunk.
+
+    The hash of the text alone, which keeps a note from being stored twice, would drop every second "yes" of a
+    conversation, and a passage that two files share.
     """
     return content_hash(f"{id}\0{content}")
 
@@ -75,19 +74,19 @@ _UPDATE = f"""
 """
 
 
-def update(
+def update_memory(
     connection: apsw.Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
 ) -> tuple[Memory, EmbeddingJob | None]:
-    """The memory as it is then, and its text if it needs a new vector. `memory` is what it is before."""
+    """Change a memory and save the old version; return the new one, and an embedding job if its text has changed."""
     new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
     if all(new[field] == getattr(memory, field) for field in UPDATABLE):
         return memory, None
-    _keep_history(connection, rid, memory, now)
+    _save_version(connection, rid, memory, now)
     if new["salience"] != memory.salience:
-        keep_strength(connection, [rid], now)
+        save_strength(connection, [rid], now)
     facts = [fact.text for fact in memory.facts]
     text = new["content"]
-    hash = value(connection, "select content_hash from memories where rid = ?", (rid,))
+    hash = fetch_value(connection, "select content_hash from memories where rid = ?", (rid,))
     known_by_text = hash == content_hash(memory.content)
     try:
         connection.execute(
@@ -97,20 +96,20 @@ def update(
                 "rid": rid,
                 "now": now,
                 "same_salience": new["salience"] == memory.salience,
-                "content_hash": content_hash(text) if known_by_text else hash_by_id(memory.id, text),
+                "content_hash": content_hash(text) if known_by_text else identity_hash(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
                 "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )
     except apsw.ConstraintError as exc:
-        raise InvalidInput("another memory of that project says exactly this already; nothing was changed") from exc
+        raise InvalidInput("another memory of that project has exactly this text; nothing was changed") from exc
     same_text = (text, new["title"]) == (memory.content, memory.title)
-    changed = memory_of(value(connection, f"select {columns()} from memories m where m.rid = ?", (rid,)))
+    changed = load_memory(connection, rid)
     return changed, None if same_text else EmbeddingJob(rid, new["title"], text)
 
 
-def _keep_history(connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
+def _save_version(connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
     snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
     connection.execute(
         """

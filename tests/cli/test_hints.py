@@ -1,0 +1,29 @@
+"""Errors of the store come with the command that helps."""
+
+from memorist.cli.hints import COMMANDS
+from memorist.cli.hints import describe_error as for_people
+from memorist.errors import Hint, InvalidInput, NotFound, StoreCorrupt
+from memorist.mcp_server.hints import describe_error as for_agents
+
+
+def test_an_error_without_a_hint_is_its_message() -> None:
+    assert for_people(NotFound("gone")) == for_agents(NotFound("gone")) == "gone"
+
+
+def test_each_surface_says_it_in_its_own_words() -> None:
+    error = NotFound("memory 1234 was forgotten", hint=Hint("restore_memory", "1234"))
+
+    assert for_people(error) == "memory 1234 was forgotten; `memorist restore 1234` brings it back"
+    assert for_agents(error) == f"{error}; only the user can bring it back, with `memorist restore 1234`"
+    assert str(error) == "memory 1234 was forgotten"
+
+
+def test_what_an_agent_cannot_do_is_not_said_to_it() -> None:
+    assert for_agents(InvalidInput("copy.db exists", hint=Hint("overwrite"))) == "copy.db exists"
+
+
+def test_the_hint_of_a_cause_counts() -> None:
+    error = StoreCorrupt("keyword search: damaged")
+    error.__cause__ = StoreCorrupt("damaged", hint=Hint("repair"))
+
+    assert for_people(error) == f"keyword search: damaged; {COMMANDS['repair']}"

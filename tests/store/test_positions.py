@@ -1,0 +1,131 @@
+"""Memories know their position in the session they were created in."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+import memorist
+from memorist.engine import Memorist
+from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.store import SqliteStore
+
+DEPLOY = (
+    "Which command ships the code to production?",
+    "It is make ship.",
+    "Thanks, that worked on the first attempt.",
+)
+HARBOUR = (
+    "Who gave the ship in the harbour its code name?",
+    "The ship has a code name since May.",
+    "Nobody knows why.",
+)
+SEQUENTIAL = [*(("deploy", turn) for turn in DEPLOY), *(("harbour", turn) for turn in HARBOUR)]
+ALTERNATING = [SEQUENTIAL[at] for at in (0, 3, 1, 4, 2, 5)]
+QUERY = "which command ships the code"
+
+
+def write(memory: Memorist, turns: list[tuple[str, str]]) -> None:
+    for conversation, text in turns:
+        memory.add_turn("user", text, conversation=conversation)
+
+
+def positions(path: Path) -> list[tuple[str, int | None]]:
+    database = apsw.Connection(str(path))
+    sql = """
+        select m.content, u.position from session_memories u join memories m on m.rid = u.rid
+        where u.usage = 'created' order by u.sid, u.position
+    """
+    try:
+        return list(database.execute(sql))
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("turns", [SEQUENTIAL, ALTERNATING], ids=["one after the other", "turn by turn"])
+def test_short_turns_beside_the_answer_rise_however_two_conversations_were_written(
+    memory: Memorist, turns: list[tuple[str, str]]
+) -> None:
+    write(memory, turns)
+
+    assert [hit.memory.content for hit in memory.search(QUERY)][:3] == list(DEPLOY)
+
+
+def test_each_session_counts_its_own(path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        write(memory, ALTERNATING)
+        session = memory.start_session("api")
+        memory.add("A note without a session")
+        for text in ("first", "second"):
+            memory.add(text, session=session.id)
+        memory.add("first", session=session.id)  # known already: reinforced, not created
+        memory.add("third", session=session.id)
+
+    expected = [*zip(DEPLOY, (1, 2, 3), strict=True), *zip(HARBOUR, (1, 2, 3), strict=True)]
+    assert positions(path) == [*expected, ("first", 1), ("second", 2), ("third", 3)]
+
+
+def test_an_import_makes_them_again(path: Path, tmp_path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        write(memory, ALTERNATING)
+        memory.export(tmp_path / "all.jsonl")
+    other = tmp_path / "other.db"
+    with memorist.open(other, embedder="none") as memory:
+        memory.import_(tmp_path / "all.jsonl")
+        memory.export(tmp_path / "again.jsonl")
+
+        assert [hit.memory.content for hit in memory.search(QUERY)][:3] == list(DEPLOY)
+    assert positions(other) == positions(path)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "all.jsonl").read_bytes()
+
+
+class TestFromBeforeThereWerePositions:
+    @pytest.fixture
+    def old(self, path: Path) -> Path:
+        """A database of the version before, with two sessions written turn by turn."""
+        before = dict(list(load_migrations("sqlite").items())[:5])
+        SqliteStore(str(path), migrations=before).close()
+        for number, (session, text) in enumerate(ALTERNATING, 1):
+            self.write_as_before(path, number, session, text)
+        return path
+
+    @staticmethod
+    def write_as_before(path: Path, number: int, session: str, text: str) -> None:
+        database = apsw.Connection(str(path))
+        database.execute(
+            """
+            insert into memories(
+                id, namespace, content, content_hash, kind, sector, tier, salience, created_at, updated_at,
+                reinforced_at, recorded_at)
+            values (?1, 'default', ?2, ?3, 'turn', 'semantic', 'session', 0.5, ?4, ?4, ?4, ?4)
+            """,
+            (f"turn-{number}", text, bytes([number]), 1_000_000 * number),
+        )
+        database.execute(
+            "insert into sessions(id, namespace, started_at) values (?, 'default', 0) on conflict do nothing",
+            (session,),
+        )
+        for usage in ("created", "reinforced"):
+            database.execute(
+                """
+                insert into session_memories(rid, sid, usage, at, latest)
+                select ?, sid, ?, 0, 0 from sessions where id = ?
+                on conflict do update set latest = max(latest, excluded.latest)
+                """,
+                (number, usage, session),
+            )
+        database.close()
+
+    def test_they_are_numbered_in_the_order_they_were_written(self, old: Path) -> None:
+        with memorist.open(old, embedder="none") as memory:
+            assert memory.check().ok
+            assert [hit.memory.content for hit in memory.search(QUERY)][:3] == list(DEPLOY)
+
+        assert positions(old) == [*zip(DEPLOY, (1, 2, 3), strict=True), *zip(HARBOUR, (1, 2, 3), strict=True)]
+
+    def test_so_are_those_that_a_process_of_that_version_still_writes(self, old: Path) -> None:
+        with memorist.open(old, embedder="none") as memory:
+            self.write_as_before(old, 7, "deploy", "One more question.")
+            memory.add("One more answer.", session="deploy")
+
+        assert positions(old)[3:5] == [("One more question.", 4), ("One more answer.", 5)]
