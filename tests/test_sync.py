@@ -53,7 +53,7 @@ def numbers(report: IndexReport) -> dict[str, int]:
 def stored(memory: Memorist, document: Document | None = None) -> str:
     """All there is in the chunks of a file, or of the only one."""
     one = document or memory.documents()[0]
-    (chunks,) = memory._resources.store.documents.stretches([(one.id, 0, 10_000)])
+    (chunks,) = memory._resources.store.documents.load_chunk_ranges([(one.id, 0, 10_000)])
     return "\n".join(chunk.text for chunk in chunks)
 
 
@@ -385,7 +385,7 @@ class TestRenames:
         write(root, a="one")
         memory.index(root)
         (root / "a.md").rename(root / "b.md")
-        texts = memory._resources.store.documents.texts
+        texts = memory._resources.store.documents.load_chunk_texts
 
         def meanwhile(asked: str) -> set[tuple[str | None, str]]:
             with monkeypatch.context() as patched, memorist.open(path, embedder="none") as other:

@@ -11,6 +11,7 @@ import click
 
 from memorist import __version__
 from memorist.cli.groups import LazyGroup, complete_path
+from memorist.cli.hints import describe_error
 from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, load
 from memorist.errors import ConfigError, MemoristError
 from memorist.ingest.redaction import Redaction
@@ -135,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
         exc.show()
         sys.exit(exc.exit_code)
     except MemoristError as exc:
-        _exit_with_error(str(exc))
+        _exit_with_error(describe_error(exc))
     except (click.Abort, KeyboardInterrupt):
         click.echo("Stopped.", err=True)
         sys.exit(130)

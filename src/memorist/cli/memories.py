@@ -12,6 +12,7 @@ import click
 from memorist import validation
 from memorist.cli.app import CommandContext
 from memorist.cli.groups import complete_path
+from memorist.cli.hints import describe_error
 from memorist.cli.options import (
     ProgressBar,
     as_of_option,

@@ -40,7 +40,7 @@ class AgentFiles:
         return _as_file(memory)
 
     def list_files(self, path: str, project: str | None) -> list[File]:
-        found = self._store.files(self._check_path(path, folder=True), validation.name(project, "project"))
+        found = self._store.list_files(self._check_path(path, folder=True), validation.name(project, "project"))
         return list({memory.source: _as_file(memory) for memory in reversed(found)}.values())[::-1]
 
     def move(self, path: str, to: str, project: str | None) -> int:

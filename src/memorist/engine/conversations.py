@@ -48,7 +48,7 @@ class Conversations:
         )
         counter = ImportCounter()
         for batch in read_batches(validation.path(path), options, counter):
-            result = self._store.take(batch)
+            result = self._store.add_conversations(batch)
             self._resources.embed(*result.pending)
             counter.add_result(batch, result)
             if progress:
@@ -79,7 +79,7 @@ class Conversations:
             raise InvalidInput(draft.reason)
         summary = preview(draft.content, LINE_CHARACTERS)
         batch = ConversationBatch(session_id_of(recorded), project, summary, (draft,))
-        self._resources.embed(*self._store.take([batch]).pending)
+        self._resources.embed(*self._store.add_conversations([batch]).pending)
         return self._resources.present(self._store.require(draft.id))
 
     def _redaction(self, redact: object, allow: object) -> Redaction:

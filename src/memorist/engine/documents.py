@@ -74,7 +74,7 @@ class Documents:
         return self._store.list_documents(validation.name(project, "project"), limit)
 
     def get(self, path: str | Path) -> Document:
-        document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.known()
+        document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.load_indexed_files()
         resolver = LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in self._store.list_links():
@@ -99,7 +99,8 @@ class Documents:
         chosen = validation.paths(paths, "watch")
         walk(chosen, include=options.include, exclude=options.exclude)  # raises where there is nothing
         stopped = stop or threading.Event()
-        changes = Changes(chosen, self._own_files(), stopped)
+        own_files = list(self._resources.store.own_files)  # watching must not follow its own writes
+        changes = Changes(chosen, own_files, stopped)
         index = partial(self.index, options=options, progress=partial(_stop_if_set, stopped))
         return self._follow_changes(chosen, changes, index, stopped)
 

@@ -98,4 +98,4 @@ class Listing:
         return Timeline(shown, middle, tuple(sessions))
 
     def history(self, id: str) -> list[Version]:
-        return self._store.history(validation.id_or_part(id))
+        return self._store.list_versions(validation.id_or_part(id))

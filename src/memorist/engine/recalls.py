@@ -65,7 +65,7 @@ class Lenses:
         self._store = resources.store.lenses
 
     def list_lenses(self) -> list[Lens]:
-        return [Lens(name, **definition) for name, definition in self._store.all().items()]
+        return [Lens(name, **definition) for name, definition in self._store.load_all().items()]
 
     def set(
         self,

@@ -27,7 +27,7 @@ class Sessions:
         return self._store.end(validation.session_id(id), self._redact(summary), datetime.now(UTC))
 
     def summarise(self, id: str, summary: str | None) -> Session:
-        return self._store.summarise(validation.session_id(id), self._redact(summary))
+        return self._store.set_summary(validation.session_id(id), self._redact(summary))
 
     def get(self, id: str) -> Session:
         self._resources.recorder.settle()

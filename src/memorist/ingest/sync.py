@@ -107,7 +107,7 @@ class Sync:
 
     def run(self, walk: Walk, progress: ProgressCallback | None = None) -> IndexReport:
         """Index the files that a walk finds, and remove indexed ones that it should have found and are gone."""
-        self._known = self._documents.known()
+        self._known = self._documents.load_indexed_files()
         changed = self._find_changed(walk)
         missing = self._missing_by_hash()
         self._progress, self._files_total = progress, self._files_done + len(changed)
@@ -222,7 +222,7 @@ class Sync:
                 self._seen.discard(str(entry.path))
             self._report_progress(files=1)
             return
-        indexed = self._documents.texts(moved_from.path if moved_from else file.path)
+        indexed = self._documents.load_chunk_texts(moved_from.path if moved_from else file.path)
         texts = ((chunk.heading, chunk.text) for chunk in file.chunks)
         new = tuple(dict.fromkeys(text for text in texts if text not in indexed))
         self._pending.append(_PendingFile(file, new, outcome, moved_from))
@@ -280,13 +280,13 @@ class Sync:
             if path not in self._seen and not self._is_unreachable(path) and walk.should_remove(path)
         ]
         if gone:
-            now = self._documents.known()
+            now = self._documents.load_indexed_files()
             keys = [indexed.key for indexed in gone if now.get(indexed.path) == indexed]
             self._report.count("removed", self._documents.remove(keys))
 
     def _embed_missing(self) -> None:
         """Embed chunks that the model failed at in an earlier run, though their files have not changed."""
-        if self._vectorizer.model.embedder is not None and self._documents.chunks.pending(0, 1):
+        if self._vectorizer.model.embedder is not None and self._documents.chunks.list_unembedded(0, 1):
             try:
                 self._report.count("embedded", self._vectorizer.embed_all())
             except EmbedderError:

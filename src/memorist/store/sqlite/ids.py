@@ -32,14 +32,12 @@ class MemoryIds:
         if found:
             return found
         if deleted is not None and self.find(connection, id, deleted=not deleted):
-            raise NotFound(
-                f"memory {id} is not forgotten"
-                if deleted
-                else f"memory {id} was forgotten; `memorist restore {id}` brings it back"
-            )
-        if len(id) < SHORTEST_ID:
-            raise NotFound(f"{id!r} is too short: give at least {SHORTEST_ID} characters of an id")
-        raise NotFound(f"no memory has the id {id!r}; `memorist list` shows ids")
+            if deleted:
+                raise NotFound(f"memory {id} is not forgotten")
+            raise NotFound(f"memory {id} was forgotten; restore it first", hint=Hint("restore_memory", id))
+        if len(id) < MIN_ID_LENGTH:
+            raise NotFound(f"{id!r} is too short: give at least {MIN_ID_LENGTH} characters of an id")
+        raise NotFound(f"no memory has the id {id!r}", hint=Hint("list_memories"))
 
     def require_key(self, connection: apsw.Connection, id: str) -> int:
         """Return the key of a live memory."""
