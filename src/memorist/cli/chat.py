@@ -21,6 +21,7 @@ from memorist.chat.conversation import (
 )
 from memorist.chat.tools import Tools
 from memorist.cli.app import CommandContext
+from memorist.cli.hints import describe_error
 from memorist.cli.options import flag_option, json_option, print_json, read_argument
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
@@ -183,7 +184,7 @@ def _open_memory(
     except ConfigError:
         raise
     except (MemoristError, OSError) as exc:
-        screen.warn(f"this conversation has no memory: {exc}")
+        screen.warn(f"this conversation has no memory: {describe_error(exc)}")
     with nullcontext() if memory is None else memory:
         yield memory
 
@@ -271,7 +272,7 @@ def _exchange_messages(conversation: Conversation, text: str | None, screen: _Ch
     except KeyboardInterrupt:
         screen.print_note("Stopped. /retry asks again.")
     except MemoristError as exc:
-        screen.print_note(f"Error: {exc}")
+        screen.print_note(f"Error: {describe_error(exc)}")
 
 
 def _print_saved(conversation: Conversation, screen: _ChatScreen) -> None:

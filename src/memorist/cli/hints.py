@@ -1,6 +1,6 @@
 """Hints of errors, as commands to type."""
 
-from memorist.errors import MemoristError, find_hint
+from memorist.errors import find_hint
 
 COMMANDS = {
     "check": "`memorist check` says more",
@@ -16,7 +16,7 @@ COMMANDS = {
 }
 
 
-def describe_error(error: MemoristError) -> str:
+def describe_error(error: Exception) -> str:
     """Return the message of an error, and the command that helps, if there is one."""
     hint = find_hint(error)
     return str(error) if hint is None else f"{error}; {COMMANDS[hint.action].format(hint.subject)}"
