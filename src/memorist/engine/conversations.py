@@ -19,7 +19,7 @@ CHAT = "chat"  # the format of conversations that are recorded while they go on
 
 @dataclass(frozen=True, slots=True)
 class ImportSettings:
-    """How a file is imported; `tools` is for conversations."""
+    """Options of an import; `tools` is for conversations."""
 
     format: str | None
     project: str | None

@@ -36,7 +36,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """Which files are indexed, for which project, and what is redacted."""
+    """Options of indexing: which files, for which project, and what is redacted."""
 
     project: str | None
     include: Sequence[str]

@@ -11,7 +11,7 @@ from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder
 from memorist.embed.reranker import CrossEncoder, Reranker
-from memorist.engine.memorist import Memorist
+from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from memorist import validation
-from memorist.engine.memorist import Memorist
+from memorist.engine.facade import Memorist
 from memorist.errors import Ambiguous, InvalidInput, NotFound
 from memorist.records import Hit, Memories, Memory, Page, Results, SessionRef, Successor, Timeline
 

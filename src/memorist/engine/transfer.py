@@ -38,12 +38,12 @@ class Transfer:
         self._resources.recorder.settle()
         if format == "markdown":
             return self._export_folder(validation.path(path), progress)
-        from memorist.importers import exports
+        from memorist.importers import memorist_export
 
         if not isinstance(path, str | os.PathLike) and hasattr(path, "write"):
-            return exports.write_export(self._store.dump(vectors=vectors), path, progress)
+            return memorist_export.write_export(self._store.dump(vectors=vectors), path, progress)
         with _open_export(validation.path(path)) as file:
-            return exports.write_export(self._store.dump(vectors=vectors), file, progress)
+            return memorist_export.write_export(self._store.dump(vectors=vectors), file, progress)
 
     def _export_folder(self, folder: Path, progress: Progress | None) -> int:
         from memorist.importers.markdown_folder import write_folder
@@ -87,10 +87,10 @@ class Transfer:
 
         redactor = Redactor(allowed)
         if format == OWN:
-            from memorist.importers import exports
+            from memorist.importers import memorist_export
 
-            exports.check_export(file)
-            return self._load(exports.read_export(file), format, (), redactor.counts, progress)
+            memorist_export.check_export(file)
+            return self._load(memorist_export.read_export(file), format, (), redactor.counts, progress)
         if format == MARKDOWN:
             from memorist.importers.markdown_folder import MarkdownFolder
 
@@ -151,7 +151,7 @@ def _offset(done: int, progress: Progress | None) -> Progress | None:
 
 def _detect_format(file: Path, wanted: object) -> str:
     """Return the format of a file or folder; the formats of conversations are told apart by their own reader."""
-    from memorist.importers import exports, transcripts
+    from memorist.importers import memorist_export, transcripts
     from memorist.importers.markdown_folder import SUFFIXES
     from memorist.importers.mem0 import is_mem0
 
@@ -168,7 +168,7 @@ def _detect_format(file: Path, wanted: object) -> str:
         return MARKDOWN if notes else CONVERSATION
     if file.name.lower().endswith(SUFFIXES):
         return MARKDOWN
-    if exports.is_export(file):
+    if memorist_export.is_export(file):
         return OWN
     return MEM0 if is_mem0(file) else CONVERSATION
 
@@ -191,7 +191,7 @@ def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
 @contextmanager
 def _open_export(target: Path) -> Iterator[BinaryIO]:
     """Open a file for an export; one that is there is replaced only if it is an export as well."""
-    from memorist.importers.exports import is_export
+    from memorist.importers.memorist_export import is_export
 
     try:
         if target.is_dir():

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.importers.exports import is_export
+from memorist.importers.memorist_export import is_export
 from memorist.importers.transcript_formats import (
     FORMATS,
     ConversationBuilder,
