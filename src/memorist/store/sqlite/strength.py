@@ -120,10 +120,10 @@ def adjust_salience(
         else "salience"
     )
     target = f"{left} + :share * (1 - {left})" if share >= 0 else f"{left} * (1 + :share)"
-    connection.execute(
-        f"update memories set salience = {target}, reinforced_at = :now where {_KEYS}",
-        {"share": share, "now": now, "keys": json.dumps(keys)} | ({"rates": json.dumps(dict(rates))} if rates else {}),
-    )
+    values: dict[str, float | str] = {"share": share, "now": now, "keys": json.dumps(keys)}
+    if rates:
+        values["rates"] = json.dumps(dict(rates))
+    connection.execute(f"update memories set salience = {target}, reinforced_at = :now where {_KEYS}", values)
 
 
 def save_strength(connection: apsw.Connection, keys: Sequence[int], now: int) -> None:

@@ -135,7 +135,7 @@ class SqliteVectors:
         """Drop this namespace's vectors of other models; memories left without any wait for one."""
         own = "rid in (select rid from memories where namespace = :namespace)"
         with self._pool.writing() as connection:
-            values = {"model": _register_model(connection, model), "namespace": self._namespace}
+            values: dict[str, int | str] = {"model": _register_model(connection, model), "namespace": self._namespace}
             connection.execute(f"delete from vectors where model <> :model and {own}", values)
             dropped = connection.changes()
             connection.execute(f"delete from old_vectors where model <> :model and {own}", values)
