@@ -86,7 +86,7 @@ class TestTheFile:
 
         needed = {line.partition(">")[0].strip() for line in project["dependencies"]}
 
-        assert needed == {"apsw", "click", "markdown-it-py", "numpy", "onnxruntime", "platformdirs", "simsimd"}
+        assert needed == set("apsw click markdown-it-py numpy onnxruntime platformdirs simsimd tomlkit".split())
 
 
 class TestTheLegs:
