@@ -394,7 +394,7 @@ class TestRenames:
             assert names(memory) == ["a.md", "b.md"]
             return texts(asked)
 
-        monkeypatch.setattr(memory._resources.store.documents, "texts", meanwhile)
+        monkeypatch.setattr(memory._resources.store.documents, "load_chunk_texts", meanwhile)
         memory.index(root)
 
         assert names(memory) == ["b.md"]
