@@ -149,10 +149,11 @@ def measure_writing(corpus: Corpus, count: int, cache: Path) -> list[Comparison]
     embedder = LocalEmbedder()
     texts, _ = corpus.make_texts(count)
     batches = [texts[start : start + BATCH] for start in range(0, count, BATCH)]
-    batches_with_parts = [
-        [*batch, *(part.embedded for text in batch for part in cut_into_parts(EmbeddingJob(0, None, text), embedder))]
-        for batch in batches
-    ]
+
+    def part_texts(text: str) -> list[str]:
+        return [part.embedding_text for part in cut_into_parts(EmbeddingJob(0, None, text), embedder)]
+
+    batches_with_parts = [[*batch, *(part for text in batch for part in part_texts(text))] for batch in batches]
     embedder.embed(batches[0])
     with (
         tempfile.TemporaryDirectory(dir=cache) as folder,

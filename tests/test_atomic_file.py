@@ -52,3 +52,11 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     write_atomically(target, b"new")
 
     assert target.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX systems")
+def test_a_new_file_can_be_made_for_its_owner_alone(tmp_path: Path) -> None:
+    with replace_atomically(tmp_path / "secret", new_mode=0o600) as file:
+        file.write(b"new")
+
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600

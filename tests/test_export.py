@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -400,3 +401,11 @@ def test_a_folder_with_something_in_it_is_left_alone(memory: Memorist, tmp_path:
         memory.export(folder, format="markdown")
 
     assert [file.name for file in folder.iterdir()] == ["mine.md"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX systems")
+def test_an_export_can_be_read_by_its_owner_alone(memory: Memorist, tmp_path: Path) -> None:
+    memory.add("the ferry leaves at nine")
+    memory.export(tmp_path / "all.jsonl")
+
+    assert (tmp_path / "all.jsonl").stat().st_mode & 0o777 == 0o600

@@ -613,3 +613,12 @@ def test_nothing_of_a_packed_file_is_left_behind(
         memory.import_(tmp_path / "bad.json.gz")
 
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_exceptions_from_redaction_may_be_an_iterator(memory: Memorist, tmp_path: Path) -> None:
+    key = "AKIAQ7XK2M4PLT6WZR5D"
+    (tmp_path / "chat.json").write_text(json.dumps([{"role": "user", "content": f"use {key} here"}]))
+
+    memory.import_(tmp_path / "chat.json", allow=iter([key]))
+
+    assert key in memory.list()[0].content

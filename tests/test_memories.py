@@ -90,7 +90,7 @@ class TestAdding:
         assert seen[-1] == 602
 
     def test_a_bad_item_is_named_and_those_before_it_are_kept(self, memory: Memorist) -> None:
-        with pytest.raises(InvalidInput, match=r"item 3 .*content is empty.*2 before it were kept"):
+        with pytest.raises(InvalidInput, match=r"item 3 .*content is empty.*2 before it were added"):
             memory.add_many(["one", "two", "", "four"])
 
         assert sorted(m.content for m in memory.list()) == ["one", "two"]

@@ -12,22 +12,23 @@ PART_SUFFIX = ".part"  # of the file beside the target while it is written
 
 
 @contextmanager
-def replace_atomically(target: Path) -> Iterator[BinaryIO]:
+def replace_atomically(target: Path, new_mode: int = 0o666) -> Iterator[BinaryIO]:
     """
     Open a file that takes the target's name when the block ends, and is removed when the block fails.
 
     Readers see the old file or the new one, also after a power cut. A file that is replaced keeps its permissions; a
-    new one gets those of any new file.
+    new one gets `new_mode`, less the umask.
     """
     part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{PART_SUFFIX}")
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    old_mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    mode = new_mode if old_mode is None else old_mode
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode), "wb") as file:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if mode is not None:
-            part.chmod(mode)  # the umask may have taken away from it
+        if old_mode is not None:
+            part.chmod(old_mode)  # the umask may have taken away from it
         part.replace(target)
         sync_folder(target.parent)
     finally:

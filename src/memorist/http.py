@@ -10,6 +10,7 @@ import contextlib
 import email.utils
 import http.client
 import json
+import math
 import random
 import re
 import threading
@@ -88,6 +89,7 @@ class RetryPolicy:
 
     retries: int  # at most, after the first attempt
     patience: float  # no attempt begins later than this after the first one
+    max_delay: float = math.inf  # a longer Retry-After is not waited for
     first_delay: float = 0.5  # doubled each time; a server's Retry-After takes precedence
     jitter: float = 0.5  # share of a delay that is random, so that many clients do not come back at once
     statuses: Container[int] = _TEMPORARY
@@ -183,7 +185,7 @@ class ModelClient:
                 self._idle.append(connection)
             return content
 
-        return parse_json_object(self._request(path, payload, retry, read))
+        return parse_json_object(self._request(path, payload, retry, read, reuse=True))
 
     def stream(self, path: str, payload: JsonObject, retry: RetryPolicy) -> Generator[str, None, None]:
         """Yield the lines of an answer as they arrive. Closing the iterator closes the connection."""
@@ -218,19 +220,22 @@ class ModelClient:
         self._lock = threading.Lock()
         self._idle.clear()
 
-    def _request(self, path: str, payload: JsonObject, retry: RetryPolicy, read: _ReadResponse[T]) -> T:
+    def _request(
+        self, path: str, payload: JsonObject, retry: RetryPolicy, read: _ReadResponse[T], *, reuse: bool = False
+    ) -> T:
         """Send a request, again where that may help, and return what `read` makes of its answer."""
-        body, deadline, attempt = json.dumps(payload).encode(), time.monotonic() + retry.patience, 0
-        while isinstance(outcome := self._attempt(path, body, read), Failure):
+        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+        deadline, attempt = time.monotonic() + retry.patience, 0
+        while isinstance(outcome := self._attempt(path, body, read, reuse), Failure):
             delay = retry.delay(attempt) if outcome.retry_after is None else outcome.retry_after
             may_help = outcome.temporary and outcome.status in retry.statuses and attempt < retry.retries
-            if not may_help or time.monotonic() + delay > deadline:
+            if not may_help or delay > retry.max_delay or time.monotonic() + delay > deadline:
                 raise self._error(self._describe(outcome), outcome)
             self._sleep(delay)
             attempt += 1
         return outcome
 
-    def _attempt(self, path: str, body: bytes, read: _ReadResponse[T]) -> T | Failure:
+    def _attempt(self, path: str, body: bytes, read: _ReadResponse[T], reuse: bool) -> T | Failure:
         with self._lock:
             connection = self._idle.pop() if self._idle else self._endpoint.new_connection(self._timeout)
         reused = connection.sock is not None
@@ -247,6 +252,10 @@ class ModelClient:
                 text = ""
                 with contextlib.suppress(OSError, http.client.HTTPException):  # the status says enough
                     text = response.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace")
+                if reuse and response.isclosed() and not response.will_close:  # the refusal was read whole
+                    stack.pop_all()
+                    with self._lock:
+                        self._idle.append(connection)
                 failure = Failure(response.status, text, _parse_retry_after(response.getheader("Retry-After")))
             except TimeoutError:
                 failure = Failure(0, f"no answer within {self._timeout:g} s")
@@ -254,7 +263,7 @@ class ModelClient:
                 if not reused:  # only the system's words are quoted: other messages may quote the request
                     failure = Failure(0, getattr(exc, "strerror", None) or type(exc).__name__)
         if failure is None:  # the server had closed a kept connection; each attempt uses one up
-            return self._attempt(path, body, read)
+            return self._attempt(path, body, read, reuse)
         return failure
 
     def _read_piece(self, response: http.client.HTTPResponse) -> bytes:

@@ -129,7 +129,7 @@ def file_path(value: object, *, folder: bool = False) -> str:
     if not value.startswith("/") or any(part.strip() in ("", ".", "..") for part in value[1:].split("/")):
         raise InvalidInput(f"{value!r} is no path; write it like /notes/today.md, without . or ..")
     if _PATH_STEP.search(value) or value != value.strip() or any(map(_is_invisible, value)):
-        raise InvalidInput(f"{value!r} is no path: it has a backslash, an encoded slash or dot, or what cannot be seen")
+        raise InvalidInput(f"{value!r} is no path: it has a backslash, an encoded slash or dot, or hidden characters")
     if len(value) > MAX_NAME_CHARACTERS:
         raise InvalidInput(f"the path has {len(value):,} characters; at most {MAX_NAME_CHARACTERS} fit")
     return value

@@ -9,8 +9,8 @@ from memorist.chat.base import Message, Reply, Tool, ToolCall, Usage, Write
 from memorist.errors import ChatError, ConfigError
 from memorist.http import Failure, JsonObject, ModelClient, RetryPolicy, Service, Sleep, parse_events
 
-# Once more where the server is busy, after a Retry-After of up to 30 seconds; the rest is for the refusal itself.
-_RETRY = RetryPolicy(1, 35.0, first_delay=1.0, jitter=0.0, statuses=(429, 503, 529))
+# Once more where the server is busy, after a Retry-After of up to 30 seconds.
+_RETRY = RetryPolicy(1, 600.0, max_delay=30.0, first_delay=1.0, jitter=0.0, statuses=(429, 503, 529))
 
 # Parameters that some servers refuse and that can be left out, with phrases of their refusals: Ollama's of tools that a
 # model cannot call, other servers' of reporting the tokens used.

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from memorist.cli.app import CommandContext
+from memorist.cli.hints import describe_error
 from memorist.errors import MissingExtra
 
 
@@ -37,6 +38,7 @@ def hook_command(context: CommandContext, /, event: tuple[str, ...]) -> None:
         workspace=context.for_program(),
         state_folder=user_state_path("memorist", appauthor=False),
         project_root=os.environ.get("CLAUDE_PROJECT_DIR") or None,
+        describe_error=describe_error,
         worker_command=(sys.executable, "-m", "memorist", "hook", LATER),
     )
     if answer := hook.run():

@@ -134,7 +134,7 @@ def _split_message(message: str) -> list[str]:
     """
     Return the queries for a message: itself and, where it is long or has several lines, its first and last line.
 
-    There people say what they want; what stands between was often pasted, and would drown it.
+    There people say what they want; pasted text between them would dominate the query.
     """
     lines = message.strip().splitlines() or [""]
     if len(lines) == 1 and len(message) <= EDGE_CHARACTERS:

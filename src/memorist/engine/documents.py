@@ -1,4 +1,4 @@
-"""Indexed files: taken in, watched, listed and removed."""
+"""Indexed files: added, watched, listed and removed."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ _log = logging.getLogger("memorist.watch")
 
 
 class _Stopped(Exception):
-    """Watching was asked to end: between two files, so that each is stored whole or not at all."""
+    """Watching was asked to end, before pending files are stored: each is stored whole or not at all."""
 
 
 @dataclass(frozen=True, slots=True)

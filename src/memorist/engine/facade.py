@@ -559,7 +559,7 @@ class Memorist:
         progress: IndexCallback | None = None,
     ) -> IndexReport:
         """
-        Take in files, folders and globs: markdown, text, code. Unchanged files are skipped; files that are gone from a
+        Index files, folders and globs: markdown, text, code. Unchanged files are skipped; files that are gone from a
         folder are removed from the index. Where no project is given, files that are indexed stay in theirs.
 
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions. `progress`

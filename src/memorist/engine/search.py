@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from memorist.records import (
     new_id,
 )
 from memorist.search.candidates import Candidates, gather_candidates
-from memorist.search.documents import group_by_document
+from memorist.search.documents import FURTHER_PASSAGE_DECAY, group_by_document
 from memorist.search.expansion import expand_by_feedback
 from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import LegResults, candidate_count, merge_results
@@ -80,7 +80,7 @@ class _Ranking:
     page: HitPage
     results: LegResults
     candidates: Candidates
-    legs_done: float = field(compare=False)  # by the performance counter
+    legs_done: float  # by the performance counter
 
 
 class Searcher:
@@ -235,7 +235,8 @@ class Searcher:
         if locations and request.grouped:
             documents = {key: location.document for key, location in locations.items()}
             # Memories have no further passages, so among them a document's best one counts alone.
-            grouped = group_by_document(ranked, documents, *([0.0] if request.memories else []))
+            decay = 0.0 if request.memories else FURTHER_PASSAGE_DECAY
+            grouped = group_by_document(ranked, documents, decay)
         model = results.model.name if results.model else None
         page = build_page(
             grouped, candidates, request.query, weighted, model, request.now,

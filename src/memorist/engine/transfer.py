@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -49,7 +50,7 @@ class Transfer:
         from memorist.importers.markdown_folder import write_folder
 
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InvalidInput(f"{folder} is there and not an empty folder; name a new one")
+            raise InvalidInput(f"{folder} exists and is not an empty folder; name a new one")
         relations = (one for one in self._store.dump(vectors=False, types=["relation"]) if "type" in one)
         memories = (one for one in self._store.dump(vectors=False, types=["memory"]) if "type" in one)
         try:
@@ -74,7 +75,8 @@ class Transfer:
                     exceptions = (*self._resources.redaction.allow, *allowed) if redact else None
                     report = self._import_records(source.file, detected, project, exceptions, progress)
                 else:
-                    report = self._conversations.import_file(source.file, settings, progress)
+                    checked = replace(settings, project=project, allow=allowed)
+                    report = self._conversations.import_file(source.file, checked, progress)
             except OSError as exc:
                 raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
             return source.restore_names(report)
@@ -198,7 +200,7 @@ def _open_export(target: Path) -> Iterator[BinaryIO]:
             raise InvalidInput(f"{target} is a directory; name a file in it")
         if target.exists() and target.stat().st_size and not is_export(target):
             raise InvalidInput(f"{target} exists and is no export of Memorist; choose another name")
-        with replace_atomically(target) as file:
+        with replace_atomically(target, new_mode=0o600) as file:  # it holds every memory
             yield file
     except OSError as exc:
         raise InvalidInput(f"cannot write {target}: {exc.strerror}") from exc

@@ -105,7 +105,8 @@ class Writer:
 
 
 def _refuse_item(number: int, exc: MemoristError) -> MemoristError:
-    return type(exc)(f"item {number} cannot be added: {exc}. The {number - 1} before it were kept")
+    message = f"item {number} cannot be added: {exc}. The {number - 1} before it were added"
+    return type(exc)(message, hint=exc.hint)
 
 
 def _draft_item(item: object, number: int) -> MemoryDraft:

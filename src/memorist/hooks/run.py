@@ -63,10 +63,11 @@ class Hook:
     state_folder: Path  # for files of the user that are neither data nor settings
     project_root: str | None  # if the client's environment names it
     worker_command: Sequence[str]  # runs LATER
+    describe_error: Callable[[Exception], str] = str
 
     def run(self) -> str:
         """Return the output: an answer in the client's form, or nothing."""
-        log, notes = _HookLog(self.state_folder / _LOG_NAME), PendingNotes(self.state_folder)
+        log, notes = _HookLog(self.state_folder / _LOG_NAME, self.describe_error), PendingNotes(self.state_folder)
         seconds = _TIME_LIMITS.get(self.name, _DEFAULT_TIME_LIMIT)
         try:
             with _TimeLimit(seconds, lambda: self._give_up(log, notes, seconds)):
@@ -216,16 +217,16 @@ def _fit_context(build: Callable[[int], str]) -> str:
 class _HookLog:
     """A log file of limited size, as an agent has no place to show errors. Writing to it never raises."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, describe: Callable[[Exception], str]) -> None:
+        self._file, self._describe = file, describe
 
     def write(self, event: str, message: str) -> None:
         line = " ".join(message.split())
         self._append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {event} (process {os.getpid()}) {line}\n")
 
-    def write_error(self, event: str, error: BaseException) -> None:
+    def write_error(self, event: str, error: Exception) -> None:
         """Write an error on one line; one that is not Memorist's own, with its traceback."""
-        self.write(event, f"{type(error).__name__}: {error}")
+        self.write(event, f"{type(error).__name__}: {self._describe(error)}")
         if not isinstance(error, MemoristError):
             self._append("".join(traceback.format_exception(error)))
 

@@ -123,7 +123,7 @@ class Vectorizer:
             except EmbedderError as exc:
                 if not reason:
                     self.model.embed_documents([_PROBE])
-                    reason = str(exc)
+                    reason = str(exc) or type(exc).__name__
                 if len(batch) == 1:
                     refused += 1
                 else:

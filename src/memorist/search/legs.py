@@ -1,5 +1,6 @@
 """The two legs of a search, run side by side: the keyword leg and the vector leg."""
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -126,7 +127,7 @@ class Legs:
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
-        least = -1.0 if floor is None else floor - ESTIMATE_ERROR
+        least = -math.inf if floor is None else floor - ESTIMATE_ERROR
         degraded = None
         if nearest.unembedded > 0:
             degraded = (
@@ -166,7 +167,7 @@ def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegRes
 
 
 def _is_exact_query(query: Query, profile: Profile) -> bool:
-    """Return whether the query is nothing but identifiers and phrases, of which words alone decide."""
+    """Return whether the query is nothing but identifiers and phrases, for which keyword search suffices."""
     return profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
 
 

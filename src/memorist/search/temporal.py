@@ -9,7 +9,7 @@ from memorist.search.signals import DAY
 from memorist.text.dates import Period
 
 MIN_BLUR = 2 * DAY  # an event is often told a day later, and planned some days before
-BLUR = 0.25  # of a longer period: who says "in May" is not sure of its first and last days
+BLUR = 0.25  # of a longer period: people are vague about a month's first and last days
 
 
 def boost_by_time(ranked: Sequence[Ranked], periods: Sequence[Period], weight: float) -> list[Ranked]:
