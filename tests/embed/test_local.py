@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from memorist.embed import local
-from memorist.embed.base import Embedder, embed_documents, embed_question
+from memorist.embed.base import Embedder, embed_documents, embed_query
 from memorist.embed.local import BgeSmall, Encoder, LocalEmbedder
 from memorist.errors import EmbedderError, EmbedderUnavailable
 
@@ -54,7 +54,7 @@ def test_it_is_an_embedder(embedder: Encoder) -> None:
     assert embedder.dimensions == 384
     assert "int8" in embedder.model_id
     assert embed_documents(embedder, ["a", "b"]).shape == (2, 384)
-    assert embed_question(embedder, "a").shape == (384,)
+    assert embed_query(embedder, "a").shape == (384,)
 
 
 def test_a_text_has_the_same_vector_alone_and_among_others(embedder: Encoder) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memorist.embed.base import Embedder, embed_documents, embed_question
+from memorist.embed.base import Embedder, embed_documents, embed_query
 from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
 
@@ -171,7 +171,7 @@ def test_both_are_embedders_that_the_engine_can_call(openai, ollama):
     for embedder in (openai(), ollama()):
         assert isinstance(embedder, Embedder)
         assert embed_documents(embedder, ["a", "b"]).shape == (2, 4)
-        assert np.linalg.norm(embed_question(embedder, "a")) == pytest.approx(1)
+        assert np.linalg.norm(embed_query(embedder, "a")) == pytest.approx(1)
 
 
 def test_the_model_id_names_provider_and_model_but_not_the_server(openai, ollama):

@@ -16,11 +16,11 @@ from memorist.validation import choice
 
 _BUNDLED_MODEL = {
     "name": "local",
-    "what": "all-MiniLM-L6-v2 in int8: text as vectors",
+    "description": "all-MiniLM-L6-v2 in int8: text as vectors",
     "licence": "Apache-2.0",
     "installed": True,
     "path": None,
-    "cure": None,
+    "install_hint": None,
 }
 
 
@@ -52,8 +52,8 @@ def list_command(context: CommandContext, /, as_json: bool) -> None:
         print_json({"models": models})
         return
     for model in models:
-        place = model["path"] or ("bundled" if model["installed"] else f"missing: {model['cure']}")
-        click.echo(f"{model['name']:<10} {model['what']} ({model['licence']})\n{'':<10} {printable(str(place))}")
+        place = model["path"] or ("bundled" if model["installed"] else f"missing: {model['install_hint']}")
+        click.echo(f"{model['name']:<10} {model['description']} ({model['licence']})\n{'':<10} {printable(str(place))}")
 
 
 @models_command.command("add")
@@ -103,9 +103,9 @@ def _model_json(model: OptionalModel, context: CommandContext) -> dict[str, Any]
     path = model.find(context.models)
     return {
         "name": model.name,
-        "what": model.description,
+        "description": model.description,
         "licence": model.licence,
         "installed": path is not None,
         "path": str(path) if path else None,
-        "cure": None if path else model.install_hint,
+        "install_hint": None if path else model.install_hint,
     }

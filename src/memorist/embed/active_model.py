@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from memorist.embed.base import Embedder, Vectors, embed_documents, embed_question
+from memorist.embed.base import Embedder, Vectors, embed_documents, embed_query
 from memorist.errors import EmbedderError, EmbedderUnavailable
 from memorist.store.base import Model
 
@@ -38,7 +38,7 @@ class ActiveModel:
 
     def embed_query(self, query: str) -> Vectors:
         """Return the unit vector of a query."""
-        return self._call(lambda embedder: embed_question(embedder, query))
+        return self._call(lambda embedder: embed_query(embedder, query))
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector a text."""

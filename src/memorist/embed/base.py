@@ -37,18 +37,18 @@ def embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """Return one unit vector a text; raise EmbedderError for anything else a model may return."""
     if not texts:
         return np.empty((0, embedder.dimensions), np.float32)
-    return _checked(embedder, embedder.embed(texts), len(texts))
+    return _check_vectors(embedder, embedder.embed(texts), len(texts))
 
 
-def embed_question(embedder: Embedder, text: str) -> Vectors:
+def embed_query(embedder: Embedder, text: str) -> Vectors:
     """Return the unit vector of a question."""
     own: Any = getattr(embedder, "embed_query", None)
     raw = [own(text)] if own is not None else embedder.embed([text])
-    vector: Vectors = _checked(embedder, raw, 1)[0]
+    vector: Vectors = _check_vectors(embedder, raw, 1)[0]
     return vector
 
 
-def _checked(embedder: Embedder, raw: ArrayLike, count: int) -> Vectors:
+def _check_vectors(embedder: Embedder, raw: ArrayLike, count: int) -> Vectors:
     try:
         vectors = np.asarray(raw, dtype=np.float32)
     except (TypeError, ValueError) as exc:

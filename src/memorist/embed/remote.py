@@ -97,7 +97,7 @@ class _RemoteEmbedder(ABC):
         self.document_prefix, self.query_prefix = next(
             ((document, query) for pattern, document, query in _PREFIXES if re.search(pattern, family)), ("", "")
         )
-        self._cached_question = functools.lru_cache(256)(self._embed_question)
+        self._cached_query = functools.lru_cache(256)(self._embed_query)
 
     @property
     def model_id(self) -> str:
@@ -119,13 +119,13 @@ class _RemoteEmbedder(ABC):
 
     def embed_query(self, text: str) -> Vectors:
         """Return the vector of a question, from a cache for the last few hundred."""
-        return self._cached_question(text)
+        return self._cached_query(text)
 
     def close(self) -> None:
         """Close the kept connections; a later call opens new ones."""
         self._client.close()
 
-    def _embed_question(self, text: str) -> Vectors:
+    def _embed_query(self, text: str) -> Vectors:
         vector: Vectors = self._send([self._prepare(text, self.query_prefix)], _QUESTION_PATIENCE)[0]
         vector.setflags(write=False)  # all callers get the same array
         return vector

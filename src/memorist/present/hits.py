@@ -28,7 +28,7 @@ class HitPage:
 
 def build_page(
     ranked: Sequence[Ranked],
-    gathered: Candidates,
+    candidates: Candidates,
     query: Query,
     profile: Profile,
     model: str | None,
@@ -38,7 +38,7 @@ def build_page(
     include_facts: bool,
 ) -> HitPage:
     """Return the best hits that pass every threshold, up to the limit, and count what was held back before that."""
-    needles = HighlightTerms.of(query)
+    terms = HighlightTerms.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
     keys: list[int] = []
@@ -46,15 +46,15 @@ def build_page(
         if len(hits) == profile.limit:
             break
         candidate = entry.candidate
-        relevant = estimate_relevance(
+        relevance = estimate_relevance(
             model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0
         )
-        failed = _failed_threshold(entry, relevant, profile)
+        failed = _failed_threshold(entry, relevance, profile)
         if failed is None:
-            memory = gathered.rows[candidate.key].memory()
+            memory = candidates.rows[candidate.key].memory()
             if memory.facts:
                 memory = replace(memory, facts=with_effective_confidence(memory.facts, profile.fact_decay, now))
-            hit = _build_hit(entry, relevant, memory, needles, profile, gathered.rows[candidate.key].passage)
+            hit = _build_hit(entry, relevance, memory, terms, profile, candidates.rows[candidate.key].passage)
             hits.append(_limit_detail(hit, detail, include_facts))
             keys.append(candidate.key)
         else:
@@ -83,12 +83,12 @@ def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Mem
     return replace(memory, content=content, summary=summary, metadata={})
 
 
-def _failed_threshold(entry: Ranked, relevant: float, profile: Profile) -> str | None:
+def _failed_threshold(entry: Ranked, relevance: float, profile: Profile) -> str | None:
     """Return the threshold that a candidate misses, if any (`min_similarity` and `min_salience` act in the legs)."""
     reached = (
         ("min_score", entry.score),
         ("min_confidence", entry.candidate.confidence),
-        ("min_relevance", relevant),
+        ("min_relevance", relevance),
     )
     for threshold, value in reached:
         least = getattr(profile, threshold)
@@ -99,21 +99,21 @@ def _failed_threshold(entry: Ranked, relevant: float, profile: Profile) -> str |
 
 def _build_hit(
     entry: Ranked,
-    relevant: float,
+    relevance: float,
     memory: Memory,
-    needles: HighlightTerms,
+    terms: HighlightTerms,
     profile: Profile,
     nearest: tuple[int, int] | None,
 ) -> Hit:
     candidate = entry.candidate
-    shown = best_passage(memory.content, needles, profile.snippet_words, nearest)
+    shown = best_passage(memory.content, terms, profile.snippet_words, nearest)
     by_keyword = candidate.keyword_rank is not None
     # A similarity of 0 or less is no match of the vector leg where the keyword leg has one.
     by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)
     return Hit(
         memory=memory,
         score=entry.score,
-        relevance=relevant,
+        relevance=relevance,
         match=_match_labels(by_keyword, by_vector, profile.match_labels),
         snippet=_snippet(memory, shown, profile),
         highlights=shown.highlights if by_keyword else (),
@@ -138,25 +138,25 @@ def _match_labels(by_keyword: bool, by_vector: bool, words: MatchLabels | None) 
 
 
 def attach_locations(
-    hits: Sequence[Hit], keys: Sequence[int], places: Mapping[int, ChunkLocation], namespace: str
+    hits: Sequence[Hit], keys: Sequence[int], locations: Mapping[int, ChunkLocation], namespace: str
 ) -> tuple[Hit, ...]:
     """Return the hits with their files and lines, where they are chunks."""
     found = zip(hits, keys, strict=True)
-    return tuple(_document_hit(hit, places[key], namespace) if key in places else hit for hit, key in found)
+    return tuple(_document_hit(hit, locations[key], namespace) if key in locations else hit for hit, key in found)
 
 
-def _document_hit(hit: Hit, place: ChunkLocation, namespace: str) -> DocumentHit:
+def _document_hit(hit: Hit, location: ChunkLocation, namespace: str) -> DocumentHit:
     given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
     return DocumentHit(
         memory=replace(hit.memory, namespace=namespace),  # chunks have a namespace of their own
         **given,
-        path=place.path,
-        title=place.title,
-        breadcrumb=place.breadcrumb,
-        start_line=place.start_line,
-        end_line=place.end_line,
-        document=place.document,
-        ordinal=place.ordinal,
+        path=location.path,
+        title=location.title,
+        breadcrumb=location.breadcrumb,
+        start_line=location.start_line,
+        end_line=location.end_line,
+        document=location.document,
+        ordinal=location.ordinal,
     )
 
 

@@ -40,7 +40,7 @@ def find_near_duplicates(texts: Iterable[tuple[int, frozenset[str]]], threshold:
     distinct = sorted(keys, key=len)
     counts = Counter(word for text in distinct for word in text)
     rarity = {word: place for place, word in enumerate(sorted(counts, key=lambda word: (counts[word], word)))}
-    join = _Join(threshold)
+    join = _SimilarityJoin(threshold)
     for text in distinct:
         join.add(text, sorted(rarity[word] for word in text))
     found: defaultdict[int, list[int]] = defaultdict(list)
@@ -59,7 +59,7 @@ class _Posting:
         self.rest: list[int] = []
 
 
-class _Join:
+class _SimilarityJoin:
     """
     Groups of similar texts, which are added one by one, the shortest first.
 
@@ -115,26 +115,26 @@ class _Join:
         rest = posting.rest
         fitting = islice(rest, bisect_left(rest, start), bisect_left(rest, end))
         for other in [other for other in fitting if (signature ^ signatures[other]).bit_count() <= most]:
-            if self.root(other) != self.root(place) and self._resembles(place, other):
-                self._unite(place, other)
-        self._bring_together(posting)
+            if self.root(other) != self.root(place) and self._is_similar(place, other):
+                self._union(place, other)
+        self._merge_large_groups(posting)
         for root, members in posting.large.items():
             if self.root(root) == self.root(place):
                 continue
             for other in islice(members, bisect_left(members, start), bisect_left(members, end)):
-                if (signature ^ signatures[other]).bit_count() <= most and self._resembles(place, other):
-                    self._unite(place, other)
+                if (signature ^ signatures[other]).bit_count() <= most and self._is_similar(place, other):
+                    self._union(place, other)
                     break
 
-    def _resembles(self, place: int, other: int) -> bool:
+    def _is_similar(self, place: int, other: int) -> bool:
         return jaccard(self._texts[place], self._texts[other]) >= self._threshold
 
-    def _unite(self, place: int, other: int) -> None:
+    def _union(self, place: int, other: int) -> None:
         small, large = sorted((self.root(place), self.root(other)), key=self._sizes.__getitem__)
         self._parents[small] = large
         self._sizes[large] += self._sizes[small]
 
-    def _bring_together(self, posting: _Posting) -> None:
+    def _merge_large_groups(self, posting: _Posting) -> None:
         """Merge groups of a posting that have become one since."""
         for root in [root for root in posting.large if self._parents[root] != root]:
             members = posting.large.pop(root) + posting.large.get(self.root(root), [])

@@ -87,7 +87,7 @@ class _ScoreBuilder:
         if factor != 1.0:
             self.trace[step] = math.fsum(self.trace.values()) * (factor - 1.0)
 
-    def ranked(self) -> Ranked:
+    def build(self) -> Ranked:
         """Return the finished score: the sum of the trace, clamped to 0..1."""
         total = math.fsum(self.trace.values())
         score = min(1.0, max(0.0, total))
@@ -104,15 +104,15 @@ def rank_candidates(
 ) -> list[Ranked]:
     """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
-    for tally in _FUSIONS[profile.fusion](candidates, profile, now):
-        candidate = tally.candidate
-        tally.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
-        tally.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
-        tally.multiply("recency", recency_factor(profile.recency, _reference_time(candidate, profile), now))
-        tally.multiply("confidence", confidence_factor(profile, candidate.confidence))
-        tally.multiply("lens", lens_factor(boosts, _lens_values(candidate)) if boosts else 1.0)
-        ranked = tally.ranked()
-        order.append(((-ranked.score, tally.group, -candidate.created_at, candidate.key), ranked))
+    for builder in _FUSIONS[profile.fusion](candidates, profile, now):
+        candidate = builder.candidate
+        builder.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
+        builder.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
+        builder.multiply("recency", recency_factor(profile.recency, _reference_time(candidate, profile), now))
+        builder.multiply("confidence", confidence_factor(profile, candidate.confidence))
+        builder.multiply("lens", lens_factor(boosts, _lens_values(candidate)) if boosts else 1.0)
+        ranked = builder.build()
+        order.append(((-ranked.score, builder.group, -candidate.created_at, candidate.key), ranked))
     order.sort(key=lambda entry: entry[0])
     return [ranked for _, ranked in order]
 
@@ -130,15 +130,15 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
     strictness = STRICTNESS + long * (STRICTNESS_LONG - STRICTNESS)
     near = _cosine if alpha == 1.0 else _scaled_cosine  # alone, it need not be comparable with BM25
     scaled = _scale_bm25(candidates, profile.bm25_norm)
-    tallies = []
+    builders = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
             keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
             trace = {"keyword": keyword, "vector": alpha * near(candidate)}
             if candidate.feedback_gain:
                 trace["expansion"] = alpha * candidate.feedback_gain
-            tallies.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
-    return tallies
+            builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
+    return builders
 
 
 def long_text_share(candidates: Sequence[Candidate]) -> float:
@@ -170,7 +170,7 @@ def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float)
         _last_rank(candidate.vector_rank for candidate in candidates) + 1,
     )
     most = sum(weight for weight, last in zip(weights, behind, strict=True) if last > 1) / (profile.k + 1)
-    tallies = []
+    builders = []
     for candidate in candidates:
         ranks = (candidate.keyword_rank, candidate.vector_rank)
         parts = [weight / (profile.k + place) if place else 0.0 for weight, place in zip(weights, ranks, strict=True)]
@@ -182,15 +182,15 @@ def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float)
                 for part, weight, last in zip(parts, weights, behind, strict=True)
             ]
         trace = {"keyword": parts[0] / most, "vector": parts[1] / most}
-        tallies.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"rrf": math.fsum(parts)}))
-    return tallies
+        builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"rrf": math.fsum(parts)}))
+    return builders
 
 
 def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """Score by a weighted sum of both legs, salience and recency."""
     weights = profile.weights
     scaled = _scale_bm25(candidates, profile.bm25_norm)
-    tallies = []
+    builders = []
     for candidate in candidates:
         trace = {
             "vector": weights.semantic * _scaled_cosine(candidate),
@@ -201,8 +201,8 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
             trace["recency"] = weights.recency * recency_bonus(
                 profile.recency, _reference_time(candidate, profile), now
             )
-        tallies.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
-    return tallies
+        builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
+    return builders
 
 
 def _fuse_vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
