@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-PART_SUFFIX = ".part"  # of the file beside the target while it is written
+_PART_SUFFIX = ".part"  # of the file beside the target while it is written
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def replace_atomically(target: Path, new_mode: int = 0o666) -> Iterator[BinaryIO
     Readers see the old file or the new one, also after a power cut. A file that is replaced keeps its permissions; a
     new one gets `new_mode`, less the umask.
     """
-    part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{PART_SUFFIX}")
+    part = target.with_name(f"{target.name}.{uuid4().hex[:12]}{_PART_SUFFIX}")
     old_mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     mode = new_mode if old_mode is None else old_mode
     try:
@@ -30,7 +30,7 @@ def replace_atomically(target: Path, new_mode: int = 0o666) -> Iterator[BinaryIO
         if old_mode is not None:
             part.chmod(old_mode)  # the umask may have taken away from it
         part.replace(target)
-        sync_folder(target.parent)
+        _sync_folder(target.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -42,7 +42,7 @@ def write_atomically(target: Path, content: bytes) -> None:
         file.write(content)
 
 
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make a rename in a folder survive a power cut, where the system can be asked to."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

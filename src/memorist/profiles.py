@@ -55,8 +55,8 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-RERANK_DEPTH = 40  # candidates; what ranks lower is hardly ever the answer
-CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
+_RERANK_DEPTH = 40  # candidates; what ranks lower is hardly ever the answer
+_CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
     {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "facts": 0.0}
 )
 ALL_COLUMNS: Mapping[str, float] = MappingProxyType(
@@ -167,7 +167,7 @@ class Profile:
     @property
     def rerank_depth(self) -> int:
         """The number of candidates that the reranker reads at most."""
-        return {"off": 0, "auto": RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
+        return {"off": 0, "auto": _RERANK_DEPTH}[self.rerank] if isinstance(self.rerank, str) else self.rerank
 
 
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
@@ -191,7 +191,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 "rank",
                 fusion="rrf",
                 alpha=None,
-                columns=CONTENT_ONLY,
+                columns=_CONTENT_ONLY,
                 min_candidates=20,
                 snippet="cut",
             ),
@@ -201,7 +201,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 grammar="or_prefix",
                 fusion="linear",
                 bm25_norm="abs10",
-                columns=CONTENT_ONLY,
+                columns=_CONTENT_ONLY,
                 sector_boosts=SECTOR_BOOSTS,
                 recency=Recency("add", rate=0.05),
                 overfetch=2,
@@ -214,7 +214,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 "semantic-first",
                 fusion="vector_first",
                 bm25_norm="abs10",
-                columns=CONTENT_ONLY,
+                columns=_CONTENT_ONLY,
                 min_similarity=0.7,
                 overfetch=1,
                 min_candidates=20,
@@ -227,7 +227,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 grammar="fts5",
                 fusion="rrf",
                 alpha=0.5,
-                columns={**CONTENT_ONLY, "facts": 1.0},
+                columns={**_CONTENT_ONLY, "facts": 1.0},
                 confidence_mode="multiply",
                 recency=Recency("multiply", 0.1),
                 min_similarity=0.3,
@@ -244,7 +244,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 grammar="and",
                 fusion="rrf",
                 alpha=None,
-                columns=CONTENT_ONLY,
+                columns=_CONTENT_ONLY,
                 overfetch=2,
                 min_candidates=20,
                 snippet="full",

@@ -26,7 +26,7 @@ FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "mo
 TURN = "turn"  # the kind of a turn of a conversation
 FILE = "file"  # the kind of a file that an agent writes for itself
 SUPERSEDES = "supersedes"
-DEFAULT_FACT_KIND = "kv"  # whose decay rate applies to kinds that a table does not list
+_DEFAULT_FACT_KIND = "kv"  # whose decay rate applies to kinds that a table does not list
 
 # Relevance is a probability: from here on a memory is more likely about the question than not.
 RELEVANT = 0.5
@@ -102,7 +102,7 @@ class Fact(_MappingRecord):
         """Return its own decay rate, or that of its kind."""
         if self.decay_rate is not None:
             return self.decay_rate
-        return rates.get(self.kind or DEFAULT_FACT_KIND, rates.get(DEFAULT_FACT_KIND, 0.0))
+        return rates.get(self.kind or _DEFAULT_FACT_KIND, rates.get(_DEFAULT_FACT_KIND, 0.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?"
 _PATH_STEP = re.compile(r"\\|%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 MAX_FACTS = 1000
-MIN_TOKEN_CHARACTERS = 16
+_MIN_TOKEN_CHARACTERS = 16
 _TOKEN = re.compile("[!-~]+")
 
 
@@ -88,8 +88,8 @@ def required_name(value: object, what: str) -> str:
 
 def token(value: object, what: str) -> str:
     """A secret that stands in an HTTP header."""
-    if not isinstance(value, str) or len(value) < MIN_TOKEN_CHARACTERS or not _TOKEN.fullmatch(value):
-        raise InvalidInput(f"{what} must be {MIN_TOKEN_CHARACTERS} or more ASCII characters without spaces")
+    if not isinstance(value, str) or len(value) < _MIN_TOKEN_CHARACTERS or not _TOKEN.fullmatch(value):
+        raise InvalidInput(f"{what} must be {_MIN_TOKEN_CHARACTERS} or more ASCII characters without spaces")
     return value
 
 
@@ -215,10 +215,10 @@ def moment_or_none(value: object, what: str) -> datetime | None:
 
 def as_of(value: object) -> datetime | None:
     """A point in time to look back at; None is now."""
-    return None if value is None else last_moment(value, "as_of")
+    return None if value is None else _last_moment(value, "as_of")
 
 
-def last_moment(value: object, what: str) -> datetime:
+def _last_moment(value: object, what: str) -> datetime:
     """The last moment of a period: "as of yesterday" includes all of that day."""
     stretch = _period(value, what)
     return stretch.end - timedelta(microseconds=1) if stretch.end > stretch.start else stretch.start
@@ -226,7 +226,7 @@ def last_moment(value: object, what: str) -> datetime:
 
 def end(value: object, what: str) -> datetime:
     """The first moment after a point in time or a period."""
-    last = last_moment(value, what)
+    last = _last_moment(value, what)
     return last if last == datetime.max.replace(tzinfo=UTC) else last + timedelta(microseconds=1)
 
 

@@ -8,8 +8,8 @@ from memorist.embed.base import Embedder, Vectors, embed_documents, embed_query
 from memorist.errors import EmbedderError, EmbedderUnavailable
 from memorist.store.base import Model
 
-SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is not called again for a while
-MAX_PAUSE = 60.0  # seconds
+_SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is not called again for a while
+_MAX_PAUSE = 60.0  # seconds
 
 T = TypeVar("T")
 
@@ -56,8 +56,8 @@ class ActiveModel:
             error = _as_embedder_error(exc)
             self._failure = str(error)
             took = time.monotonic() - started
-            if isinstance(error, EmbedderUnavailable) and took > SLOW_FAILURE:
-                self._paused_until = time.monotonic() + min(MAX_PAUSE, 10 * took)
+            if isinstance(error, EmbedderUnavailable) and took > _SLOW_FAILURE:
+                self._paused_until = time.monotonic() + min(_MAX_PAUSE, 10 * took)
             raise error from exc
 
 

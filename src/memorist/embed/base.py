@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from memorist.errors import EmbedderError
 
-DEFAULT_MAX_TOKENS = 512  # of a model that does not say how many it reads
+_DEFAULT_MAX_TOKENS = 512  # of a model that does not say how many it reads
 CHARACTERS_PER_TOKEN = 4  # estimate, for a model that does not count tokens itself
 
 Vectors = NDArray[np.float32]
@@ -82,7 +82,7 @@ def token_counter(embedder: Embedder | None) -> TokenCounter:
 
 def max_tokens(embedder: Embedder | None) -> int:
     """Return how many tokens of a text the model reads."""
-    return int(getattr(embedder, "max_tokens", DEFAULT_MAX_TOKENS))
+    return int(getattr(embedder, "max_tokens", _DEFAULT_MAX_TOKENS))
 
 
 def truncate_to_tokens(text: str, limit: int, count: TokenCounter) -> str:

@@ -11,7 +11,7 @@ from memorist.errors import InvalidInput
 from memorist.records import FILE, Memory
 
 # A memory cannot be empty, a file can. An empty file is stored under this text, with its real one in the metadata.
-EMPTY_TEXT, BLANK_KEY = "(empty file)", "blank"
+_EMPTY_TEXT, _BLANK_KEY = "(empty file)", "blank"
 
 
 class AgentFiles:
@@ -61,15 +61,15 @@ class AgentFiles:
 
 def _fields(text: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a memory that hold a file's text, keeping other metadata."""
-    others = {key: value for key, value in metadata.items() if key != BLANK_KEY}
+    others = {key: value for key, value in metadata.items() if key != _BLANK_KEY}
     if isinstance(text, str) and not text.strip():
-        return {"content": EMPTY_TEXT, "metadata": {**others, BLANK_KEY: text}}
+        return {"content": _EMPTY_TEXT, "metadata": {**others, _BLANK_KEY: text}}
     return {"content": validation.content(text, "a file"), "metadata": others}
 
 
 def _text_of(memory: Memory) -> str:
-    blank = memory.metadata.get(BLANK_KEY)
-    return blank if memory.content == EMPTY_TEXT and isinstance(blank, str) else memory.content
+    blank = memory.metadata.get(_BLANK_KEY)
+    return blank if memory.content == _EMPTY_TEXT and isinstance(blank, str) else memory.content
 
 
 def _as_file(memory: Memory) -> File:

@@ -16,12 +16,12 @@ from memorist.records import TURN, Filter, Hit, Memory, Results
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
 MIN_RELEVANCE = 0.25
-MIN_BUDGET, MAX_BUDGET = 64, 1_000_000  # tokens
-MAX_CORE = 200  # pinned memories that are considered
-RECENT_PAGE, RECENT_PAGES = 40, 12  # memories a page, and pages, searched for recent ones that are no turns
-RECENT_SESSIONS, MAX_SESSIONS = 3, 30  # listed, and considered
-EDGE_CHARACTERS, MESSAGE_CHARACTERS = 300, 1000  # of a message's first and last line, and of all of it, as queries
-MIN_PASSAGE, MAX_PASSAGE = 32, 1000  # words of a memory that does not fit whole
+_MIN_BUDGET, _MAX_BUDGET = 64, 1_000_000  # tokens
+_MAX_CORE = 200  # pinned memories that are considered
+_RECENT_PAGE, _RECENT_PAGES = 40, 12  # memories a page, and pages, searched for recent ones that are no turns
+_RECENT_SESSIONS, MAX_SESSIONS = 3, 30  # listed, and considered
+_EDGE_CHARACTERS, _MESSAGE_CHARACTERS = 300, 1000  # of a message's first and last line, and of all of it, as queries
+_MIN_PASSAGE, _MAX_PASSAGE = 32, 1000  # words of a memory that does not fit whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ContextScope:
     @classmethod
     def check(cls, budget: object, core: object, project: object, include_global: object) -> "ContextScope":
         return cls(
-            validation.whole_number(budget, "budget", MIN_BUDGET, MAX_BUDGET),
+            validation.whole_number(budget, "budget", _MIN_BUDGET, _MAX_BUDGET),
             validation.flag(core, "core"),
             validation.name(project, "project"),
             validation.flag(include_global, "include_global"),
@@ -71,7 +71,7 @@ class ContextBuilder:
         options = {
             "limit": min(limit * 3, validation.MAX_LIMIT),  # some of them may be in the block already
             "min_relevance": validation.number(min_relevance, "min_relevance", 0, 1),
-            "snippet_words": min(max(MIN_PASSAGE, scope.budget // limit // 2), MAX_PASSAGE),
+            "snippet_words": min(max(_MIN_PASSAGE, scope.budget // limit // 2), _MAX_PASSAGE),
             "record": "off",
         }
         answers = (
@@ -92,7 +92,7 @@ class ContextBuilder:
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)
         block.put_lines("recent-memories", map(index_line, islice(self._iter_recent(filter), count)))
         sessions = self._store.sessions.list_sessions(scope.project, None, MAX_SESSIONS)
-        summarised = islice((session for session in sessions if session.summary), RECENT_SESSIONS)
+        summarised = islice((session for session in sessions if session.summary), _RECENT_SESSIONS)
         block.put_lines("recent-conversations", map(session_line, summarised))
         return str(block)
 
@@ -100,15 +100,15 @@ class ContextBuilder:
         block = ContextBlock(scope.budget, count_tokens)
         if scope.core:
             filter = self._resources.resolve_filter({"pinned": True, **scope.filters}, include_superseded=False)
-            pinned = self._store.list_page(filter, limit=MAX_CORE, cursor=None, deleted=False)
+            pinned = self._store.list_page(filter, limit=_MAX_CORE, cursor=None, deleted=False)
             block.put_core(sorted(pinned, key=lambda memory: (-memory.salience, memory.created_at)))
         return block
 
     def _iter_recent(self, filter: Filter) -> Iterator[Memory]:
         """Yield the latest memories that are neither turns nor pinned."""
         cursor = None
-        for _ in range(RECENT_PAGES):
-            page = self._store.list_page(filter, limit=RECENT_PAGE, cursor=cursor, deleted=False)
+        for _ in range(_RECENT_PAGES):
+            page = self._store.list_page(filter, limit=_RECENT_PAGE, cursor=cursor, deleted=False)
             yield from (memory for memory in page if memory.kind != TURN and not memory.pinned)
             if (cursor := page.cursor) is None:
                 return
@@ -137,12 +137,12 @@ def _split_message(message: str) -> list[str]:
     There people say what they want; pasted text between them would dominate the query.
     """
     lines = message.strip().splitlines() or [""]
-    if len(lines) == 1 and len(message) <= EDGE_CHARACTERS:
+    if len(lines) == 1 and len(message) <= _EDGE_CHARACTERS:
         return [message]
     first, last = lines[0], lines[-1]
-    beginning = first if len(first) <= EDGE_CHARACTERS else first[:EDGE_CHARACTERS].rpartition(" ")[0]
-    end = last if len(last) <= EDGE_CHARACTERS else last[-EDGE_CHARACTERS:].partition(" ")[2]
-    return list(dict.fromkeys([message[:MESSAGE_CHARACTERS], beginning, end]))
+    beginning = first if len(first) <= _EDGE_CHARACTERS else first[:_EDGE_CHARACTERS].rpartition(" ")[0]
+    end = last if len(last) <= _EDGE_CHARACTERS else last[-_EDGE_CHARACTERS:].partition(" ")[2]
+    return list(dict.fromkeys([message[:_MESSAGE_CHARACTERS], beginning, end]))
 
 
 def _merge_hits(answers: Iterable[Results]) -> list[Hit]:

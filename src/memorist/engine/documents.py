@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from memorist.ingest.changes import Changes
 
 # After changes that changed nothing, watching waits so many times as long as looking at them took.
-IDLE_FACTOR = 10
-MAX_IDLE_SECONDS = 5.0
+_IDLE_FACTOR = 10
+_MAX_IDLE_SECONDS = 5.0
 
 Paths = str | Path | Sequence[str | Path]
 IndexCallback = Callable[[IndexProgress], None]
@@ -130,7 +130,7 @@ class Documents:
                 yield report
             else:
                 # Something that is not indexed is written all the time: a log, a build.
-                stop.wait(min(MAX_IDLE_SECONDS, IDLE_FACTOR * (time.monotonic() - started)))
+                stop.wait(min(_MAX_IDLE_SECONDS, _IDLE_FACTOR * (time.monotonic() - started)))
 
     def _index_burst(
         self, paths: Sequence[str | Path], changes: "Changes", index: "partial[IndexReport]"

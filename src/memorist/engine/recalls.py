@@ -12,8 +12,8 @@ from memorist.records import Feedback, Lens, Recall
 from memorist.search.options import apply_options, find_profile
 from memorist.validation import TimeLike
 
-BOOSTED_FIELDS = ("sector", "kind", "tag", "source")
-MAX_RECALLS_SEARCHED = 1000  # for the last question that found a memory
+_BOOSTED_FIELDS = ("sector", "kind", "tag", "source")
+_MAX_RECALLS_SEARCHED = 1000  # for the last question that found a memory
 
 
 class Recalls:
@@ -51,7 +51,7 @@ class Recalls:
 
     def _last_query(self, id: str) -> str:
         """Return the query of the last recorded search that found a memory."""
-        for recall in self._store.recalls.list_recalls(id, None, None, MAX_RECALLS_SEARCHED):
+        for recall in self._store.recalls.list_recalls(id, None, None, _MAX_RECALLS_SEARCHED):
             if recall.query and recall.query.strip():
                 return recall.query
         raise NotFound(f"no recorded search found memory {id}; say which question it answers, with a query")
@@ -104,7 +104,7 @@ def _as_json_value(value: Any) -> Any:
 def _check_boosts(boosts: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     checked: dict[str, dict[str, float]] = {}
     for field, factors in boosts.items():
-        name = "tag" if field == "tags" else validation.choice(field, BOOSTED_FIELDS, "boosts:")
+        name = "tag" if field == "tags" else validation.choice(field, _BOOSTED_FIELDS, "boosts:")
         if not isinstance(factors, Mapping):
             raise InvalidInput(f"boosts.{name} must be a mapping of values to factors, not {type(factors).__name__}")
         checked[name] = {

@@ -38,10 +38,10 @@ from memorist.store.base import Store
 from memorist.text.dates import Period, find_periods
 from memorist.text.query import parse_query
 
-MAX_CANDIDATES = 10_000  # ranked for one page, however many its thresholds remove
-FEW_KEYWORD_HITS = 3  # with fewer, a word may be misspelt
-MOST_OF_QUERY = 0.6  # coverage; a word may also be misspelt where no memory covers so much and a word is unknown
-LOGGED_CHARACTERS = 50  # of a query
+_MAX_CANDIDATES = 10_000  # ranked for one page, however many its thresholds remove
+_FEW_KEYWORD_HITS = 3  # with fewer, a word may be misspelt
+_MOST_OF_QUERY = 0.6  # coverage; a word may also be misspelt where no memory covers so much and a word is unknown
+_LOGGED_CHARACTERS = 50  # of a query
 
 _log = logging.getLogger("memorist.search")
 _NO_LENS = Lens("")
@@ -104,9 +104,9 @@ class Searcher:
         request = self._build_request(query, filters, options, **settings)
         fields = validation.facets(facets)
         logged = self._resources.redaction.redact_text(request.text)
-        _log.debug("search %r begins, mode %s", logged[:LOGGED_CHARACTERS], request.mode)
+        _log.debug("search %r begins, mode %s", logged[:_LOGGED_CHARACTERS], request.mode)
         results = self._answer(request, started, fields, explain)
-        _log.info("search %r: %d hits in %.1f ms", logged[:LOGGED_CHARACTERS], len(results), results.took_ms)
+        _log.info("search %r: %d hits in %.1f ms", logged[:_LOGGED_CHARACTERS], len(results), results.took_ms)
         if request.record != "off":
             share = request.profile.reinforcement if request.record == "reinforce" else 0.0
             recall = _build_recall(replace(request, text=logged), results)
@@ -245,7 +245,7 @@ class Searcher:
         asked_for = candidate_count(profile)
         there_is_more = max(len(results.keyword), len(results.vector)) >= asked_for
         removed = bool(page.hidden) or len(grouped) < len(ranked)
-        if len(page.hits) < profile.limit and removed and there_is_more and asked_for < MAX_CANDIDATES:
+        if len(page.hits) < profile.limit and removed and there_is_more and asked_for < _MAX_CANDIDATES:
             return self._rank(request, replace(profile, min_candidates=asked_for * 4))
         hits = attach_locations(page.hits, page.keys, locations, self._store.namespace)
         return _Ranking(replace(page, hits=hits), results, candidates, legs_done)
@@ -298,7 +298,7 @@ class Searcher:
     def _suggest_if_few(self, request: SearchRequest, results: LegResults) -> str | None:
         """Suggest another spelling, but only where the words of the query find little."""
         coverage = max((match.coverage for match in results.keyword), default=0.0)
-        few = len(results.keyword) < FEW_KEYWORD_HITS or (results.unknown_words and coverage < MOST_OF_QUERY)
+        few = len(results.keyword) < _FEW_KEYWORD_HITS or (results.unknown_words and coverage < _MOST_OF_QUERY)
         if request.mode == "semantic" or not few:
             return None
         store = self._store if request.memories else self._store.documents.chunks

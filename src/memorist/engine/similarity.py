@@ -15,11 +15,11 @@ from memorist.text.tokenizer import list_stems, unspaced_bigrams
 from memorist.validation import TimeLike
 
 DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common
-DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
-QUERY_WORDS = 12  # the longest words of a text: long words are rare, and a similar text has most of them
-QUERY_CHARACTERS = 2000  # of a text, from which those are taken
-EXCERPT_CHARACTERS = 200  # of a near duplicate
-PROGRESS_STEP = 1000  # memories
+_DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
+_QUERY_WORDS = 12  # the longest words of a text: long words are rare, and a similar text has most of them
+_QUERY_CHARACTERS = 2000  # of a text, from which those are taken
+_EXCERPT_CHARACTERS = 200  # of a near duplicate
+_PROGRESS_STEP = 1000  # memories
 
 _NOT_SUPERSEDED = Filter(superseded=False)
 
@@ -53,7 +53,7 @@ class Similarity:
         for id, project, text in self._store.iter_texts(filter):
             by_project.setdefault(project, []).append((len(ids), _word_set(text)))
             ids.append(id)
-            if progress and len(ids) % PROGRESS_STEP == 0:
+            if progress and len(ids) % _PROGRESS_STEP == 0:
                 progress(len(ids))
         groups = sorted(group for texts in by_project.values() for group in find_near_duplicates(texts, threshold))
         found = (self._store.find([ids[number] for number in group]) for group in groups)
@@ -76,7 +76,7 @@ class Similarity:
         words = _word_set(memory.content)
         scope = replace(_NOT_SUPERSEDED, project=(memory.project,) if memory.project else ())
         # By words: almost the same text has almost the same words, and no vectors need to be read for it.
-        others = [row.memory() for row in self._similar_by_words(memory, DUPLICATE_CANDIDATES, scope)]
+        others = [row.memory() for row in self._similar_by_words(memory, _DUPLICATE_CANDIDATES, scope)]
         same_project = [other for other in others if other.project == memory.project]
         scored = [(jaccard(words, _word_set(other.content)), other) for other in same_project]
         share, nearest = max(scored, key=lambda entry: entry[0], default=(0.0, None))
@@ -85,7 +85,7 @@ class Similarity:
         merged = action == "merge"
         if merged:
             memory = self.merge(memory.id, [nearest.id])
-        return replace(memory, near=NearDuplicate(nearest.id, nearest.content[:EXCERPT_CHARACTERS], share, merged))
+        return replace(memory, near=NearDuplicate(nearest.id, nearest.content[:_EXCERPT_CHARACTERS], share, merged))
 
     def _most_similar(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
         """Return other memories, the most similar first: by vector where it has one, else by words."""
@@ -102,8 +102,8 @@ class Similarity:
         return _without(rows, memory)[:limit]
 
     def _similar_by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
-        text = parse_query(memory.content[:QUERY_CHARACTERS], "auto")
-        terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:QUERY_WORDS]
+        text = parse_query(memory.content[:_QUERY_CHARACTERS], "auto")
+        terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:_QUERY_WORDS]
         query = replace(text, terms=tuple(terms), spare=(), every=False)
         scope, weights = self._store.resolve_scope(filter), self._resources.profile.columns
         matches = self._store.match_keywords(query, scope, limit=limit + 1, page=limit, weights=weights).matches

@@ -17,9 +17,9 @@ from memorist.errors import InvalidInput
 from memorist.profiles import SENTENCE_MODELS
 from memorist.store.export_schema import ExportRecord
 
-EXPORT_FORMATS = ("jsonl", "markdown")
-OWN, MARKDOWN, MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
-BATCH, BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their texts, that are written together
+_EXPORT_FORMATS = ("jsonl", "markdown")
+OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
+BATCH, _BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their texts, that are written together
 
 Progress = Callable[[int], None]
 
@@ -33,7 +33,7 @@ class Transfer:
         self._conversations = conversations
 
     def export(self, path: str | Path | BinaryIO, format: str, *, vectors: bool, progress: Progress | None) -> int:
-        format = validation.choice(format, EXPORT_FORMATS, "format")
+        format = validation.choice(format, _EXPORT_FORMATS, "format")
         if validation.flag(vectors, "vectors") and format == "markdown":
             raise InvalidInput("vectors are no part of markdown; export jsonl to keep them")
         self._resources.recorder.settle()
@@ -71,7 +71,7 @@ class Transfer:
                 detected = _detect_format(source.file, settings.format)
                 if detected == OWN and project is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
-                if detected in (OWN, MARKDOWN, MEM0):
+                if detected in (OWN, MARKDOWN, _MEM0):
                     exceptions = (*self._resources.redaction.allow, *allowed) if redact else None
                     report = self._import_records(source.file, detected, project, exceptions, progress)
                 else:
@@ -157,12 +157,12 @@ def _detect_format(file: Path, wanted: object) -> str:
     from memorist.importers.markdown_folder import SUFFIXES
     from memorist.importers.mem0 import is_mem0
 
-    formats = (OWN, MARKDOWN, MEM0, *transcripts.FORMATS)
+    formats = (OWN, MARKDOWN, _MEM0, *transcripts.FORMATS)
     format = None if wanted is None else validation.choice(wanted, formats, "format")
     if not file.exists():
         raise InvalidInput(f"cannot read {file}: there is no such file or folder")
     if format is not None:
-        if file.is_dir() and format in (OWN, MEM0):
+        if file.is_dir() and format in (OWN, _MEM0):
             raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
         return format
     if file.is_dir():
@@ -172,7 +172,7 @@ def _detect_format(file: Path, wanted: object) -> str:
         return MARKDOWN
     if memorist_export.is_export(file):
         return OWN
-    return MEM0 if is_mem0(file) else CONVERSATION
+    return _MEM0 if is_mem0(file) else CONVERSATION
 
 
 def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
@@ -183,7 +183,7 @@ def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
         batch.append(record)
         chunks = record.fields.get("chunks", ())
         size += len(record.fields.get("content", "")) + sum(len(chunk["content"]) for chunk in chunks)
-        if len(batch) >= BATCH or size >= BATCH_CHARACTERS:
+        if len(batch) >= BATCH or size >= _BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:

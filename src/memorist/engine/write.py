@@ -14,7 +14,7 @@ from memorist.records import NEAR_ACTIONS, Memory, MemoryDraft, Reinforcement
 from memorist.store.base import AddResult
 from memorist.validation import TimeLike
 
-REINFORCEMENT = 0.1  # of a memory that is added once more
+_REINFORCEMENT = 0.1  # of a memory that is added once more
 _REFUSALS = (InvalidInput, NotFound, Ambiguous)
 
 
@@ -75,7 +75,7 @@ class Writer:
 
     @property
     def _reinforcement(self) -> Reinforcement:
-        return Reinforcement(REINFORCEMENT, self._resources.decay)
+        return Reinforcement(_REINFORCEMENT, self._resources.decay)
 
     def update(self, id: str, session: str | None, changes: Mapping[str, Any]) -> Memory:
         session = None if session is None else validation.session_id(session)

@@ -9,9 +9,9 @@ from memorist.present.framing import CAUTION, as_one_line, frame_element
 from memorist.records import Hit, Memory, Session
 from memorist.text.snippet import ELLIPSIS, preview, strip_marks
 
-ELEMENT_NAME = "relevant-context"
-CORE_BUDGET_SHARE = 0.5  # at most, so that pinned memories leave room for those about the message
-MIN_CUT_TOKENS = 40  # a shorter piece of a memory says nothing
+_ELEMENT_NAME = "relevant-context"
+_CORE_BUDGET_SHARE = 0.5  # at most, so that pinned memories leave room for those about the message
+_MIN_CUT_TOKENS = 40  # a shorter piece of a memory says nothing
 LINE_CHARACTERS = 160  # of a memory or a session that is listed on one line
 
 
@@ -54,7 +54,7 @@ class ContextBlock:
 
     def put_core(self, memories: Iterable[Memory]) -> None:
         """Add pinned memories, each whole or not at all."""
-        room = int(self._budget * CORE_BUDGET_SHARE)
+        room = int(self._budget * _CORE_BUDGET_SHARE)
         for memory in memories:
             text = frame_element("core-memory", self._labels(memory), memory.content)
             if self.put(memory.id, text, at_most=room):
@@ -62,7 +62,7 @@ class ContextBlock:
 
     def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], HitContext]) -> None:
         """Add hits: the best of each source first, whole ones before cut ones, then their surroundings."""
-        found = [hit for hit in interleave_sources(hits) if hit.memory.id not in self._known]
+        found = [hit for hit in _interleave_sources(hits) if hit.memory.id not in self._known]
         whole = [hit for hit in found if self.put(hit.memory.id, self._frame_whole(hit))]
         for hit in found:
             if hit not in whole and (cut := self._cut_to_fit(hit)):
@@ -84,7 +84,7 @@ class ContextBlock:
         """Return as much of a hit's passage as fits."""
         passage = strip_marks(hit.snippet)
         room = self.left - self.cost(self._frame(hit, ELLIPSIS, cut=True))
-        if room < MIN_CUT_TOKENS:
+        if room < _MIN_CUT_TOKENS:
             return None
         shown = truncate_to_tokens(passage, room, self._count)
         text = self._frame(hit, shown if shown == passage else shown + ELLIPSIS, cut=True)
@@ -125,7 +125,7 @@ class ContextBlock:
         return memory.short_id if first == memory.id else memory.id
 
 
-def interleave_sources(hits: Sequence[Hit]) -> list[Hit]:
+def _interleave_sources(hits: Sequence[Hit]) -> list[Hit]:
     """Order hits by rounds: the best hit of each source, then the second of each, and so on."""
     places: dict[str, int] = {}
     rounds = []
@@ -165,4 +165,4 @@ def _location_labels(hit: DocumentHit) -> Mapping[str, str | None]:
 
 
 def _render_block(parts: Iterable[str]) -> str:
-    return "\n".join([f"<{ELEMENT_NAME}>", CAUTION, *parts, f"</{ELEMENT_NAME}>"])
+    return "\n".join([f"<{_ELEMENT_NAME}>", CAUTION, *parts, f"</{_ELEMENT_NAME}>"])

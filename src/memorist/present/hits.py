@@ -13,8 +13,8 @@ from memorist.search.fusion import Ranked
 from memorist.search.signals import estimate_relevance, mean_confidence, with_effective_confidence
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
 
-PREVIEW_CHARACTERS = 100  # of a `cut` snippet
-SNIPPET_CHARACTERS = 300  # of a memory listed by its beginning
+_PREVIEW_CHARACTERS = 100  # of a `cut` snippet
+_SNIPPET_CHARACTERS = 300  # of a memory listed by its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Mem
         memory = replace(memory, facts=())
     if detail == "full":
         return memory
-    summary = memory.summary or preview(memory.content, PREVIEW_CHARACTERS)
-    content = preview(memory.content, SNIPPET_CHARACTERS) if detail == "snippet" else ""
+    summary = memory.summary or preview(memory.content, _PREVIEW_CHARACTERS)
+    content = preview(memory.content, _SNIPPET_CHARACTERS) if detail == "snippet" else ""
     return replace(memory, content=content, summary=summary, metadata={})
 
 
@@ -128,7 +128,7 @@ def _build_hit(
 def _snippet(memory: Memory, shown: Passage, profile: Profile) -> str:
     if profile.snippet == "full":
         return memory.content
-    return preview(memory.content, PREVIEW_CHARACTERS) if profile.snippet == "cut" else shown.text
+    return preview(memory.content, _PREVIEW_CHARACTERS) if profile.snippet == "cut" else shown.text
 
 
 def _match_labels(by_keyword: bool, by_vector: bool, words: MatchLabels | None) -> tuple[str, ...]:

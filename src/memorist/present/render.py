@@ -22,7 +22,7 @@ _MEMORY_FIELDS = (
     "related_count", "access_count",
 )  # fmt: skip
 _INDEX_FIELDS = ("id", "created_at", "kind", "tags", "summary", "project", "superseded_by")
-LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
+_LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file
 
 # Characters that could move the cursor, colour the terminal or hide text.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -43,14 +43,14 @@ def count_of(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-def to_json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Convert a value to JSON: records by their fields, times as text."""
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, Mapping):
-        return {key: to_json(part) for key, part in value.items()}
+        return {key: _to_json(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json(part) for part in value]
+        return [_to_json(part) for part in value]
     return record_json(value) if dataclasses.is_dataclass(value) else value
 
 
@@ -62,19 +62,19 @@ def record_json(record: Any) -> dict[str, Any]:
 def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
     """Convert a memory to JSON in the detail it has: `full`, `snippet` or `index`."""
     if detail != "full":
-        origin = {"session": to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
-        return index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
+        origin = {"session": _to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
+        return _index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
     answer = _fields_json(memory, _MEMORY_FIELDS) | {"facts": [fact_json(fact) for fact in memory.facts]}
-    return answer | ({"near": to_json(memory.near)} if memory.near else {})
+    return answer | ({"near": _to_json(memory.near)} if memory.near else {})
 
 
-def index_json(memory: Memory) -> dict[str, Any]:
+def _index_json(memory: Memory) -> dict[str, Any]:
     """Convert a memory to an entry of an index."""
     return _fields_json(memory, _INDEX_FIELDS)
 
 
 def _fields_json(record: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: to_json(getattr(record, name)) for name in names}
+    return {name: _to_json(getattr(record, name)) for name in names}
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def fact_json(fact: Fact) -> dict[str, Any]:
     return {field: value for field, value in record_json(fact).items() if field != "memory_id"}
 
 
-def hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any]:
+def _hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any]:
     answer: dict[str, Any] = {
         "id": hit.memory.id,
         "score": hit.score,
@@ -90,14 +90,14 @@ def hit_json(hit: Hit, *, explain: bool, detail: str = "full") -> dict[str, Any]
         "match": list(hit.match),
     }
     if detail != "index":
-        answer |= {"snippet": hit.snippet, "highlights": to_json(hit.highlights)}
+        answer |= {"snippet": hit.snippet, "highlights": _to_json(hit.highlights)}
     if detail == "full":
         numbers = _fields_json(hit, ("keyword_score", "similarity", "confidence"))
         answer |= numbers | memory_json(hit.memory)
     else:
-        answer |= index_json(hit.memory)
+        answer |= _index_json(hit.memory)
     if isinstance(hit, DocumentHit):
-        answer |= _fields_json(hit, LOCATION_FIELDS)  # its title is the file's
+        answer |= _fields_json(hit, _LOCATION_FIELDS)  # its title is the file's
     return answer | {"trace": dict(hit.trace), "raw": dict(hit.raw)} if explain else answer
 
 
@@ -112,9 +112,9 @@ def results_json(results: Results, *, explain: bool) -> dict[str, Any]:
         "degraded": results.degraded,
         "suggestion": results.suggestion,
         "hidden": dict(results.hidden),
-        "facets": to_json(results.facets),
+        "facets": _to_json(results.facets),
         "relevant": results.relevant,
-        "results": [hit_json(hit, explain=explain, detail=results.detail) for hit in results],
+        "results": [_hit_json(hit, explain=explain, detail=results.detail) for hit in results],
     }
     return answer | {"plan": results.plan} if explain else answer
 
@@ -146,7 +146,7 @@ def hit_text(place: int, hit: Hit, style: Style, *, explain: bool, detail: str =
     ]
     lines += [f"    {fact_text(fact, style)}" for fact in hit.facts]
     if explain:
-        lines.append(f"    {style(explanation(hit), dim=True)}")
+        lines.append(f"    {style(_explanation(hit), dim=True)}")
     return "\n".join(lines)
 
 
@@ -166,7 +166,7 @@ def fact_text(fact: Fact, style: Style) -> str:
     return f"- {printable(' '.join(fact.text.split()))}  {style(printable(confidence), dim=True)}"
 
 
-def explanation(hit: Hit) -> str:
+def _explanation(hit: Hit) -> str:
     """Return the score as the sum of its trace, with the raw scores."""
     parts = " ".join(f"{'+' if value >= 0 else '-'} {abs(value):.3f} {step}" for step, value in hit.trace.items())
     raw = ", ".join(f"{name} {value:.3f}" for name, value in hit.raw.items())
@@ -181,7 +181,7 @@ def local_time(moment: datetime) -> str:
         return moment.isoformat()
 
 
-def superseded_mark(memory: Memory) -> str:
+def _superseded_mark(memory: Memory) -> str:
     """Return a mark for a superseded memory, or ""."""
     if memory.superseded_by:
         return f"(superseded by {memory.superseded_by.id[-8:]})"
@@ -191,7 +191,7 @@ def superseded_mark(memory: Memory) -> str:
 def _details(memory: Memory, style: Style) -> str:
     details = [memory.project, memory.kind, memory.source, *(f"#{tag}" for tag in memory.tags)]
     about = " · ".join([local_time(memory.created_at), *(detail for detail in details if detail)])
-    marks = " ".join(filter(None, ["(pinned)" if memory.pinned else "", superseded_mark(memory)]))
+    marks = " ".join(filter(None, ["(pinned)" if memory.pinned else "", _superseded_mark(memory)]))
     return style(printable(f"{about}  {marks}".rstrip()), dim=True)
 
 
@@ -207,7 +207,7 @@ def timeline_entry_text(memory: Memory, style: Style, *, anchor: bool, detail: s
     """Return an entry of a timeline: time, id and text; the anchor is marked."""
     tags = " ".join(f"#{tag}" for tag in memory.tags)
     text = {"full": "", "snippet": memory.content}.get(detail, preview(memory.summary or "", LINE_CHARACTERS))
-    about = style(printable("  ".join(filter(None, [tags, superseded_mark(memory)]))), dim=True)
+    about = style(printable("  ".join(filter(None, [tags, _superseded_mark(memory)]))), dim=True)
     mark = style(">", bold=True) if anchor else " "
     head = f"{mark} {local_time(memory.created_at)}  {style(memory.short_id, fg='cyan')}"
     line = "  ".join(filter(None, [head, printable(text), about]))
@@ -234,7 +234,7 @@ def session_line(session: Session, style: Style) -> str:
 
 
 def related_json(related: Related) -> dict[str, Any]:
-    bond = {"relation": to_json(related.relation), "similarity": related.similarity}
+    bond = {"relation": _to_json(related.relation), "similarity": related.similarity}
     return memory_json(related.memory) | bond
 
 
@@ -280,7 +280,7 @@ def _values(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-MAX_REDACTED_PLACES = 5  # of secrets of one kind, unless all are asked for
+_MAX_REDACTED_PLACES = 5  # of secrets of one kind, unless all are asked for
 
 _COUNTS = ("added", "changed", "unchanged", "renamed", "removed")
 
@@ -349,6 +349,6 @@ def _count_lines(counts: Iterable[tuple[str, int]], say: Callable[[str], str]) -
 
 def _redacted_places(report: IndexReport, kind: str, verbose: bool) -> str:
     places = [f"{display_path(path)}:{line}" for each, path, line in report.redacted_at if each == kind]
-    shown = places if verbose else places[:MAX_REDACTED_PLACES]
+    shown = places if verbose else places[:_MAX_REDACTED_PLACES]
     more = report.redacted[kind] - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 
 MAX_JUDGED_CHARACTERS = 100  # only the beginning of a value is judged
-LOWER, UPPER, DIGIT, SIGN = "[a-z]", "[A-Z]", "[0-9]", "[!@#$%^*?+=~&]"
+LOWER, UPPER, DIGIT, _SIGN = "[a-z]", "[A-Z]", "[0-9]", "[!@#$%^*?+=~&]"
 HEX = r"(?:0x)?[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
@@ -65,7 +65,7 @@ def looks_like_password(value: str) -> bool:
     if not 6 <= len(value) <= MAX_JUDGED_CHARACTERS or contains(r"\s|[^\0-\u02ff]|^[.~]{0,2}/", value):
         return False
     inside = value.strip("!?*&@#:.-_$+~=^%")
-    mixed = contains("[A-Za-z]", inside) and (contains(DIGIT, value) or contains(SIGN, inside))
+    mixed = contains("[A-Za-z]", inside) and (contains(DIGIT, value) or contains(_SIGN, inside))
     return mixed and not (regex(_HYPHENATED_NAME).fullmatch(value) and (len(value) < 12 or reads_as_words(value)))
 
 
@@ -76,11 +76,11 @@ def looks_like_strong_password(value: str) -> bool:
     """Return True for a password that is surely no word: digits between letters, or three kinds of characters."""
     if looks_random(value):
         return True
-    kinds = sum(contains(kind, value) for kind in (LOWER, UPPER, DIGIT, SIGN))
+    kinds = sum(contains(kind, value) for kind in (LOWER, UPPER, DIGIT, _SIGN))
     changes = len(regex(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])").findall(value))
     if len(value) < 8 or (kinds < 3 and changes < 2) or not looks_like_password(value):
         return False
-    return contains(SIGN, value) or not reads_as_words(value)
+    return contains(_SIGN, value) or not reads_as_words(value)
 
 
 def is_example(secret: str) -> bool:

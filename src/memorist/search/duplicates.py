@@ -14,9 +14,9 @@ from itertools import islice
 
 from memorist.errors import InvalidInput
 
-SIGNATURE_BITS = 128  # tells most texts apart without comparing their words
+_SIGNATURE_BITS = 128  # tells most texts apart without comparing their words
 LARGE_GROUP = 32  # texts; from here on it pays to skip a whole group at once
-SLACK = 1e-9  # for floating point, in which 0.07 * 100 is a little more than 7
+_SLACK = 1e-9  # for floating point, in which 0.07 * 100 is a little more than 7
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
@@ -92,16 +92,16 @@ class _SimilarityJoin:
         self._parents.append(place)
         self._sizes.append(1)
         self._signatures.append(_signature(rare_first))
-        least = math.ceil(share * size - SLACK)  # words that a similar text shares with it
+        least = math.ceil(share * size - _SLACK)  # words that a similar text shares with it
         shortest = bisect_left(self._lengths, least)
         for before, word in enumerate(rare_first[: size - least + 1]):
             if word in self._postings:
                 # If this is the first shared word, a longer text would share too few others.
-                longest = int((size - before) * (1 + share) / share - size + SLACK)
+                longest = int((size - before) * (1 + share) / share - size + _SLACK)
                 self._compare(place, self._postings[word], shortest, bisect_right(self._lengths, longest))
         root = self.root(place)
         # Later texts are no shorter, so they must share more of this one.
-        least = math.ceil(2 * share / (1 + share) * size - SLACK)
+        least = math.ceil(2 * share / (1 + share) * size - _SLACK)
         for word in rare_first[: size - least + 1]:
             posting = self._postings[word]
             places = posting.large.setdefault(root, []) if self._sizes[root] >= LARGE_GROUP else posting.rest
@@ -111,7 +111,7 @@ class _SimilarityJoin:
         """Unite a text with similar ones of a posting; numbers out of bounds have the wrong length."""
         signatures, signature, share = self._signatures, self._signatures[place], self._threshold
         # At most so many words are in one text only. Each accounts for one differing bit, or none.
-        most = int(2 * self._lengths[place] * (1 - share) / (1 + share) + SLACK)
+        most = int(2 * self._lengths[place] * (1 - share) / (1 + share) + _SLACK)
         rest = posting.rest
         fitting = islice(rest, bisect_left(rest, start), bisect_left(rest, end))
         for other in [other for other in fitting if (signature ^ signatures[other]).bit_count() <= most]:
@@ -145,5 +145,5 @@ def _signature(words: list[int]) -> int:
     """Return a set of words as bits, for a first comparison."""
     bits = 0
     for word in words:
-        bits |= 1 << word % SIGNATURE_BITS
+        bits |= 1 << word % _SIGNATURE_BITS
     return bits

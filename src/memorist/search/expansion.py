@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from memorist.search.fusion import Candidate, Ranked, long_text_share
 
-FEEDBACK_HITS = 3  # added to the query, each weighted by its score
+_FEEDBACK_HITS = 3  # added to the query, each weighted by its score
 
 
 def expand_by_feedback(
@@ -25,7 +25,7 @@ def expand_by_feedback(
     """
     candidates = [entry.candidate for entry in ranked]
     weight *= long_text_share(candidates)
-    best = [entry for entry in ranked[:FEEDBACK_HITS] if entry.candidate.key in vectors and entry.score > 0.0]
+    best = [entry for entry in ranked[:_FEEDBACK_HITS] if entry.candidate.key in vectors and entry.score > 0.0]
     if not weight or not best:
         return candidates
     row_of = {key: row for row, key in enumerate(vectors)}

@@ -11,7 +11,7 @@ from memorist.search.signals import confidence_factor, decay, recency_bonus, rec
 Boosts = Mapping[str, Mapping[str, float]]
 
 
-def lens_factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
+def _lens_factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
     """
     Return the factor of a lens: for each boosted field the strongest boost among the values a memory has there.
 
@@ -26,13 +26,13 @@ def lens_factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
 
 
 # The lead of a memory with all words of the query over those with some; half puts them first. Measured with alpha.
-ALL_WORDS_SHARE = 0.5
+_ALL_WORDS_SHARE = 0.5
 # How much a missing word costs. With 1, a question that shares no word with its answer is answered by chance matches.
 # A long text that answers lacks more of the words, because it says them in its own way.
-STRICTNESS, STRICTNESS_LONG = 1.5, 1.0
-LENGTH_SAMPLE = 20  # candidates of each leg that decide how long the texts of a store are
-SHORT_TEXT, LONG_TEXT = 200, 800  # characters; options for short and long texts are mixed between them
-ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
+_STRICTNESS, _STRICTNESS_LONG = 1.5, 1.0
+_LENGTH_SAMPLE = 20  # candidates of each leg that decide how long the texts of a store are
+_SHORT_TEXT, _LONG_TEXT = 200, 800  # characters; options for short and long texts are mixed between them
+_ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ class _ScoreBuilder:
         return Ranked(self.candidate, score, self.trace, self.raw)
 
 
-NO_BOOSTS: Boosts = {}
+_NO_BOOSTS: Boosts = {}
 
 
 def rank_candidates(
-    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = NO_BOOSTS
+    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = _NO_BOOSTS
 ) -> list[Ranked]:
     """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
@@ -110,7 +110,7 @@ def rank_candidates(
         builder.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
         builder.multiply("recency", recency_factor(profile.recency, _reference_time(candidate, profile), now))
         builder.multiply("confidence", confidence_factor(profile, candidate.confidence))
-        builder.multiply("lens", lens_factor(boosts, _lens_values(candidate)) if boosts else 1.0)
+        builder.multiply("lens", _lens_factor(boosts, _lens_values(candidate)) if boosts else 1.0)
         ranked = builder.build()
         order.append(((-ranked.score, builder.group, -candidate.created_at, candidate.key), ranked))
     order.sort(key=lambda entry: entry[0])
@@ -127,7 +127,7 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
     alpha = 0.5 if profile.alpha is None else profile.alpha
     long = long_text_share(candidates)
     alpha += long * ((alpha if profile.alpha_long is None else profile.alpha_long) - alpha)
-    strictness = STRICTNESS + long * (STRICTNESS_LONG - STRICTNESS)
+    strictness = _STRICTNESS + long * (_STRICTNESS_LONG - _STRICTNESS)
     near = _cosine if alpha == 1.0 else _scaled_cosine  # alone, it need not be comparable with BM25
     scaled = _scale_bm25(candidates, profile.bm25_norm)
     builders = []
@@ -150,11 +150,11 @@ def long_text_share(candidates: Sequence[Candidate]) -> float:
     first = [
         candidate.length
         for candidate in candidates
-        if (candidate.keyword_rank or LENGTH_SAMPLE + 1) <= LENGTH_SAMPLE
-        or (candidate.vector_rank or LENGTH_SAMPLE + 1) <= LENGTH_SAMPLE
+        if (candidate.keyword_rank or _LENGTH_SAMPLE + 1) <= _LENGTH_SAMPLE
+        or (candidate.vector_rank or _LENGTH_SAMPLE + 1) <= _LENGTH_SAMPLE
     ]
     typical = median(first) if first else 0.0
-    return min(1.0, max(0.0, (typical - SHORT_TEXT) / (LONG_TEXT - SHORT_TEXT)))
+    return min(1.0, max(0.0, (typical - _SHORT_TEXT) / (_LONG_TEXT - _SHORT_TEXT)))
 
 
 def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
@@ -240,9 +240,9 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
     found = {candidate.key: candidate.bm25 for candidate in candidates if candidate.bm25 is not None}
     most = max(found.values(), default=0.0)
     if norm == "abs10":
-        return {key: min(1.0, score / ABS10) for key, score in found.items()}
+        return {key: min(1.0, score / _ABS10) for key, score in found.items()}
     if norm == "tanh10":
-        return {key: math.tanh(score / ABS10) for key, score in found.items()}
+        return {key: math.tanh(score / _ABS10) for key, score in found.items()}
     if norm == "minmax":
         least = min(found.values(), default=0.0)
         return {key: (score - least) / (most - least) if most > least else 1.0 for key, score in found.items()}
@@ -253,7 +253,7 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
     whole = {candidate.key for candidate in candidates if candidate.has_all_words}
     if not whole:
         return scaled
-    return {key: ALL_WORDS_SHARE * (key in whole) + (1 - ALL_WORDS_SHARE) * score for key, score in scaled.items()}
+    return {key: _ALL_WORDS_SHARE * (key in whole) + (1 - _ALL_WORDS_SHARE) * score for key, score in scaled.items()}
 
 
 def _reference_time(candidate: Candidate, profile: Profile) -> float:

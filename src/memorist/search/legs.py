@@ -20,10 +20,10 @@ from memorist.store.base import KeywordMatches, Model, Scope, Store
 
 T = TypeVar("T")
 
-KEYWORD_THREADS = 4
-LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
-SCRIPT_SAMPLE = 1000  # characters of a query that decide which script it is in
-ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
+_KEYWORD_THREADS = 4
+_LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
+_SCRIPT_SAMPLE = 1000  # characters of a query that decide which script it is in
+_ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Legs:
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
-        least = -math.inf if floor is None else floor - ESTIMATE_ERROR
+        least = -math.inf if floor is None else floor - _ESTIMATE_ERROR
         degraded = None
         if nearest.unembedded > 0:
             degraded = (
@@ -149,7 +149,7 @@ class Legs:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(KEYWORD_THREADS, "memorist-keyword")
+                self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
             return self._threads.submit(work)
 
 
@@ -172,8 +172,8 @@ def _is_exact_query(query: Query, profile: Profile) -> bool:
 
 
 def _is_mostly_latin(text: str) -> bool:
-    letters = [character for character in text[:SCRIPT_SAMPLE] if character.isalpha()]
-    return 2 * sum(character < LATIN_END for character in letters) >= len(letters)
+    letters = [character for character in text[:_SCRIPT_SAMPLE] if character.isalpha()]
+    return 2 * sum(character < _LATIN_END for character in letters) >= len(letters)
 
 
 def _name_leg_in_errors(leg: str, work: Callable[[], T]) -> T:

@@ -18,7 +18,7 @@ from memorist.profiles import (
 )
 from memorist.records import FUSIONS, GRAMMARS, MODES, RECORD_MODES, SECTORS
 
-MODE_ALIASES: Mapping[str, str] = {
+_MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
 
 def parse_mode(value: object, base: Profile) -> str:
     """Return the mode that a name or an alias means."""
-    name = MODE_ALIASES.get(value, value) if isinstance(value, str) else value
+    name = _MODE_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in MODES and base.unknown_mode and isinstance(name, str):
         return base.unknown_mode
     return validation.choice(name, MODES, "mode")

@@ -16,9 +16,9 @@ from memorist.search.temporal import boost_by_time
 from memorist.text.dates import Period
 from memorist.text.snippet import HighlightTerms, best_passage, strip_marks
 
-PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
-PARTIAL_READ_EXPONENT = 1.5  # how fast a score loses weight with the share of a memory that was read
-SECOND_SMOOTHING = 0.5  # of the first; a score from reading needs less context
+_PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
+_PARTIAL_READ_EXPONENT = 1.5  # how fast a score loses weight with the share of a memory that was read
+_SECOND_SMOOTHING = 0.5  # of the first; a score from reading needs less context
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def rerank(
     }
     blended = blend_scores(ranked, read, profile.rerank_weight)
     boosted = boost_by_time(blended[: len(read)], periods, profile.time_boost)
-    return smooth_scores([*boosted, *blended[len(read) :]], profile.session_smoothing * SECOND_SMOOTHING), None
+    return smooth_scores([*boosted, *blended[len(read) :]], profile.session_smoothing * _SECOND_SMOOTHING), None
 
 
 def blend_scores(ranked: Sequence[Ranked], scores: Mapping[int, RerankScore], weight: float) -> list[Ranked]:
@@ -70,7 +70,7 @@ def blend_scores(ranked: Sequence[Ranked], scores: Mapping[int, RerankScore], we
     rest = [entry for entry in ranked if entry.candidate.key not in scores]
     if not read:
         return rest
-    weight *= fmean(scores[entry.candidate.key].share_read ** PARTIAL_READ_EXPONENT for entry in read)
+    weight *= fmean(scores[entry.candidate.key].share_read ** _PARTIAL_READ_EXPONENT for entry in read)
     top = max(entry.score for entry in read) or 1.0
     blended = [
         _with_score(entry, (1.0 - weight) * (entry.score / top) + weight * scores[entry.candidate.key].score)
@@ -89,7 +89,7 @@ def _with_score(entry: Ranked, score: float) -> Ranked:
 def _passage_to_read(row: Row, terms: HighlightTerms) -> tuple[str, float]:
     """Return the passage that fits the query best, under its title, and the share of the memory it is."""
     memory = row.memory()
-    text = strip_marks(best_passage(memory.content, terms, PASSAGE_WORDS, row.passage).text)
+    text = strip_marks(best_passage(memory.content, terms, _PASSAGE_WORDS, row.passage).text)
     share = min(1.0, len(text) / len(memory.content))
     return f"{memory.title}\n{text}" if memory.title else text, share
 

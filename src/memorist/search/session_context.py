@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from memorist.search.fusion import Ranked
 
-DISTANCE_WEIGHTS = ((1, 1.0), (2, 0.5))  # how many turns away, and how much a turn there counts
-UNSMOOTHED_CHARACTERS = 240  # longer texts need less context, and are smoothed less
+_DISTANCE_WEIGHTS = ((1, 1.0), (2, 0.5))  # how many turns away, and how much a turn there counts
+_UNSMOOTHED_CHARACTERS = 240  # longer texts need less context, and are smoothed less
 
 
 def smooth_scores(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
@@ -30,8 +30,8 @@ def smooth_scores(ranked: Sequence[Ranked], share: float) -> list[Ranked]:
         own, total = entry.candidate, entry.score
         if own.position is None:
             return total
-        need = min(1.0, UNSMOOTHED_CHARACTERS / max(own.length, 1))
-        for distance, weight in DISTANCE_WEIGHTS:
+        need = min(1.0, _UNSMOOTHED_CHARACTERS / max(own.length, 1))
+        for distance, weight in _DISTANCE_WEIGHTS:
             neighbours = ((own.session, own.position + step) for step in (-distance, distance))
             total += share * need * weight * max(scores.get(neighbour, 0.0) for neighbour in neighbours)
         return total

@@ -11,14 +11,14 @@ from memorist.records import Fact
 DAY = 86_400.0
 
 
-def days_since(moment: float, now: float) -> float:
+def _days_since(moment: float, now: float) -> float:
     """Return the days between two epoch times; a time ahead counts as now."""
     return max(0.0, now - moment) / DAY
 
 
 def decay(value: float, rate: float, since: float, now: float) -> float:
     """Return a value after exponential decay of `rate` a day."""
-    return value * math.exp(-rate * days_since(since, now))
+    return value * math.exp(-rate * _days_since(since, now))
 
 
 def with_effective_confidence(facts: Sequence[Fact], rates: Mapping[str, float], now: datetime) -> tuple[Fact, ...]:
@@ -40,20 +40,20 @@ def confidence_factor(profile: Profile, confidence: float) -> float:
 
 
 def recency_bonus(recency: Recency, created_at: float, now: float) -> float:
-    return math.exp(-recency.rate * days_since(created_at, now))
+    return math.exp(-recency.rate * _days_since(created_at, now))
 
 
 def recency_factor(recency: Recency, moment: float, now: float) -> float:
     """Return the factor for a score, divided by the largest possible, so that the score stays within 0..1."""
-    days = days_since(moment, now)
+    days = _days_since(moment, now)
     if recency.form == "multiply":
         return (1.0 + recency.weight / (1.0 + days)) / (1.0 + recency.weight)
     if recency.form == "tiers":
-        return next((factor for limit, factor in RECENCY_TIERS if days <= limit), 1.0) / RECENCY_TIERS[0][1]
+        return next((factor for limit, factor in _RECENCY_TIERS if days <= limit), 1.0) / _RECENCY_TIERS[0][1]
     return 1.0
 
 
-RECENCY_TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
+_RECENCY_TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
 
 
 def estimate_relevance(model: str | None, similarity: float | None, coverage: float) -> float:
@@ -65,12 +65,12 @@ def estimate_relevance(model: str | None, similarity: float | None, coverage: fl
     similarity of a model that was not calibrated is taken as it is.
     """
     if similarity is None:
-        return _logistic(KEYWORD_RELEVANCE[0] + KEYWORD_RELEVANCE[1] * coverage) if coverage else 0.0
+        return _logistic(_KEYWORD_RELEVANCE[0] + _KEYWORD_RELEVANCE[1] * coverage) if coverage else 0.0
     if model not in RELEVANCE_MODELS:
-        return min(1.0, max(0.0, similarity, FULL_COVERAGE_RELEVANCE * coverage**4))
+        return min(1.0, max(0.0, similarity, _FULL_COVERAGE_RELEVANCE * coverage**4))
     bias, by_similarity, by_coverage = RELEVANCE_MODELS[model]
     estimate = _logistic(bias + by_similarity * similarity + by_coverage * coverage)
-    return max(estimate, FULL_COVERAGE_RELEVANCE * coverage**4)
+    return max(estimate, _FULL_COVERAGE_RELEVANCE * coverage**4)
 
 
 # Logistic regressions (bias, similarity, coverage), fitted on every second conversation of LoCoMo: evidence for a
@@ -79,10 +79,10 @@ def estimate_relevance(model: str | None, similarity: float | None, coverage: fl
 # from another by its best hit. MiniLM's bias was lowered by .5 since every few sentences have a vector of their own,
 # which brings something a little nearer everywhere.
 RELEVANCE_MODELS = {MINILM: (-8.2, 16.6, 3.7), BGE_SMALL: (-18.4, 29.7, 2.9)}
-KEYWORD_RELEVANCE = (-3.6, 9.4)
+_KEYWORD_RELEVANCE = (-3.6, 9.4)
 # A memory with every word of the question, such as a commit hash, is relevant whatever a language model makes of that
 # word; with half of the words this adds next to nothing.
-FULL_COVERAGE_RELEVANCE = 0.8
+_FULL_COVERAGE_RELEVANCE = 0.8
 
 
 def _logistic(value: float) -> float:

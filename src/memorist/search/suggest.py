@@ -14,13 +14,13 @@ from memorist.records import Query, Term
 from memorist.text.query import STOP_WORDS
 from memorist.text.tokenizer import find_unspaced_runs, fold, list_stems, stem_words
 
-MIN_WORD_LETTERS = 4  # a shorter word alone is one typo away from too many others
-MIN_PART_LETTERS = 2  # of a word in an identifier or phrase, where the other words narrow it down
-MAX_WORD_LETTERS = 40
-MIN_HALF_LETTERS = 3  # on each side of a missing space
+_MIN_WORD_LETTERS = 4  # a shorter word alone is one typo away from too many others
+_MIN_PART_LETTERS = 2  # of a word in an identifier or phrase, where the other words narrow it down
+_MAX_WORD_LETTERS = 40
+_MIN_HALF_LETTERS = 3  # on each side of a missing space
 MAX_UNKNOWN_WORDS = 5  # with more it is not a typo, but a question about something else
 MAX_QUERY_CHARACTERS = 1000  # a longer query is a text with enough known words
-MAX_SPELLINGS = 100  # tried for one identifier or phrase
+_MAX_SPELLINGS = 100  # tried for one identifier or phrase
 
 Known = Callable[[Sequence[Term]], Collection[Term]]
 Similar = Callable[[str], Sequence[str]]
@@ -82,7 +82,7 @@ def _query_words(query: Query) -> Iterator[_QueryWord]:
                 stretch.span(),
                 alone=len(parts) == 1,
                 asked=part.stem in asked
-                and _may_be_misspelt(text, MIN_WORD_LETTERS if len(parts) == 1 else MIN_PART_LETTERS)
+                and _may_be_misspelt(text, _MIN_WORD_LETTERS if len(parts) == 1 else _MIN_PART_LETTERS)
                 and not any(begin <= start < end for begin, end in syntax),
             )
 
@@ -90,7 +90,7 @@ def _query_words(query: Query) -> Iterator[_QueryWord]:
 def _may_be_misspelt(word: str, shortest: int) -> bool:
     """Return whether a word can be corrected: not a number, a stop word, or of a script without spaces."""
     return (
-        shortest <= len(word) <= MAX_WORD_LETTERS
+        shortest <= len(word) <= _MAX_WORD_LETTERS
         and any(character.isalpha() for character in word)
         and fold(word) not in STOP_WORDS
         and not find_unspaced_runs(word)
@@ -128,7 +128,7 @@ def _correct_stretch(text: str, wrong: Sequence[_QueryWord], known: Known, simil
     """
     places = [word.place for word in wrong]
     spellings = [[_match_typing(other, word.text) for other in similar(word.text)] for word in wrong]
-    for chosen in islice(product(*spellings), MAX_SPELLINGS):
+    for chosen in islice(product(*spellings), _MAX_SPELLINGS):
         fixes = dict(zip(places, chosen, strict=True))
         if wrong[0].alone or known([Term(_apply_fixes(text, wrong[0].stretch, fixes))]):
             return fixes
@@ -137,7 +137,7 @@ def _correct_stretch(text: str, wrong: Sequence[_QueryWord], known: Known, simil
 
 def _split_word(word: _QueryWord, known: Known) -> dict[Place, str]:
     """Split an unknown word into two that stand side by side somewhere: a space too few."""
-    for at in range(MIN_HALF_LETTERS, len(word.text) - MIN_HALF_LETTERS + 1):
+    for at in range(_MIN_HALF_LETTERS, len(word.text) - _MIN_HALF_LETTERS + 1):
         pair = Term(f"{word.text[:at]} {word.text[at:]}")
         if known([pair]):
             return {word.place: pair.text}

@@ -8,8 +8,8 @@ from memorist.search.fusion import Ranked
 from memorist.search.signals import DAY
 from memorist.text.dates import Period
 
-MIN_BLUR = 2 * DAY  # an event is often told a day later, and planned some days before
-BLUR = 0.25  # of a longer period: people are vague about a month's first and last days
+_MIN_BLUR = 2 * DAY  # an event is often told a day later, and planned some days before
+_BLUR = 0.25  # of a longer period: people are vague about a month's first and last days
 
 
 def boost_by_time(ranked: Sequence[Ranked], periods: Sequence[Period], weight: float) -> list[Ranked]:
@@ -32,7 +32,7 @@ def period_weight(moment: float, period: Period) -> float:
     """Return 1 for a time within a period, falling to 0 with its distance from it."""
     start, end = period.start.timestamp(), period.end.timestamp()
     distance = max(start - moment, moment - end, 0.0)
-    return math.exp(-distance / max(MIN_BLUR, BLUR * (end - start)))
+    return math.exp(-distance / max(_MIN_BLUR, _BLUR * (end - start)))
 
 
 def _boost(entry: Ranked, share: float) -> Ranked:

@@ -30,13 +30,13 @@ VECTOR: Shape = {"model": "text", "vector": "vector"}
 VERSION: Shape = {"version": "whole", "replaced_at": "time", "was": "snapshot"}
 STRENGTH: Shape = {"replaced_at": "time", "salience": "share", "reinforced_at": "time", "pinned": "flag"}
 USAGE: Shape = {"session": "session", "usage": "usage", "at": "time", "latest": "time"}
-SAID: Shape = {
+_SAID: Shape = {
     "kind": "any?", "subject": "any?", "predicate": "any?", "object": "any?", "confidence": "share",
     "decay_rate": "positive?",
 }  # fmt: skip
-FACT_VERSION: Shape = {"replaced_at": "time", **SAID, "reinforced_at": "time"}
+FACT_VERSION: Shape = {"replaced_at": "time", **_SAID, "reinforced_at": "time"}
 FACT: Shape = {
-    "id": "id", "text": "content", **SAID, "created_at": "time", "reinforced_at": "time",
+    "id": "id", "text": "content", **_SAID, "created_at": "time", "reinforced_at": "time",
     "versions": RecordList(FACT_VERSION),
 }  # fmt: skip
 MEMORY: Shape = {

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from typing import Any
 
-MAX_PERIOD_CHARACTERS = 100  # a longer text is no time; so parsing one is always fast
+_MAX_PERIOD_CHARACTERS = 100  # a longer text is no time; so parsing one is always fast
 MAX_QUERY_CHARACTERS = 1000  # of a query that are searched for times
-MAX_PERIODS = 3  # that a query names; more are those of a log
+_MAX_PERIODS = 3  # that a query names; more are those of a log
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def parse_period(value: object, now: datetime | None = None, zone: tzinfo | None
             return _whole_days((value, value), zone)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _instant(datetime.fromtimestamp(value, UTC))
-        if isinstance(value, str) and len(value) <= MAX_PERIOD_CHARACTERS:
+        if isinstance(value, str) and len(value) <= _MAX_PERIOD_CHARACTERS:
             return _parse_text(" ".join(value.lower().split()).removeprefix("the "), present, zone)
     except (ValueError, OverflowError, OSError):  # a 31 February, or beyond what the calendar or the system can count
         pass
@@ -53,7 +53,7 @@ def find_periods(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[
     if not any(date["date"] for date in dates):
         found += [_relative_in_text(words, said, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
     times = tuple(dict.fromkeys(time for time in found if time and time.start <= present))
-    return times if len(times) <= MAX_PERIODS else ()
+    return times if len(times) <= _MAX_PERIODS else ()
 
 
 _Days = tuple[date, date]  # the first and the last, in local time

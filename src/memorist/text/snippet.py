@@ -10,16 +10,16 @@ from memorist.text.tokenizer import Word, split_unspaced, stem_words
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
-WINDOW_CHARACTERS, MAX_WINDOWS = (
+_WINDOW_CHARACTERS, _MAX_WINDOWS = (
     20_000,
     10,
 )  # characters of a memory searched for the best passage at a time, and how often
-NEAREST_MARGIN, LONGEST_WORD = (
+_NEAREST_MARGIN, _LONGEST_WORD = (
     1_000,
     50,
 )  # characters before and after the nearest part that are looked at, to whole words
 _SPACE = re.compile(r"\s+")
-MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
+_MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class HighlightTerms:
                 if text[word.start : word.end].lower().startswith(prefix)
             ]
         for run in self.runs:
-            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, MAX_BIGRAMS))] or [run]
+            pieces = [run] if run in text else [run[i : i + 2] for i in range(min(len(run) - 1, _MAX_BIGRAMS))] or [run]
             for piece in dict.fromkeys(pieces):
                 start = text.find(piece)
                 while start >= 0:
@@ -78,21 +78,21 @@ def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple
     The part that is `nearest` in meaning is searched first, if there is one. Without a match, as where only the vector
     leg found a memory, the passage is the beginning of that part, or of the text.
     """
-    places = range(0, max(1, min(len(content), WINDOW_CHARACTERS * MAX_WINDOWS)), WINDOW_CHARACTERS)
+    places = range(0, max(1, min(len(content), _WINDOW_CHARACTERS * _MAX_WINDOWS)), _WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
     around = (
-        [(_next_word_start(content, start - NEAREST_MARGIN), _next_word_start(content, end + NEAREST_MARGIN))]
+        [(_next_word_start(content, start - _NEAREST_MARGIN), _next_word_start(content, end + _NEAREST_MARGIN))]
         if nearest
         else []
     )
     windows = (
         _TextWindow.at(content, *stretch, terms)
-        for stretch in [*around, *((at, at + WINDOW_CHARACTERS) for at in places)]
+        for stretch in [*around, *((at, at + _WINDOW_CHARACTERS) for at in places)]
     )
     first = next(windows)
     window = next((candidate for candidate in chain([first], windows) if candidate.found), None)
     if window is None:
-        window = _TextWindow.at(content, start, start + WINDOW_CHARACTERS, terms) if nearest else first
+        window = _TextWindow.at(content, start, start + _WINDOW_CHARACTERS, terms) if nearest else first
     start, end = _best_window(window.text, window.words, window.found, width)
     highlights = _merge_ranges([(window.base + left, window.base + right) for left, right, _ in window.found])
     return Passage(_mark_matches(content, window.base + start, window.base + end, highlights), highlights)
@@ -100,7 +100,7 @@ def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple
 
 def _next_word_start(content: str, place: int) -> int:
     """Return where the next word begins, if one does soon."""
-    space = _SPACE.search(content, place, place + LONGEST_WORD) if place > 0 else None
+    space = _SPACE.search(content, place, place + _LONGEST_WORD) if place > 0 else None
     return space.end() if space else max(place, 0)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-LETTER_BITS = 37  # the remainder tells apart all of a-z and, but for the 0, all digits
+_LETTER_BITS = 37  # the remainder tells apart all of a-z and, but for the 0, all digits
 
 
 def max_typos(word: str) -> int:
@@ -74,7 +74,7 @@ def edit_distances(word: str, others: Sequence[str]) -> list[int]:
 def _letter_bits(text: str) -> NDArray[np.uint64]:
     """Return one bit a character."""
     characters = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
-    return np.uint64(1) << (characters % LETTER_BITS).astype(np.uint64)
+    return np.uint64(1) << (characters % _LETTER_BITS).astype(np.uint64)
 
 
 def _digits(word: str) -> str:
