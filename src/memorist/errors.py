@@ -87,8 +87,10 @@ class ConfigError(MemoristError):
 
 def find_hint(error: BaseException | None) -> Hint | None:
     """Return the hint of an error, or of an error it was raised from."""
-    while error is not None:
+    seen: list[BaseException] = []  # an error may have been raised from itself
+    while error is not None and error not in seen:
         if isinstance(error, MemoristError) and error.hint is not None:
             return error.hint
+        seen.append(error)
         error = error.__cause__
     return None

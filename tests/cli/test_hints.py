@@ -1,8 +1,11 @@
 """Errors of the store come with the command that helps."""
 
+import pytest
+
+import memorist
 from memorist.cli.hints import COMMANDS
 from memorist.cli.hints import describe_error as for_people
-from memorist.errors import Hint, InvalidInput, NotFound, StoreCorrupt
+from memorist.errors import EmbedderUnavailable, Hint, InvalidInput, NotFound, StoreCorrupt
 from memorist.mcp_server.hints import describe_error as for_agents
 
 
@@ -27,3 +30,25 @@ def test_the_hint_of_a_cause_counts() -> None:
     error.__cause__ = StoreCorrupt("damaged", hint=Hint("repair"))
 
     assert for_people(error) == f"keyword search: damaged; {COMMANDS['repair']}"
+
+
+def test_a_model_that_fails_ends_with_its_message() -> None:
+    class Broken:
+        model_id, dimensions = "broken", 3
+
+        def embed(self, texts: object) -> list[list[float]]:
+            raise EmbedderUnavailable("it is not installed")
+
+    with memorist.open(":memory:", embedder=Broken()) as memory:
+        memory.add("the ferry leaves at nine")
+        with pytest.raises(EmbedderUnavailable) as failed:
+            memory.reembed()
+
+    assert for_people(failed.value) == for_agents(failed.value) == "it is not installed"
+
+
+def test_an_error_raised_from_itself_has_no_hint() -> None:
+    error = NotFound("gone")
+    error.__cause__ = error
+
+    assert for_people(error) == "gone"

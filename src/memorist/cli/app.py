@@ -111,7 +111,7 @@ def app(context: click.Context, database: str | None, namespace: str | None) -> 
 
     \b
     Example:
-        memorist add "We deploy with `make ship` from the release branch" --project api
+        memorist add "We deploy with make ship from the release branch" --project api
         memorist search "how do we ship code?"
     """
     context.obj = CommandContext({"database": database, "namespace": namespace})

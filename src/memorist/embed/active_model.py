@@ -58,6 +58,8 @@ class ActiveModel:
             took = time.monotonic() - started
             if isinstance(error, EmbedderUnavailable) and took > _SLOW_FAILURE:
                 self._paused_until = time.monotonic() + min(_MAX_PAUSE, 10 * took)
+            if error is exc:
+                raise
             raise error from exc
 
 
