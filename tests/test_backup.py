@@ -297,7 +297,7 @@ def damaged(path: Path) -> None:
 
 NO_BACKUPS: dict[str, tuple[Callable[[Path], object], str]] = {
     "nothing": (lambda path: None, "no such file"),
-    "a folder": (lambda path: path.mkdir(), "is no file"),
+    "a folder": (lambda path: path.mkdir(), "is not a file"),
     "an empty file": (lambda path: path.touch(), "it is empty"),
     "a text": (lambda path: path.write_text("dear diary\n" * 100), "not a database"),
     "a database of another program": (other_program, "of another program"),

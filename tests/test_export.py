@@ -186,7 +186,7 @@ def test_what_is_no_export_is_never_overwritten(memory: Memorist, path: Path, tm
     notes = tmp_path / "notes.txt"
     notes.write_text("dear diary")
     for target in (path, notes, tmp_path):
-        with pytest.raises(InvalidInput, match=r"no export of Memorist|is a directory"):
+        with pytest.raises(InvalidInput, match=r"not a Memorist export|is a directory"):
             memory.export(target)
     assert notes.read_text() == "dear diary"
     assert memory.search("safe")

@@ -296,7 +296,7 @@ class TestArguments:
             memory.search("badger", facets=["colour"])
         with pytest.raises(InvalidInput, match="no filter 'colour'"):
             memory.facets(colour="red")
-        with pytest.raises(InvalidInput, match="month 'march' is no month"):
+        with pytest.raises(InvalidInput, match="month 'march' is not a month"):
             memory.search("badger", month="march")
 
     def test_those_of_another_namespace_are_behind_the_wall(self, memory: Memorist, path: Any) -> None:

@@ -468,7 +468,7 @@ def test_a_list_of_mem0_becomes_memories(memory: Memorist, tmp_path: Path, wrapp
         ('[{"memory": "a"}, {"id": "b"}]', "entry 2: it has no text"),
         ('[{"memory": "a"}, {"memory": " "}]', "entry 2: content is empty"),
         ('[{"memory": "a", "metadata": 5}]', "entry 1: metadata must be an object"),
-        ('[{"memory": "a", "created_at": "whenever"}]', "entry 1: created_at 'whenever' is no time"),
+        ('[{"memory": "a", "created_at": "whenever"}]', "entry 1: created_at 'whenever' is not a time"),
         ('[{"memory": "a"},\n {"memory": ]', "line 2: it is not JSON"),
         ('{"other": []}', "is not a list of memories"),
     ],

@@ -86,7 +86,7 @@ class TestKeeping:
             ({"colour": "red"}, "there is no filter 'colour'"),
             ({"sector": "dreams"}, "sector 'dreams' is unknown"),
             ({"min_salience": 2}, "min_salience must be from 0 to 1"),
-            ({"since": "soonish"}, "since 'soonish' is no time"),
+            ({"since": "soonish"}, "since 'soonish' is not a time"),
             ({"boosts": {"colour": {"red": 2}}}, "'colour' is unknown"),
             ({"boosts": {"tag": {"x": -1}}}, "boosts.tag.x must be from 0"),
             ({"boosts": {"tag": {"x": "much"}}}, "boosts.tag.x must be a number"),

@@ -122,8 +122,8 @@ class TestAdding:
             ({"content": "x", "metadata": [1]}, "metadata must be a mapping"),
             ({"content": "x", "metadata": {"a": object()}}, "what JSON knows"),
             ({"content": "x", "metadata": {"a": float("nan")}}, "what JSON knows"),
-            ({"content": "x", "created_at": "soonish"}, "created_at 'soonish' is no time"),
-            ({"content": "x", "created_at": float("inf")}, "is no time"),
+            ({"content": "x", "created_at": "soonish"}, "created_at 'soonish' is not a time"),
+            ({"content": "x", "created_at": float("inf")}, "is not a time"),
             ({"content": "x", "id": "a b"}, "id 'a b' cannot be used"),
         ],
     )

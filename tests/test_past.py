@@ -660,7 +660,7 @@ class TestTimes:
         added = memory.add("the badger")
         given = {"get": (added.id,), "related": (added.id,), "search": ("badger",), "facets": ("badger",)}
 
-        with pytest.raises(InvalidInput, match="as_of 'soonish' is no time"):
+        with pytest.raises(InvalidInput, match="as_of 'soonish' is not a time"):
             getattr(memory, call)(*given.get(call, ()), as_of="soonish")
 
     def test_nothing_is_written_by_looking_back(self, memory: Memorist, path: Path) -> None:

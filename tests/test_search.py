@@ -205,7 +205,7 @@ class TestFilters:
             ({"weights": {"luck": 1}}, "weights: 'luck' is unknown"),
             ({"weights": 3}, "weights must be a mapping"),
             ({"sector": "dreams"}, "sector 'dreams' is unknown"),
-            ({"since": "soonish"}, "is no time"),
+            ({"since": "soonish"}, "is not a time"),
             ({"min_salience": 7}, "min_salience must be from 0 to 1"),
             ({"colour": "red"}, "no option 'colour'"),
             ({"tags": {"a": 1}}, "tags must be text or a list"),

@@ -389,7 +389,7 @@ class TestSinceWhen:
 
         with pytest.raises(InvalidInput, match="began on 2026-01-10 12:00 UTC"):
             memory.supersede(old.id, new.id, at="2026-01-10T11:59Z")
-        with pytest.raises(InvalidInput, match="is no time"):
+        with pytest.raises(InvalidInput, match="is not a time"):
             memory.supersede(old.id, new.id, at="soonish")
 
         assert not memory.get(old.id).superseded

@@ -127,9 +127,11 @@ def file_path(value: object, *, folder: bool = False) -> str:
     if folder and value == "/":
         return value
     if not value.startswith("/") or any(part.strip() in ("", ".", "..") for part in value[1:].split("/")):
-        raise InvalidInput(f"{value!r} is no path; write it like /notes/today.md, without . or ..")
+        raise InvalidInput(f"{value!r} is not a path; write it like /notes/today.md, without . or ..")
     if _PATH_STEP.search(value) or value != value.strip() or any(map(_is_invisible, value)):
-        raise InvalidInput(f"{value!r} is no path: it has a backslash, an encoded slash or dot, or hidden characters")
+        raise InvalidInput(
+            f"{value!r} is not a path: it has a backslash, an encoded slash or dot, or hidden characters"
+        )
     if len(value) > MAX_NAME_CHARACTERS:
         raise InvalidInput(f"the path has {len(value):,} characters; at most {MAX_NAME_CHARACTERS} fit")
     return value
@@ -234,7 +236,7 @@ def _period(value: object, what: str) -> Period:
     found = parse_period(value)
     if found is None:
         raise InvalidInput(
-            f"{what} {value!r} is no time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
+            f"{what} {value!r} is not a time; write it like 2026-03-31, 2026-03, 2026-03-31T18:00Z, yesterday, "
             "last tuesday or 3 weeks ago"
         )
     return found
@@ -375,7 +377,7 @@ def _any_of(what: str, check: Callable[[object], str]) -> Callable[[object], tup
 def _month(value: object) -> str:
     if isinstance(value, str) and _MONTH.fullmatch(value):
         return value
-    raise InvalidInput(f"month {value!r} is no month; write it like 2026-03")
+    raise InvalidInput(f"month {value!r} is not a month; write it like 2026-03")
 
 
 FILTERS: Mapping[str, Callable[[object], Any]] = {
@@ -447,7 +449,7 @@ def chat_model(value: str) -> tuple[str, str]:
     provider, _, model = (part.strip() for part in value.partition(":"))
     if provider not in CHAT_PROVIDERS or not model:
         forms = ", ".join(f"{one}:MODEL" for one in CHAT_PROVIDERS)
-        raise InvalidInput(f"{value!r} is no model to talk to: write one of {forms}")
+        raise InvalidInput(f"{value!r} is not a chat model: write one of {forms}")
     return provider, model
 
 

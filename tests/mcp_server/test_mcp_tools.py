@@ -303,7 +303,7 @@ class TestWrongCalls:
             ("memory_search", {"query": "x", "tags": [1]}, "tags must be a list"),
             ("memory_search", {"query": "x", "min_relevance": 2}, "at most 1"),
             ("memory_search", {"query": "x", "include_superseded": "yes"}, "true or false"),
-            ("memory_search", {"query": "x", "since": "whenever"}, "is no time"),
+            ("memory_search", {"query": "x", "since": "whenever"}, "is not a time"),
             ("memory_search", {"query": "x", "session": "nowhere"}, "no session"),
             ("memory_get", {"ids": []}, "at least 1"),
             ("memory_get", {"ids": ["abcdef"] * 21}, "at most 20"),

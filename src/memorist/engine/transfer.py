@@ -199,7 +199,7 @@ def _open_export(target: Path) -> Iterator[BinaryIO]:
         if target.is_dir():
             raise InvalidInput(f"{target} is a directory; name a file in it")
         if target.exists() and target.stat().st_size and not is_export(target):
-            raise InvalidInput(f"{target} exists and is no export of Memorist; choose another name")
+            raise InvalidInput(f"{target} exists and is not a Memorist export; choose another name")
         with replace_atomically(target, new_mode=0o600) as file:  # it holds every memory
             yield file
     except OSError as exc:

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock
 from typing import Any
 
-_MAX_PERIOD_CHARACTERS = 100  # a longer text is no time; so parsing one is always fast
+_MAX_PERIOD_CHARACTERS = 100  # a longer text is not a time; so parsing one is always fast
 MAX_QUERY_CHARACTERS = 1000  # of a query that are searched for times
 _MAX_PERIODS = 3  # that a query names; more are those of a log
 
@@ -24,7 +24,7 @@ class Period:
 
 
 def parse_period(value: object, now: datetime | None = None, zone: tzinfo | None = None) -> Period | None:
-    """Parse a time into the period it means; None where it is no time. No zone means the local one."""
+    """Parse a time into the period it means; None where it is not a time. No zone means the local one."""
     try:
         present = datetime.now(UTC) if now is None else _utc(now, zone)
         if isinstance(value, datetime):

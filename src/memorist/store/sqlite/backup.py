@@ -66,7 +66,9 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
     """
     source, database = Path(path), Path(os.path.realpath(target))
     if not source.is_file():
-        raise InvalidInput(f"cannot restore {path}: {'it is no file' if source.exists() else 'there is no such file'}")
+        raise InvalidInput(
+            f"cannot restore {path}: {'it is not a file' if source.exists() else 'there is no such file'}"
+        )
     if database.exists() and source.samefile(database):
         raise InvalidInput(f"{path} is the database itself; name a backup of it")
     if database.is_dir():
@@ -258,7 +260,7 @@ def _migrate(part: Path, busy_timeout: float) -> None:
 def _check_backup(connection: apsw.Connection, path: str) -> None:
     """Raise unless it is a sound database of Memorist, and of no later version."""
     if not fetch_value(connection, "select 1 from sqlite_master where name = '_migrations'"):
-        raise InvalidInput(f"{path} is no backup of Memorist: it is empty")
+        raise InvalidInput(f"{path} is not a Memorist backup: it is empty")
     list_pending(_load_applied(connection), load_migrations("sqlite"))
     problems = list(find_file_problems(connection))
     if problems:

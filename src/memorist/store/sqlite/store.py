@@ -489,4 +489,4 @@ def _parse_cursor(cursor: str) -> dict[str, int]:
             return {"cursor_time": time, "cursor_rid": rid}
     except (ValueError, AttributeError):
         pass
-    raise InvalidInput(f"{cursor!r} is no cursor; use the one that the previous page gave")
+    raise InvalidInput(f"{cursor!r} is not a cursor; use the one that the previous page gave")
