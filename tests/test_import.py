@@ -509,7 +509,7 @@ def test_conversations_are_passed_to_their_importer(
 
     assert [path.name for path, _ in calls] == [*files, "lines.jsonl"]
     first, last = calls[0][1], calls[-1][1]
-    assert first == ImportSettings(format=None, project="p", tools=True, redact=True, allow=["x"])
+    assert first == ImportSettings(format=None, project="p", tools=True, redact=True, allow=("x",))
     assert (last.format, last.redact) == ("jsonl", False)
 
 
