@@ -30,7 +30,7 @@ def replace_atomically(target: Path, new_mode: int = 0o666) -> Iterator[BinaryIO
         if old_mode is not None:
             part.chmod(old_mode)  # the umask may have taken away from it
         part.replace(target)
-        _sync_folder(target.parent)
+        sync_to_disk(target.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -42,10 +42,10 @@ def write_atomically(target: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in a folder survive a power cut, where the system can be asked to."""
+def sync_to_disk(path: Path) -> None:
+    """Make a file, or a rename in a folder, survive a power cut, where the system can be asked to."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

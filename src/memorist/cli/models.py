@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from memorist.atomic_file import replace_atomically
 from memorist.cli.app import CommandContext
 from memorist.cli.groups import CommandGroup
 from memorist.cli.options import json_option, print_json
@@ -74,9 +75,8 @@ def add_command(folder: Path) -> None:
     target = model.user_folder()
     target.mkdir(parents=True, exist_ok=True)
     for name in model.checksums:
-        part = target / f"{name}.part"
-        shutil.copyfile(folder / name, part)
-        part.replace(target / name)
+        with open(folder / name, "rb") as source, replace_atomically(target / name) as copy:
+            shutil.copyfileobj(source, copy)
     click.echo(f"Added {model.name}.")
 
 

@@ -20,8 +20,9 @@ from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
 from memorist.engine.sessions import Sessions
 from memorist.engine.similarity import DUPLICATE_THRESHOLD, Similarity
-from memorist.engine.transfer import Progress, Transfer
+from memorist.engine.transfer import Transfer
 from memorist.engine.write import Writer
+from memorist.ingest.vectorizer import Progress
 from memorist.records import (
     FACETS,
     CheckReport,

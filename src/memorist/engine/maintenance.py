@@ -1,11 +1,11 @@
 """Maintenance: figures, checks, and vectors of another model."""
 
-from collections.abc import Callable
 from contextlib import suppress
 
 from memorist.embed.base import Embedder
 from memorist.engine.resources import Resources
 from memorist.errors import EmbedderError
+from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.records import CheckReport, Stats
 
 
@@ -28,12 +28,11 @@ class Maintenance:
                 self._resources.file_vectorizer.embed_all()
         return report
 
-    def reembed(self, embedder: str | Embedder | None, progress: Callable[[int], None] | None, *, prune: bool) -> int:
+    def reembed(self, embedder: str | Embedder | None, progress: Progress | None, *, prune: bool) -> int:
         if embedder is not None:
             self._resources.switch_embedder(embedder)
         done = self._resources.vectorizer.embed_all(progress)
-        further = None if progress is None else lambda more: progress(done + more)
-        done += self._resources.file_vectorizer.embed_all(further)
+        done += self._resources.file_vectorizer.embed_all(offset_progress(done, progress))
         if prune:
             for store in (self._store, self._store.documents.chunks):
                 store.drop_other_vectors(self._resources.model.identify())

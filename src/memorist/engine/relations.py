@@ -27,7 +27,8 @@ class Relations:
         return self._resources.present(self._store.links.unsupersede(validation.id_or_part(old), datetime.now(UTC)))
 
     def replaced(self, id: str) -> list[Memory]:
-        return self._resources.present_all(self._store.links.list_superseded(validation.id_or_part(id)))
+        superseded = self._store.links.list_superseded(validation.id_or_part(id))
+        return [self._resources.present(memory) for memory in superseded]
 
     def relate(self, a: str, b: str, kind: str, confidence: float, said_by: str | None) -> Relation:
         return self._store.links.relate(

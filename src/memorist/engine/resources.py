@@ -1,7 +1,7 @@
 """Shared by all components of one memory: the store, the models, redaction and the recall log."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -135,7 +135,3 @@ class Resources:
             facts = with_effective_confidence(memory.facts, self.profile.fact_decay, as_of or datetime.now(UTC))
             memory = replace(memory, facts=facts)
         return apply_detail(memory, detail)
-
-    def present_all(self, memories: Sequence[Memory]) -> list[Memory]:
-        """Return memories as callers see them."""
-        return [self.present(memory) for memory in memories]

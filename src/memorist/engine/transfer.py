@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +14,13 @@ from memorist.documents import ImportReport
 from memorist.engine.conversations import Conversations, ImportSettings
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
+from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
 from memorist.store.export_schema import ExportRecord
 
 _EXPORT_FORMATS = ("jsonl", "markdown")
 OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
 BATCH, _BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their texts, that are written together
-
-Progress = Callable[[int], None]
 
 
 class Transfer:
@@ -123,7 +122,7 @@ class Transfer:
             if progress:
                 progress(done)
         for vectorizer in (self._resources.vectorizer, self._resources.file_vectorizer):
-            done += vectorizer.embed_backlog(_offset(done, progress))
+            done += vectorizer.embed_backlog(offset_progress(done, progress))
         return ImportReport(format, added, known, sessions, (*unread, *skipped), dict(redacted))
 
     def backup(self, path: str | Path, *, overwrite: bool) -> None:
@@ -144,11 +143,6 @@ def restore_backup(
     from memorist.store.sqlite.backup import restore_database
 
     return restore_database(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
-
-
-def _offset(done: int, progress: Progress | None) -> Progress | None:
-    """Report the progress of a part as that of the whole."""
-    return None if progress is None else lambda more: progress(done + more)
 
 
 def _detect_format(file: Path, wanted: object) -> str:

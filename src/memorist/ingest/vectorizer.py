@@ -28,6 +28,11 @@ _END = re.compile(rf"(?:{SENTENCE_END.pattern})|[\r\n]\s*+")
 Progress = Callable[[int], None]
 
 
+def offset_progress(done: int, progress: Progress | None) -> Progress | None:
+    """Report the progress of a part as that of the whole."""
+    return None if progress is None else lambda more: progress(done + more)
+
+
 class Vectorizer:
     """
     Embeds the texts of one store with the active model.
@@ -60,8 +65,7 @@ class Vectorizer:
         if self.model.embedder is None or not texts:
             return None, None
         try:
-            batches = [self.model.embed_documents(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)]
-            return np.concatenate(batches), self.model.identify()
+            return self.model.embed_documents(texts), self.model.identify()
         except EmbedderError:
             self.expect_backlog()
             return None, None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import apsw
 
+from memorist.atomic_file import sync_to_disk
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
 from memorist.store.sqlite.connections import (
@@ -205,11 +206,11 @@ def _temporary_file(target: Path) -> Iterator[Path]:
 
 def _rename(part: Path, target: Path) -> None:
     """Give a complete file its name; even a power cut leaves either it or the file it replaces."""
-    _sync(part)
+    sync_to_disk(part)
     for companion in COMPANIONS:  # of a replaced database: SQLite would take them for those of this one
         Path(f"{target}{companion}").unlink(missing_ok=True)
     part.replace(target)
-    _sync(target.parent)
+    sync_to_disk(target.parent)
 
 
 def _copy(source: apsw.Connection, part: Path) -> None:
@@ -265,13 +266,3 @@ def _check_backup(connection: apsw.Connection, path: str) -> None:
     problems = list(find_file_problems(connection))
     if problems:
         raise StoreCorrupt(problems[0])
-
-
-def _sync(path: Path) -> None:
-    """Flush a file or folder to the disk; not every system can do so for folders."""
-    with suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
