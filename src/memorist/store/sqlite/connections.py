@@ -2,12 +2,14 @@
 
 import os
 import random
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -42,11 +44,13 @@ class ConnectionPool:
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self._synchronous = synchronous
-        self._lock = threading.Condition()
-        self._in_use = 0
+        self._lock = threading.RLock()  # a `with` on it cannot be cut in two by Ctrl-C, as one on a Condition can
+        self._returned = threading.Condition(self._lock)
         self._forking = False
         self._idle: list[apsw.Connection] = []
+        self._loans: set[_Loan] = set()
         self._closed = False
+        self._identity: tuple[int, int] | None = None
         self._name, self._flags = self._resolve_target()
         # A database in memory lives as long as a connection to it.
         self._anchor = self._open() if self.in_memory else None
@@ -70,6 +74,7 @@ class ConnectionPool:
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
+            create_private_file(file)
             return name, flags | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         if not file.exists():
             raise StoreError(f"{self.path} does not exist, and read-only it cannot be created")
@@ -77,40 +82,19 @@ class ConnectionPool:
             name += "?immutable=1"  # otherwise SQLite needs a -shm file, which cannot be made here
         return name, flags | apsw.SQLITE_OPEN_READONLY
 
-    @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
-        """Lend a connection to this thread, with SQLite's errors translated."""
-        connection = self._borrow()
-        try:
-            with self.translate_errors():
-                yield connection
-        finally:
-            self._give_back(connection)
+    def reading(self, *, stream: bool = False) -> "_Loan":
+        """Lend a connection for a `with` block; a `stream` is a generator, which keeps it while it is suspended."""
+        return _Loan(self, stream=stream)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[apsw.Connection]:
+    def snapshot(self, *, stream: bool = False) -> "_Loan":
         """Lend a connection that sees one moment of the database throughout."""
-        with self.reading() as connection, self.transaction(connection, "begin"):
-            yield connection
+        return _Loan(self, begin="begin", stream=stream)
 
-    @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
+    def writing(self) -> "_Loan":
         """Lend a connection that holds the write lock: all of the block is committed, or nothing."""
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        with self.reading() as connection, self.transaction(connection, "begin immediate"):
-            yield connection
-
-    @contextmanager
-    def transaction(self, connection: apsw.Connection, begin: str) -> Iterator[None]:
-        self.retry_while_locked(lambda: connection.execute(begin))
-        try:
-            yield
-            self.retry_while_locked(lambda: connection.execute("commit"))
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("rollback")
-            raise
+        return _Loan(self, begin="begin immediate")
 
     def retry_while_locked(self, operation: Callable[[], object]) -> None:
         """Repeat an operation while the database is locked, also where SQLite does not ask the busy handler."""
@@ -122,6 +106,7 @@ class ConnectionPool:
             except (apsw.BusyError, apsw.LockedError):
                 if time.monotonic() + wait > deadline:
                     raise
+            self._reclaim(sys._current_frames())
             time.sleep(wait * random.uniform(0.5, 1))
             wait = min(wait * 2, _MAX_WAIT)
 
@@ -130,32 +115,35 @@ class ConnectionPool:
         """Raise SQLite's errors as StoreErrors."""
         try:
             yield
-        except (apsw.BusyError, apsw.LockedError) as exc:
-            raise StoreBusy(
-                f"{self.path} stayed locked by another process for {self.busy_timeout:g} s; "
-                "try again, or allow a longer wait with busy_timeout"
-            ) from exc
-        except (apsw.CorruptError, apsw.NotADBError) as exc:
-            raise StoreCorrupt(
-                f"{self.path} is damaged or not a database ({exc}); nothing was changed. "
-                "A repair rebuilds indexes; if that does not help, restore a backup",
-                hint=Hint("repair"),
-            ) from exc
-        except apsw.FullError as exc:
-            raise StoreError(f"the disk of {self.path} is full and nothing was written; free some space") from exc
-        except apsw.IOError as exc:
-            raise StoreError(
-                f"{self.path} could not be read or written ({exc}) and nothing was changed: its disk may be full or "
-                "failing, or a limit on the size of files was reached"
-            ) from exc
-        except (apsw.ReadOnlyError, apsw.PermissionsError) as exc:
-            raise StoreError(
-                f"{self.path} cannot be written: check the permissions of the file and its folder"
-            ) from exc
-        except apsw.CantOpenError as exc:
-            raise StoreError(f"{self.path} cannot be opened: check the path and its permissions") from exc
         except apsw.Error as exc:
-            raise StoreError(f"the database refused an operation: {exc}") from exc
+            raise self.translate(exc) from exc
+
+    def translate(self, error: apsw.Error) -> StoreError:
+        """Return the StoreError that says what an error of SQLite's means for this file."""
+        match error:
+            case apsw.BusyError() | apsw.LockedError():
+                return StoreBusy(
+                    f"{self.path} stayed locked by another process for {self.busy_timeout:g} s; "
+                    "try again, or allow a longer wait with busy_timeout"
+                )
+            case apsw.CorruptError() | apsw.NotADBError():
+                return StoreCorrupt(
+                    f"{self.path} is damaged or not a database ({error}); nothing was changed. "
+                    "A repair rebuilds indexes; if that does not help, restore a backup",
+                    hint=Hint("repair"),
+                )
+            case apsw.FullError():
+                return StoreError(f"the disk of {self.path} is full and nothing was written; free some space")
+            case apsw.IOError():
+                return StoreError(
+                    f"{self.path} could not be read or written ({error}) and nothing was changed: its disk may be full "
+                    "or failing, or a limit on the size of files was reached"
+                )
+            case apsw.ReadOnlyError() | apsw.PermissionsError():
+                return StoreError(f"{self.path} cannot be written: check the permissions of the file and its folder")
+            case apsw.CantOpenError():
+                return StoreError(f"{self.path} cannot be opened: check the path and its permissions")
+        return StoreError(f"the database refused an operation: {error}")
 
     def close(self) -> None:
         with self._lock:
@@ -166,45 +154,76 @@ class ConnectionPool:
         if self._anchor:
             self._anchor.close()
 
-    def _borrow(self) -> apsw.Connection:
+    def borrow(self, loan: "_Loan") -> apsw.Connection:
+        """Return an idle connection, or a new one, that is registered as lent."""
+        self._reclaim({threading.get_ident(): sys._getframe()})
+        self.require_same_file()
         with self._lock:
-            self._lock.wait_for(lambda: not self._forking)
+            self._returned.wait_for(lambda: not self._forking)
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
-            self._in_use += 1
+            self._loans.add(loan)
             if self._idle:
                 return self._idle.pop()
-        try:
-            return self._open()
-        except BaseException:
-            self._count_return()
-            raise
+        return self._open()
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def give_back(self, loan: "_Loan") -> None:
+        """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
+        connection, usable = loan.connection, True
+        if connection and connection.in_transaction:
+            try:
+                connection.execute("rollback")
+            except apsw.Error:
+                usable = False
+        loan.connection = None
         with self._lock:
-            keep = not self._closed
-            if keep:
+            if connection and usable and not self._closed:
                 self._idle.append(connection)
-        if not keep:
-            connection.close()
-        self._count_return()
+                connection = None
+            self._loans.discard(loan)
+            self._returned.notify_all()
+        if connection:
+            connection.close(True)
 
-    def _count_return(self) -> None:
-        with self._lock:
-            self._in_use -= 1
-            self._lock.notify_all()
+    def _reclaim(self, stacks: Mapping[int, FrameType]) -> None:
+        """
+        Take back what was lent to blocks that these threads have left.
+
+        An exception that a signal raises can skip the end of a `with` block, and whoever keeps that exception, as
+        notebooks do, keeps the connection alive with its transaction and locks. A loan is over when its block's frame
+        is no longer on its thread's stack.
+        """
+        for loan in list(self._loans):
+            if loan.frame and loan.thread in stacks and loan.frame not in _list_frames(stacks[loan.thread]):
+                self.give_back(loan)
+
+    def require_same_file(self) -> None:
+        """Refuse to go on with a file that was deleted or replaced: what is written to it would be lost."""
+        if self._identity and self._read_identity() != self._identity:
+            raise StoreError(
+                f"{self.path} was deleted or replaced while it was open, and nothing more is written to it; "
+                "open it again to use the file that is there now"
+            )
+
+    def _read_identity(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self.file)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     def before_fork(self) -> None:
         """Keep new connections from being opened until the fork is done, wait for those in use, and close the rest."""
+        self._reclaim(sys._current_frames())
         self._lock.acquire()
         self._forking = True
-        self._lock.wait_for(lambda: not self._in_use, timeout=self.busy_timeout)
+        self._returned.wait_for(lambda: not self._loans, timeout=self.busy_timeout)
         while self._idle:
             self._idle.pop().close()
 
     def after_fork(self) -> None:
         self._forking = False
-        self._lock.notify_all()
+        self._returned.notify_all()
         self._lock.release()
 
     def _open(self) -> apsw.Connection:
@@ -212,6 +231,9 @@ class ConnectionPool:
             connection = apsw.Connection(self._name, flags=self._flags)
             try:
                 self._configure(connection)
+                if not self.in_memory:
+                    self._identity = self._identity or self._read_identity()
+                    self.require_same_file()
             except BaseException:
                 connection.close()
                 raise
@@ -248,6 +270,55 @@ class ConnectionPool:
         return wait
 
 
+class _Loan:
+    """One connection, lent for a `with` block and in a transaction if one is to begin."""
+
+    def __init__(self, pool: ConnectionPool, *, begin: str = "", stream: bool = False) -> None:
+        self._pool, self._begin, self._stream = pool, begin, stream
+        self.connection: apsw.Connection | None = None
+        self.frame: FrameType | None = None
+        self.thread = threading.get_ident()
+
+    def __enter__(self) -> apsw.Connection:
+        # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
+        try:
+            self.frame = None if self._stream else sys._getframe(1)
+            self.connection = connection = self._pool.borrow(self)
+            if self._begin:
+                self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+            return connection
+        except BaseException as exc:
+            self._end()
+            if isinstance(exc, apsw.Error):
+                raise self._pool.translate(exc) from exc
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if self._begin and error is None and (connection := self.connection):
+                self._pool.require_same_file()
+                self._pool.retry_while_locked(lambda: connection.execute("commit"))
+        except apsw.Error as exc:
+            raise self._pool.translate(exc) from exc
+        finally:
+            self._end()
+        if isinstance(error, apsw.Error):
+            raise self._pool.translate(error) from error
+
+    def _end(self) -> None:
+        self._pool.give_back(self)
+        self.frame = None
+
+
+def _list_frames(top: FrameType) -> list[FrameType]:
+    frames: list[FrameType] = []
+    frame: FrameType | None = top
+    while frame:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
 class SqliteSchema:
     """The schema of a SQLite database, as `migrations.Database` needs it."""
 
@@ -264,8 +335,15 @@ class SqliteSchema:
     def transaction(self) -> Iterator[None]:
         if self._pool.read_only:
             raise StoreError(f"{self._pool.path} has an older schema; open it once for writing to bring it up to date")
-        with self._pool.transaction(self._connection, "begin immediate"):
+        # In `try` from the first line: Ctrl-C may come between any two.
+        try:
+            self._pool.retry_while_locked(lambda: self._connection.execute("begin immediate"))
             yield
+            self._pool.retry_while_locked(lambda: self._connection.execute("commit"))
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            raise
 
     def apply(self, name: str, sql: str, digest: str) -> None:
         self._connection.execute("create table if not exists _migrations(name text primary key, sha256 text not null)")
@@ -280,6 +358,7 @@ class SqliteSchema:
         target = Path(f"{self._pool.file}.before-{before}")
         part = target.with_name(target.name + ".part")
         part.unlink(missing_ok=True)
+        create_private_file(part)
         copy = apsw.Connection(str(part))
         try:
             # Another connection: one that writes cannot be copied from.
@@ -289,6 +368,12 @@ class SqliteSchema:
         finally:
             copy.close()
         part.replace(target)
+
+
+def create_private_file(file: Path) -> None:
+    """Make an empty file that only its owner may read, unless it is there; SQLite would let everybody read its own."""
+    with suppress(OSError):  # which SQLite will meet, and say, as well
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:

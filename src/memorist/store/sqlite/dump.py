@@ -66,7 +66,7 @@ def dump(pool: ConnectionPool, namespace: str, *, vectors: bool, types: Collecti
     Rows come in the order they were written. An import into an empty database keeps it, and so the next export is the
     same.
     """
-    with pool.snapshot() as connection:
+    with pool.snapshot(stream=True) as connection:
         schema = fetch_value(connection, "select max(name) from _migrations")
         yield {"memorist": FORMAT, "schema": schema, "namespace": namespace, "vectors": vectors}
         reader = _RecordReader(connection, namespace, vectors)
