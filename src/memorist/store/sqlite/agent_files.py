@@ -15,7 +15,7 @@ import apsw
 from memorist import validation
 from memorist.errors import AlreadyExists, InvalidInput, NotFound
 from memorist.records import FILE, Memory, MemoryDraft
-from memorist.store.base import AddResult, EmbeddingJob
+from memorist.store.records import AddResult, EmbeddingJob
 from memorist.store.sqlite.connections import ConnectionPool, fetch
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.rows import memory_columns, to_memory

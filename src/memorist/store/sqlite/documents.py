@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import numpy as np
@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.errors import Hint, NotFound
-from memorist.records import MemoryDraft, new_id
-from memorist.store.base import EmbeddingJob, Model, Store
+from memorist.records import MemoryDraft, Model, new_id
+from memorist.store.records import EmbeddingJob
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
 from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory
 from memorist.text.tokenizer import unspaced_bigrams
+
+if TYPE_CHECKING:
+    from memorist.store.store import Store
 
 CHUNK_SUFFIX = "\x1fdocuments"  # no name of a namespace can hold this character
 
@@ -30,7 +33,7 @@ def chunk_namespace(namespace: str) -> str:
 class SqliteDocuments:
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 
-    def __init__(self, pool: ConnectionPool, namespace: str, chunks: Store, vectors: SqliteVectors) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str, chunks: "Store", vectors: SqliteVectors) -> None:
         self._pool, self._namespace, self._vectors = pool, namespace, vectors
         self.chunks = chunks
 

@@ -7,8 +7,7 @@ import apsw
 import numpy as np
 
 from memorist.errors import InvalidInput, StoreError
-from memorist.records import FILE, SUPERSEDES, TURN
-from memorist.store.base import Model
+from memorist.records import FILE, SUPERSEDES, TURN, Model
 from memorist.store.export_schema import (
     CHUNK,
     FACT,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import apsw
 
 from memorist.records import ConversationBatch
-from memorist.store.base import ConversationResult, EmbeddingJob
+from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.sessions import link_memories

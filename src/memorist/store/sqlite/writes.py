@@ -9,7 +9,7 @@ import apsw
 
 from memorist.errors import InvalidInput
 from memorist.records import Memory, MemoryDraft
-from memorist.store.base import EmbeddingJob
+from memorist.store.records import EmbeddingJob
 from memorist.store.sqlite.connections import fetch_value
 from memorist.store.sqlite.filters import to_micros
 from memorist.store.sqlite.rows import load_memory
