@@ -35,14 +35,12 @@ from memorist.store.records import (
     KeywordMatches,
     Scope,
 )
-from memorist.store.sqlite.agent_files import SqliteAgentFiles
 from memorist.store.sqlite.as_of import vector_column
 from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
-from memorist.store.sqlite.documents import SqliteDocuments, chunk_namespace
+from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
 from memorist.store.sqlite.dump import dump
 from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
-from memorist.store.sqlite.ids import MemoryIds
 from memorist.store.sqlite.keyword import (
     MERGE_EVERY,
     KeywordLeg,
@@ -60,7 +58,7 @@ from memorist.store.sqlite.maintenance import (
     wipe_file,
 )
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
-from memorist.store.sqlite.rows import load_memory, memories_table, memory_columns, to_memory, to_row
+from memorist.store.sqlite.rows import MemoryIds, load_memory, memories_table, memory_columns, to_memory, to_row
 from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
 from memorist.store.sqlite.strength import (
     SqliteStrength,
@@ -70,10 +68,9 @@ from memorist.store.sqlite.strength import (
     index_facts,
     set_pinned,
 )
-from memorist.store.sqlite.turns import add_conversations
 from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts
 from memorist.store.sqlite.vocabulary import Vocabulary
-from memorist.store.sqlite.writes import as_json, content_hash, insert_memory, update_memory
+from memorist.store.sqlite.writes import add_conversations, as_json, content_hash, insert_memory, update_memory
 from memorist.store.vector_scan import combine_with_parts
 from memorist.validation import MAX_TAGS
 
