@@ -27,6 +27,7 @@ from memorist.records import (
     Term,
     Version,
 )
+from memorist.store.export import SqliteLoader, dump
 from memorist.store.migrations import Migrations, load_migrations, migrate
 from memorist.store.records import (
     AddResult,
@@ -39,7 +40,6 @@ from memorist.store.sqlite.as_of import vector_column
 from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
 from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
-from memorist.store.sqlite.dump import dump
 from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
 from memorist.store.sqlite.keyword import (
     MERGE_EVERY,
@@ -49,7 +49,6 @@ from memorist.store.sqlite.keyword import (
     merge_index_segments,
 )
 from memorist.store.sqlite.links import SqliteLinks, supersede, unsupersede
-from memorist.store.sqlite.load import SqliteLoader
 from memorist.store.sqlite.maintenance import (
     check_database,
     collect_stats,
@@ -70,7 +69,14 @@ from memorist.store.sqlite.strength import (
 )
 from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts
 from memorist.store.sqlite.vocabulary import Vocabulary
-from memorist.store.sqlite.writes import add_conversations, as_json, content_hash, insert_memory, update_memory
+from memorist.store.sqlite.writes import (
+    add_conversations,
+    as_json,
+    content_hash,
+    find_same_text,
+    insert_memory,
+    update_memory,
+)
 from memorist.store.vector_scan import combine_with_parts
 from memorist.validation import MAX_TAGS
 
@@ -170,17 +176,10 @@ class Store:
                 link_memories(connection, sid, [rid], "created", recorded)
             add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
             return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
-        known = fetch_value(
-            connection,
-            """
-            select rid from memories
-            where namespace = :namespace and coalesce(project, '') = coalesce(:project, '')
-              and content_hash = :hash and deleted_at is null
-            """,
-            {"namespace": self.namespace, "project": draft.project, "hash": hash},
-        )
-        if known is None:
+        same = find_same_text(connection, self.namespace, draft.project, hash)
+        if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
+        known = same[0]
         adjust_salience(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
         unsupersede(connection, known, recorded)  # said again, it holds again
         if sid is not None:
@@ -440,7 +439,7 @@ class Store:
     # Maintenance
 
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield a header and every record of this namespace, as of one moment; see `export_schema`."""
+        """Yield a header and every record of this namespace, as of one moment; see `export`."""
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
     def create_loader(self, sentence_models: Collection[str] = ()) -> SqliteLoader:

@@ -47,6 +47,21 @@ def insert_memory(connection: apsw.Connection, namespace: str, draft: MemoryDraf
     return rid
 
 
+def find_same_text(
+    connection: apsw.Connection, namespace: str, project: str | None, hash: bytes
+) -> tuple[int, str] | None:
+    """Return the key and the id of the live memory with a hash in a project."""
+    found: tuple[int, str] | None = fetch_value(
+        connection,
+        """
+        select rid, id from memories
+        where namespace = ? and coalesce(project, '') = coalesce(?, '') and content_hash = ? and deleted_at is null
+        """,
+        (namespace, project, hash),
+    )
+    return found
+
+
 def content_hash(content: str) -> bytes:
     """Return the hash by which a text is known to be in a project already."""
     return hashlib.sha256(content.encode()).digest()
