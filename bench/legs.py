@@ -14,7 +14,7 @@ from measurements import Comparison, Percentiles, time_in_turns
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import BATCH, cut_into_parts
 from memorist.records import FACETS
-from memorist.store.base import EmbeddingJob
+from memorist.store.records import EmbeddingJob
 from memorist.store.vector_scan import VectorScan, encode
 
 CANDIDATES = 50  # that a search for ten hits asks of a leg

@@ -16,7 +16,7 @@ from living import rows, texts
 from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, restore_backup
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite import backup
-from memorist.store.sqlite.store import SqliteStore
+from memorist.store.store import Store
 from processes import everything, expect, line, running, tell
 from test_export import exported, full_life
 
@@ -214,7 +214,7 @@ def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:
     old = dict(list(load_migrations("sqlite").items())[:2])
-    SqliteStore(str(tmp_path / "old.db"), migrations=old).close()
+    Store(str(tmp_path / "old.db"), migrations=old).close()
     database = apsw.Connection(str(tmp_path / "old.db"))
     database.execute(
         """

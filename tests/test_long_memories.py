@@ -17,9 +17,9 @@ from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import MAX_PARTS, MIN_PART_CHARACTERS, TITLE_TOKENS, _split_by_sentence, cut_into_parts
-from memorist.store.base import EmbeddingJob
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.store import SqliteStore
+from memorist.store.records import EmbeddingJob
+from memorist.store.store import Store
 
 BURIED = (
     "When a release breaks production, go back to the last version that worked. Start the rollback job in the pipeline "
@@ -501,7 +501,7 @@ class TestFromBeforeThereWereParts:
     @staticmethod
     def old(path: Path, *texts: str, model: ShortSighted | None = None) -> None:
         migrations = dict(list(load_migrations("sqlite").items())[:2])
-        SqliteStore(str(path), migrations=migrations).close()
+        Store(str(path), migrations=migrations).close()
         model = model or ShortSighted()
         database = apsw.Connection(str(path))
         database.execute("insert into models(model, name, dimensions) values (1, ?, 64)", (model.model_id,))

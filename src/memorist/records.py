@@ -284,6 +284,14 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Model:
+    """An embedding model. Only vectors of the same model are compared."""
+
+    name: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """
     A match of a leg: the key of a row and its score, higher being better.

@@ -11,7 +11,7 @@ from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderError
 from memorist.evaluate.dataset import CorpusDocument, Dataset, load_dataset
 from memorist.evaluate.indexing import IndexedDataset, index_dataset
-from memorist.store.base import EmbeddingJob
+from memorist.store.records import EmbeddingJob
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ import pytest
 import memorist
 from memorist import StoreError
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.store import SqliteStore
+from memorist.store.store import Store
 from processes import contents, everything
 
 SQLITE = load_migrations("sqlite")  # the migrations of this version
 
 
-def migrated(path: Path, migrations: Mapping[str, str]) -> SqliteStore:
-    return SqliteStore(str(path), migrations=SQLITE | migrations)
+def migrated(path: Path, migrations: Mapping[str, str]) -> Store:
+    return Store(str(path), migrations=SQLITE | migrations)
 
 
 def test_an_older_database_is_migrated_after_a_copy_of_it_was_kept(path: Path) -> None:
@@ -66,7 +66,7 @@ def test_an_older_database_opened_read_only_asks_to_be_opened_for_writing_once(p
     memorist.open(path, embedder="none").close()
 
     with pytest.raises(StoreError, match="older schema; open it once for writing"):
-        SqliteStore(str(path), read_only=True, migrations=SQLITE | {"900-extra": "create table extra(x)"})
+        Store(str(path), read_only=True, migrations=SQLITE | {"900-extra": "create table extra(x)"})
 
     assert not list(path.parent.glob("*.before-*"))
 
@@ -89,7 +89,7 @@ class TestFromTheFirstVersion:
     @pytest.fixture
     def old(self, path: Path) -> Path:
         first = dict(list(SQLITE.items())[:1])
-        SqliteStore(str(path), migrations=first).close()
+        Store(str(path), migrations=first).close()
         database = apsw.Connection(str(path))
         for number, (id, content, created) in enumerate(
             (("first-one", "The port is 8080", 1_000_000_000), ("second-one", "The port is 9090", 2_000_000_000)), 1

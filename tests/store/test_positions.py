@@ -8,7 +8,7 @@ import pytest
 import memorist
 from memorist.engine import Memorist
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.store import SqliteStore
+from memorist.store.store import Store
 
 DEPLOY = (
     "Which command ships the code to production?",
@@ -84,7 +84,7 @@ class TestFromBeforeThereWerePositions:
     def old(self, path: Path) -> Path:
         """A database of the version before, with two sessions written turn by turn."""
         before = dict(list(load_migrations("sqlite").items())[:5])
-        SqliteStore(str(path), migrations=before).close()
+        Store(str(path), migrations=before).close()
         for number, (session, text) in enumerate(ALTERNATING, 1):
             self.write_as_before(path, number, session, text)
         return path

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from memorist.embed.base import Embedder, Vectors, embed_documents, embed_query
 from memorist.errors import EmbedderError, EmbedderUnavailable
-from memorist.store.base import Model
+from memorist.records import Model
 
 _SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is not called again for a while
 _MAX_PAUSE = 60.0  # seconds

@@ -59,7 +59,7 @@ class Documents:
         chosen, allowed = validation.paths(paths, "index"), validation.allowances(options.allow, "allow")
         redact = validation.flag(options.redact, "redact")
         sync = Sync(
-            self._store,
+            self._resources.store,
             self._resources.file_vectorizer,
             token_counter(self._resources.model.embedder),
             project=validation.name(options.project, "project"),

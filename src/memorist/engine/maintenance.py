@@ -35,5 +35,5 @@ class Maintenance:
         done += self._resources.file_vectorizer.embed_all(offset_progress(done, progress))
         if prune:
             for store in (self._store, self._store.documents.chunks):
-                store.drop_other_vectors(self._resources.model.identify())
+                store.vectors.drop_others(self._resources.model.identify())
         return done

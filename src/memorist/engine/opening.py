@@ -17,7 +17,7 @@ from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
-from memorist.store.sqlite.store import SqliteStore
+from memorist.store.store import Store
 
 
 def open_memory(
@@ -64,7 +64,7 @@ def open_memory(
     path = _check_target(target)
     if path == ":memory:" or (read_only and is_missing_or_empty(Path(path))):
         path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
-    store = SqliteStore(
+    store = Store(
         path,
         namespace=validation.namespace(namespace),
         read_only=read_only,

@@ -20,7 +20,8 @@ from memorist.profiles import Profile
 from memorist.records import Decay, Filter, Lens, Memory
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
-from memorist.store.base import EmbeddingJob, Store
+from memorist.store.records import EmbeddingJob
+from memorist.store.store import Store
 
 logging.getLogger("memorist").addHandler(logging.NullHandler())  # an application that wants the log adds its own
 
@@ -46,7 +47,7 @@ class Resources:
         self.near = near
         self.redaction = redaction
         self.reranker = reranker
-        self.recorder = Recorder(store.recalls)
+        self.recorder = Recorder(store)
         self.legs = Legs(store)
         self.file_legs = Legs(store.documents.chunks)
         self._resolve_embedder = resolve_embedder

@@ -34,7 +34,7 @@ from memorist.search.rerank import rerank
 from memorist.search.session_context import smooth_scores
 from memorist.search.suggest import suggest_query
 from memorist.search.temporal import boost_by_time
-from memorist.store.base import Store
+from memorist.store.store import Store
 from memorist.text.dates import Period, find_periods
 from memorist.text.query import parse_query
 

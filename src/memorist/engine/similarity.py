@@ -96,7 +96,7 @@ class Similarity:
             vector = None
         if vector is None:
             return self._similar_by_words(memory, limit, filter)
-        nearest = self._store.find_nearest(model, vector, self._store.resolve_scope(filter), limit=limit + 1).matches
+        nearest = self._store.vectors.find_nearest(model, vector, self._store.resolve_scope(filter), limit + 1).matches
         rows = self._store.load_rows([match.key for match in nearest], model, vector, filter.as_of)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _without(rows, memory)[:limit]

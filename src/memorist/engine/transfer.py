@@ -16,7 +16,7 @@ from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
-from memorist.store.export_schema import ExportRecord
+from memorist.store.export import ExportRecord
 
 _EXPORT_FORMATS = ("jsonl", "markdown")
 OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"

@@ -11,7 +11,7 @@ from memorist.engine.similarity import Similarity
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import NEAR_ACTIONS, Memory, MemoryDraft, Reinforcement
-from memorist.store.base import AddResult
+from memorist.store.records import AddResult
 from memorist.validation import TimeLike
 
 _REINFORCEMENT = 0.1  # of a memory that is added once more

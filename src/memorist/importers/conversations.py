@@ -25,7 +25,7 @@ from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
-from memorist.store.base import ConversationResult
+from memorist.store.records import ConversationResult
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".zip")  # of files that may hold conversations
 _TURN_NAMESPACE = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # for uuid5

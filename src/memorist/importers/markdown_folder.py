@@ -23,7 +23,7 @@ from memorist.errors import InvalidInput
 from memorist.importers.records import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
 from memorist.records import SUPERSEDES
-from memorist.store.export_schema import ExportRecord
+from memorist.store.export import ExportRecord
 
 _VERSION_FIELD = "memorist"  # marks a note that Memorist wrote, with the version of its format
 _VERSION = 1

@@ -10,7 +10,7 @@ from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.importers.records import Redactor, derive_id, memory_record
 from memorist.importers.transcripts import MAX_DOCUMENT_BYTES
-from memorist.store.export_schema import ExportRecord
+from memorist.store.export import ExportRecord
 
 _TEXT_KEYS = ("memory", "text", "data")
 _LIST_KEYS = ("results", "memories")

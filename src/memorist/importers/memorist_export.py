@@ -18,7 +18,7 @@ import numpy as np
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.records import SECTORS, TIERS, Lens
-from memorist.store.export_schema import FORMAT, NORM_TOLERANCE, SHAPES, ExportRecord, RecordList, Shape
+from memorist.store.export import FORMAT, NORM_TOLERANCE, RECORDS, ExportRecord, RecordList, Shape
 
 _END = "end"
 _MAX_LINE_BYTES = 1_000_000_000  # a document is one line, with all its chunks
@@ -72,10 +72,10 @@ def read_export(file: Path) -> Iterator[ExportRecord]:
                     raise InvalidInput(
                         f"{place}: the export was written with {done} records and has {number - 2}: lines are missing"
                     )
-            elif type in SHAPES:
-                yield ExportRecord(place, type, _check_fields(record, SHAPES[type], place))
+            elif type in RECORDS:
+                yield ExportRecord(place, type, _check_fields(record, RECORDS[type].shape, place))
             else:
-                raise InvalidInput(f"{place}: {type!r} is not a type of record; choose one of: {', '.join(SHAPES)}")
+                raise InvalidInput(f"{place}: {type!r} is not a type of record; choose one of: {', '.join(RECORDS)}")
         if done is None:
             raise InvalidInput(f"{file} is truncated: it ends with line {number}, which is not the last of an export")
 

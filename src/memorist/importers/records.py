@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 from memorist import validation
 from memorist.records import FactDraft, MemoryDraft
 from memorist.redact import redact
-from memorist.store.export_schema import ExportRecord
+from memorist.store.export import ExportRecord
 
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "decay_rate")
 _CONVERTED_FIELDS = ("id", "facts", "session", "created_at", "recorded_at", "tags")  # not copied as they are

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from memorist.forks import renew_after_fork
 from memorist.records import Recall, Reinforcement
-from memorist.store.base import RecallStore
+from memorist.store.store import Store
 
 # Seconds the first recall of a batch waits for others: after every write, searches read the file again.
 BATCH_DELAY = 1.0
@@ -28,8 +28,8 @@ class Recorder:
     It never slows down or fails a search: recalls that cannot be written are counted in `lost`.
     """
 
-    def __init__(self, recalls: RecallStore) -> None:
-        self._recalls = recalls
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._closed = False
         self.lost = 0
         self.after_fork()
@@ -91,7 +91,7 @@ class Recorder:
             if not self._batch:
                 return
             try:
-                self._recalls.record(self._batch)
+                self._store.recalls.record(self._batch)
             except Exception as exc:  # any error: the answer was given, so there is no caller to raise it to
                 self.lost += len(self._batch)
                 _log.warning("%d recalls could not be written: %s", len(self._batch), exc)

@@ -29,9 +29,9 @@ from memorist.ingest.markdown import ParsedDocument
 from memorist.ingest.readers import UnreadableFile, decode_source, extracts_text, parse_file, read_bytes
 from memorist.ingest.vectorizer import BATCH, TITLE_TOKENS, Vectorizer
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, SkippedPath, Walk, may_exist
-from memorist.records import SECTORS
+from memorist.records import SECTORS, Model
 from memorist.redact import redact
-from memorist.store.base import DocumentStore, Model
+from memorist.store.store import Store
 from memorist.validation import MAX_NAME_CHARACTERS, MAX_TAGS
 
 _CHUNK_TOKENS = 200  # with its heading, a chunk stays below what the bundled model reads
@@ -85,14 +85,14 @@ class Sync:
 
     def __init__(
         self,
-        documents: DocumentStore,
+        store: Store,
         vectorizer: Vectorizer,
         count: TokenCounter,
         *,
         project: str | None,
         allow: Sequence[str] | None = (),
     ) -> None:
-        self._documents, self._vectorizer, self._count = documents, vectorizer, count
+        self._documents, self._vectorizer, self._count = store.documents, vectorizer, count
         self._project = project  # None: a file stays in its project
         self._allow = allow  # None: nothing is redacted
         if allow:
@@ -286,7 +286,7 @@ class Sync:
 
     def _embed_missing(self) -> None:
         """Embed chunks that the model failed at in an earlier run, though their files have not changed."""
-        if self._vectorizer.model.embedder is not None and self._documents.chunks.list_unembedded(0, 1):
+        if self._vectorizer.model.embedder is not None and self._documents.chunks.vectors.list_unembedded(0, 1):
             try:
                 self._report.count("embedded", self._vectorizer.embed_all())
             except EmbedderError:

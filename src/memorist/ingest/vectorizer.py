@@ -10,7 +10,9 @@ from memorist.embed.active_model import ActiveModel
 from memorist.embed.base import Embedder, TokenCounter, max_tokens, token_counter, truncate_to_tokens
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.ingest.chunk import SENTENCE_END
-from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Store
+from memorist.records import Model
+from memorist.store.records import PART_BITS, EmbeddingJob, Part
+from memorist.store.store import Store
 
 BATCH = 256  # texts embedded and stored together
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
@@ -53,7 +55,7 @@ class Vectorizer:
         try:
             self._embed_and_store(jobs)
             if self._backlog:
-                waiting = self._store.list_unembedded(self._after, BATCH)
+                waiting = self._store.vectors.list_unembedded(self._after, BATCH)
                 self._embed_and_store(waiting)
                 self._backlog = len(waiting) == BATCH
                 self._after = waiting[-1].key if waiting else self._after
@@ -80,7 +82,7 @@ class Vectorizer:
         if self.model.embedder is None:
             return done
         try:
-            while jobs := self._store.list_unembedded(after, BATCH):
+            while jobs := self._store.vectors.list_unembedded(after, BATCH):
                 self._embed_and_store(jobs)
                 after, done = jobs[-1].key, done + len(jobs)
                 if progress:
@@ -98,7 +100,7 @@ class Vectorizer:
         done = after = refused = 0
         reason = ""
         model = self.model.identify()
-        while jobs := self._store.list_without_vector(model, after, BATCH):
+        while jobs := self._store.vectors.list_without_vector(model, after, BATCH):
             failed, reason_now = self._embed_and_store(jobs)
             after, done, refused = jobs[-1].key, done + len(jobs) - failed, refused + failed
             reason = reason_now or reason
@@ -134,7 +136,7 @@ class Vectorizer:
                     middle = len(batch) // 2
                     todo += [batch[middle:], batch[:middle]]
             else:
-                self._store.put_vectors(self.model.identify(), batch, vectors, parts)
+                self._store.vectors.put(self.model.identify(), batch, vectors, parts)
         return refused, reason
 
     def _cut(self, job: EmbeddingJob) -> list[Part]:

@@ -9,7 +9,7 @@ from memorist.records import Row
 from memorist.search.fusion import Candidate
 from memorist.search.legs import LegResults
 from memorist.search.signals import mean_confidence, with_effective_confidence
-from memorist.store.base import Store
+from memorist.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

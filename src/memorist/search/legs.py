@@ -15,8 +15,9 @@ from memorist.embed.active_model import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
 from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
-from memorist.records import Filter, Match, Query
-from memorist.store.base import KeywordMatches, Model, Scope, Store
+from memorist.records import Filter, Match, Model, Query
+from memorist.store.records import KeywordMatches, Scope
+from memorist.store.store import Store
 
 T = TypeVar("T")
 
@@ -123,7 +124,7 @@ class Legs:
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
         query_vector = active.embed_query(text)
-        nearest = self._store.find_nearest(model, query_vector, scope, limit=candidate_count(profile))
+        nearest = self._store.vectors.find_nearest(model, query_vector, scope, candidate_count(profile))
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)

@@ -1,23 +1,29 @@
-"""Indexed files, their chunks and their links."""
+"""Files: those that are indexed, with their chunks and links, and those that agents write."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist import validation
 from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
-from memorist.errors import Hint, NotFound
-from memorist.records import MemoryDraft, new_id
-from memorist.store.base import EmbeddingJob, Model, Store
+from memorist.errors import AlreadyExists, Hint, InvalidInput, NotFound
+from memorist.records import FILE, Memory, MemoryDraft, Model, new_id
+from memorist.store.records import AddResult, EmbeddingJob
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
+from memorist.store.sqlite.rows import KeyedMemory, memory_columns, to_memory
 from memorist.store.sqlite.vectors import SqliteVectors
-from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory
+from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory, update_memory
 from memorist.text.tokenizer import unspaced_bigrams
+
+if TYPE_CHECKING:
+    from memorist.store.store import Store
 
 CHUNK_SUFFIX = "\x1fdocuments"  # no name of a namespace can hold this character
 
@@ -30,7 +36,7 @@ def chunk_namespace(namespace: str) -> str:
 class SqliteDocuments:
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 
-    def __init__(self, pool: ConnectionPool, namespace: str, chunks: Store, vectors: SqliteVectors) -> None:
+    def __init__(self, pool: ConnectionPool, namespace: str, chunks: "Store", vectors: SqliteVectors) -> None:
         self._pool, self._namespace, self._vectors = pool, namespace, vectors
         self.chunks = chunks
 
@@ -285,6 +291,7 @@ class SqliteDocuments:
         return _to_document(rows[0])
 
     def list_links(self) -> list[tuple[str, int, str, str]]:
+        """Return every link of every file as the file's path, the line, the target and the text."""
         sql = """
             select d.path, l.line, l.target, l.text
             from documents d join document_links l on l.did = d.did
@@ -307,3 +314,101 @@ def _to_document(row: Sequence[Any]) -> Document:
         id, path, root, project, title, sector, tuple(json.loads(tags)), json.loads(front_matter), size,
         from_micros(indexed_at), chunks,
     )  # fmt: skip
+
+
+class SqliteAgentFiles:
+    """
+    Files kept as memories, by path, within a project or outside of all. A folder is a common beginning of their paths.
+
+    Like a turn, such a memory is known by its id, so that two files may have the same text. The methods here see to it,
+    within their transactions, that a path is used once.
+    """
+
+    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
+        self._pool = pool
+        self._namespace = namespace
+
+    def list_files(self, path: str, project: str | None) -> list[Memory]:
+        """Return the file of a path or those of a folder, by path; of files with the same path, the newest first."""
+        with self._pool.reading() as connection:
+            return [memory for _, memory in self._find_at_or_under(connection, path, project)]
+
+    def create(self, draft: MemoryDraft) -> AddResult:
+        path = draft.source or ""
+        with self._pool.writing() as connection:
+            self._require_free(connection, path, draft.project)
+            rid = insert_memory(connection, self._namespace, draft, identity_hash(draft.id, draft.content))
+            assert rid is not None, "its id is new"
+            ((_, memory),) = self._find_at_or_under(connection, path, draft.project)
+            return AddResult(memory, EmbeddingJob(rid, draft.title, draft.content))
+
+    def edit(
+        self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime
+    ) -> tuple[Memory, EmbeddingJob | None]:
+        """Apply the changes that a function of the file returns; it is called while nobody else can write."""
+        with self._pool.writing() as connection:
+            rid, memory = self._require(connection, path, project)[0]
+            if memory.source != path:
+                raise InvalidInput(f"{path} is a folder, not a file")
+            return update_memory(connection, rid, memory, change(memory), to_micros(now))
+
+    def move(self, path: str, to: str, project: str | None, now: datetime) -> int:
+        with self._pool.writing() as connection:
+            self._require_free(connection, to, project)
+            moved = self._require(connection, path, project)
+            if to.startswith(f"{path}/"):
+                raise InvalidInput(f"{path} cannot be moved into itself")
+            for rid, memory in moved:
+                target = validation.file_path(to + (memory.source or "")[len(path) :])
+                update_memory(connection, rid, memory, {"source": target}, to_micros(now))
+            return len(moved)
+
+    def forget(self, path: str, project: str | None, now: datetime) -> int:
+        with self._pool.writing() as connection:
+            forgotten = self._require(connection, path, project)
+            connection.executemany(
+                "update memories set deleted_at = ? where rid = ?", [(to_micros(now), rid) for rid, _ in forgotten]
+            )
+            return len(forgotten)
+
+    def _require(self, connection: apsw.Connection, path: str, project: str | None) -> list[KeyedMemory]:
+        found = self._find_at_or_under(connection, path, project)
+        if not found:
+            raise NotFound(f"there is no file or folder {path}")
+        return found
+
+    def _require_free(self, connection: apsw.Connection, path: str, project: str | None) -> None:
+        above = [str(folder) for folder in PurePosixPath(path).parents]
+        for _, memory in self._find_at_or_under(connection, path, project, above):
+            if memory.source in above:
+                raise InvalidInput(f"{memory.source} is a file, not a folder")
+            raise AlreadyExists(f"{path} exists already")
+
+    def _find_at_or_under(
+        self, connection: apsw.Connection, path: str, project: str | None, also: Sequence[str] = ()
+    ) -> list[KeyedMemory]:
+        """
+        Return the file of a path or all files of a folder, and those of `also`, by path.
+
+        Two files may have one path if one of them was restored: the newer one comes first.
+        """
+        folder = path.rstrip("/")
+        rows = fetch(
+            connection,
+            f"""
+            select m.rid, {memory_columns()}
+            from memories m
+            where m.namespace = :namespace and m.project is :project and m.kind = :kind and m.deleted_at is null
+              and (m.source in (select value from json_each(:paths)) or (m.source > :first and m.source < :last))
+            order by m.source, m.rid desc
+            """,
+            {
+                "namespace": self._namespace,
+                "project": project,
+                "kind": FILE,
+                "paths": as_json([path, *also]),
+                "first": f"{folder}/",
+                "last": f"{folder}0",  # the character after the slash
+            },
+        )
+        return [(row[0], to_memory(row[1:])) for row in rows]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
-from memorist.store.base import Scope
+from memorist.store.records import Scope
 from memorist.store.sqlite.connections import fetch
 from memorist.text.dates import parse_period
 

@@ -20,8 +20,8 @@ import apsw
 
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Query, Term
-from memorist.store.base import KeywordMatches, Scope
 from memorist.store.coverage import Atom, QueryWords, inverse_document_frequency, measure_coverage
+from memorist.store.records import KeywordMatches, Scope
 from memorist.store.sqlite.as_of import INDEX_COLUMNS, PastQuery, PastTerm, match_past_texts
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import (

@@ -10,8 +10,7 @@ from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import SUPERSEDES, Memory, Related, Relation
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.ids import MemoryIds
-from memorist.store.sqlite.rows import memories_table, memory_columns, relation_holds, to_memory
+from memorist.store.sqlite.rows import KeyedMemory, MemoryIds, memories_table, memory_columns, relation_holds, to_memory
 
 
 class SqliteLinks:
@@ -101,9 +100,6 @@ class SqliteLinks:
                 (rid,),
             )
         return [to_memory(row) for row in rows]
-
-
-KeyedMemory = tuple[int, Memory]
 
 
 def supersede(

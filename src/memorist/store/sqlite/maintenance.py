@@ -10,7 +10,7 @@ import apsw
 import numpy as np
 
 from memorist.records import SUPERSEDES, CheckReport, Stats
-from memorist.store.export_schema import NORM_TOLERANCE
+from memorist.store.export import NORM_TOLERANCE
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX

@@ -10,7 +10,7 @@ import apsw
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import END_OF_TIME, from_micros, to_micros
-from memorist.store.sqlite.ids import MemoryIds
+from memorist.store.sqlite.rows import MemoryIds
 from memorist.store.sqlite.sessions import link_memories
 from memorist.store.sqlite.strength import adjust_salience
 

@@ -1,7 +1,7 @@
-"""The columns of memories, as they are now or were at a time, and the records made of them."""
+"""The columns of memories, as they are now or were at a time, the records made of them, and memories found by id."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
@@ -10,8 +10,9 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
-from memorist.store.sqlite.connections import fetch_value
+from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF, VALID_UNTIL_AS_OF, from_micros
 
 _SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
@@ -185,44 +186,31 @@ def load_memory(connection: apsw.Connection, rid: int) -> Memory:
 
 def to_memory(columns: Sequence[Any]) -> Memory:
     """Make a memory of its columns."""
-    (
-        id, content, namespace, project, sector, tier, kind, tags, salience, source, title, summary, metadata,
-        created_at, updated_at, reinforced_at, recorded_at, deleted_at, pinned, valid_until, access_count, accessed_at,
-        facts, origin, successor, related_count,
-    ) = columns  # fmt: skip
+    *own, facts, origin, successor, related_count = columns
+    values = dict(zip(_COLUMNS, own, strict=True))
+    for name, decode in _DECODERS.items():
+        if values[name] is not None:
+            values[name] = decode(values[name])
     return Memory(
-        id=id,
-        content=content,
-        namespace=namespace,
-        project=project,
-        sector=sector,
-        tier=tier,
-        kind=kind,
-        tags=_decode_tags(tags),
-        salience=salience,
-        source=source,
-        title=title,
-        summary=summary,
-        metadata=json.loads(metadata) if metadata != "{}" else {},
-        created_at=from_micros(created_at),
-        updated_at=from_micros(updated_at),
-        reinforced_at=from_micros(reinforced_at),
-        recorded_at=from_micros(recorded_at),
-        deleted_at=None if deleted_at is None else from_micros(deleted_at),
-        pinned=bool(pinned),
-        valid_until=None if valid_until is None else from_micros(valid_until),
-        superseded_by=_decode_successor(successor),
+        **values,
+        facts=_decode_facts(values["id"], facts),
         session=_decode_origin(origin)[0],
-        facts=_decode_facts(id, facts),
+        superseded_by=_decode_successor(successor),
         related_count=related_count,
-        access_count=access_count,
-        accessed_at=None if accessed_at is None else from_micros(accessed_at),
     )
 
 
 @lru_cache(1000)
 def _decode_tags(tags: str) -> tuple[str, ...]:
     return tuple(json.loads(tags)) if tags != "[]" else ()
+
+
+_DECODERS: Mapping[str, Callable[[Any], Any]] = {
+    "tags": _decode_tags,
+    "metadata": json.loads,
+    "pinned": bool,
+    **dict.fromkeys([name for name in _COLUMNS if name.endswith("_at") or name == "valid_until"], from_micros),
+}
 
 
 def _decode_facts(memory_id: str, facts: str) -> tuple[Fact, ...]:
@@ -259,3 +247,66 @@ def _decode_successor(successor: str | None) -> Successor | None:
         return None
     id, content, created_at = json.loads(successor)
     return Successor(id, content, from_micros(created_at))
+
+
+MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
+
+# True of an id that begins or ends with `:id`. Of memories there are many: they are found by indexes instead.
+HAS_ID_PART = "(substr({0}, 1, length(:id)) = :id or substr({0}, -length(:id)) = :id)"
+
+
+def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
+    return Ambiguous(f"{part!r} could be {', '.join(ids[:5])}; give more characters of the id")
+
+
+KeyedMemory = tuple[int, Memory]
+
+
+class MemoryIds:
+    """Finds memories of one namespace. `deleted=None` finds live and forgotten ones; `as_of` is in microseconds."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def require(self, connection: apsw.Connection, id: str, *, deleted: bool | None = False) -> KeyedMemory:
+        """Return a memory and its key; a NotFound says if it was forgotten."""
+        found = self.find(connection, id, deleted=deleted)
+        if found:
+            return found
+        if deleted is not None and self.find(connection, id, deleted=not deleted):
+            if deleted:
+                raise NotFound(f"memory {id} is not forgotten")
+            raise NotFound(f"memory {id} was forgotten; restore it first", hint=Hint("restore_memory", id))
+        if len(id) < MIN_ID_LENGTH:
+            raise NotFound(f"{id!r} is too short: give at least {MIN_ID_LENGTH} characters of an id")
+        raise NotFound(f"no memory has the id {id!r}", hint=Hint("list_memories"))
+
+    def require_key(self, connection: apsw.Connection, id: str) -> int:
+        """Return the key of a live memory."""
+        return self.require(connection, id)[0]
+
+    def find(
+        self, connection: apsw.Connection, id: str, *, deleted: bool | None = False, as_of: int | None = None
+    ) -> KeyedMemory | None:
+        state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
+        select = f"""
+            select m.rid, {memory_columns(past=as_of is not None)}
+            from {memories_table(past=as_of is not None)}
+            where m.namespace = :namespace {state}
+        """
+        values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
+        rows = fetch(connection, f"{select} and m.id = :id", values)
+        if not rows and len(id) >= MIN_ID_LENGTH:
+            rows = fetch(
+                connection,
+                f"""
+                {select} and m.id >= :id and m.id < :end
+                union
+                {select} and substr(m.id, -6) = substr(:id, -6) and substr(m.id, -length(:id)) = :id
+                limit 5
+                """,
+                values,
+            )
+        if len(rows) > 1:
+            raise ambiguous_id(id, [row[1] for row in rows])
+        return (rows[0][0], to_memory(rows[0][1:])) if rows else None

@@ -11,7 +11,7 @@ from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Session, SessionContext
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.ids import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id
+from memorist.store.sqlite.rows import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id
 
 _UUID_PATTERN = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for glob
 

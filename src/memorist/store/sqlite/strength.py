@@ -11,8 +11,7 @@ from memorist.errors import Hint, NotFound
 from memorist.records import Decay, Fact, FactDraft, Memory, new_id
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import to_micros
-from memorist.store.sqlite.ids import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id
-from memorist.store.sqlite.rows import to_fact
+from memorist.store.sqlite.rows import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id, to_fact
 from memorist.store.sqlite.sessions import link_memories, require_open_session
 from memorist.text.tokenizer import unspaced_bigrams
 

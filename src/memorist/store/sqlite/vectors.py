@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.forks import renew_after_fork
-from memorist.records import NO_FILTER, Filter, Match
-from memorist.store.base import PART_BITS, EmbeddingJob, Model, Part, Scope, VectorMatches
+from memorist.records import NO_FILTER, Filter, Match, Model
+from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.sqlite.as_of import load_past_vectors
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import decode_keys, filter_conditions

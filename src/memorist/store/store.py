@@ -1,4 +1,4 @@
-"""The store on SQLite: memories in one file."""
+"""The store: the memories of one namespace, in one file."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from memorist.records import (
     Filter,
     Memory,
     MemoryDraft,
+    Model,
     Page,
     Query,
     Reinforcement,
@@ -26,25 +27,20 @@ from memorist.records import (
     Term,
     Version,
 )
-from memorist.store.base import (
+from memorist.store.export import SqliteLoader, dump
+from memorist.store.migrations import Migrations, load_migrations, migrate
+from memorist.store.records import (
     AddResult,
     ConversationResult,
     EmbeddingJob,
     KeywordMatches,
-    Model,
-    Part,
     Scope,
-    VectorMatches,
 )
-from memorist.store.migrations import Migrations, load_migrations, migrate
-from memorist.store.sqlite.agent_files import SqliteAgentFiles
 from memorist.store.sqlite.as_of import vector_column
 from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
-from memorist.store.sqlite.documents import SqliteDocuments, chunk_namespace
-from memorist.store.sqlite.dump import dump
+from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
 from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
-from memorist.store.sqlite.ids import MemoryIds
 from memorist.store.sqlite.keyword import (
     MERGE_EVERY,
     KeywordLeg,
@@ -53,7 +49,6 @@ from memorist.store.sqlite.keyword import (
     merge_index_segments,
 )
 from memorist.store.sqlite.links import SqliteLinks, supersede, unsupersede
-from memorist.store.sqlite.load import SqliteLoader
 from memorist.store.sqlite.maintenance import (
     check_database,
     collect_stats,
@@ -62,7 +57,7 @@ from memorist.store.sqlite.maintenance import (
     wipe_file,
 )
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
-from memorist.store.sqlite.rows import load_memory, memories_table, memory_columns, to_memory, to_row
+from memorist.store.sqlite.rows import MemoryIds, load_memory, memories_table, memory_columns, to_memory, to_row
 from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
 from memorist.store.sqlite.strength import (
     SqliteStrength,
@@ -72,18 +67,28 @@ from memorist.store.sqlite.strength import (
     index_facts,
     set_pinned,
 )
-from memorist.store.sqlite.turns import add_conversations
 from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts
 from memorist.store.sqlite.vocabulary import Vocabulary
-from memorist.store.sqlite.writes import as_json, content_hash, insert_memory, update_memory
+from memorist.store.sqlite.writes import (
+    add_conversations,
+    as_json,
+    content_hash,
+    find_same_text,
+    insert_memory,
+    update_memory,
+)
 from memorist.store.vector_scan import combine_with_parts
 from memorist.validation import MAX_TAGS
 
 _TEXTS_AT_ONCE = 1000
 
 
-class SqliteStore:
-    """A `Store` on SQLite. `path` may be ":memory:"."""
+class Store:
+    """
+    The memories of one namespace; it sees no other. Each method is one transaction.
+
+    `path` may be ":memory:".
+    """
 
     def __init__(
         self,
@@ -104,7 +109,7 @@ class SqliteStore:
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._scopes = Scopes(namespace)
         self._keyword = KeywordLeg(namespace)
-        self._vectors = SqliteVectors(self._pool, namespace)
+        self.vectors = SqliteVectors(self._pool, namespace)
         self._vocabulary = Vocabulary(namespace)
         self._unmerged = 0
         self._ids = MemoryIds(namespace)
@@ -128,8 +133,8 @@ class SqliteStore:
     def documents(self) -> SqliteDocuments:
         """The files of this namespace. Their chunks are memories of another namespace in the same database."""
         namespace = chunk_namespace(self.namespace)
-        chunks = SqliteStore(self.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
-        return SqliteDocuments(self._pool, self.namespace, chunks, chunks._vectors)
+        chunks = Store(self.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
+        return SqliteDocuments(self._pool, self.namespace, chunks, chunks.vectors)
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -148,6 +153,7 @@ class SqliteStore:
             return results
 
     def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
+        """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
         with self._pool.writing() as connection:
             result = add_conversations(connection, self.namespace, batches)
             self._merge_segments(connection, len(result.ids))
@@ -170,17 +176,10 @@ class SqliteStore:
                 link_memories(connection, sid, [rid], "created", recorded)
             add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
             return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
-        known = fetch_value(
-            connection,
-            """
-            select rid from memories
-            where namespace = :namespace and coalesce(project, '') = coalesce(:project, '')
-              and content_hash = :hash and deleted_at is null
-            """,
-            {"namespace": self.namespace, "project": draft.project, "hash": hash},
-        )
-        if known is None:
+        same = find_same_text(connection, self.namespace, draft.project, hash)
+        if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
+        known = same[0]
         adjust_salience(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
         unsupersede(connection, known, recorded)  # said again, it holds again
         if sid is not None:
@@ -199,6 +198,7 @@ class SqliteStore:
             return update_memory(connection, rid, memory, changes, to_micros(now))
 
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
+        """Let one memory supersede others and take over their tags, facts and pins."""
         stamp = to_micros(now)
         with self._pool.writing() as connection:
             rid, memory = self._ids.require(connection, keep)
@@ -234,6 +234,7 @@ class SqliteStore:
             return len(rids)
 
     def purge(self, before: datetime | None) -> int:
+        """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
         with self._pool.writing() as connection:
             forgotten = fetch(
                 connection,
@@ -251,6 +252,7 @@ class SqliteStore:
     # Reading
 
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
+        """Return the live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
         moment = None if as_of is None else to_micros(as_of)
         with self._pool.reading() as connection:
             sql = f"""
@@ -267,6 +269,7 @@ class SqliteStore:
         return found[1] if found else None
 
     def require(self, id: str) -> Memory:
+        """Return the live memory with this id; a NotFound says if it was forgotten."""
         with self._pool.reading() as connection:
             return self._ids.require(connection, id)[1]
 
@@ -281,6 +284,7 @@ class SqliteStore:
         return Page(memories, next_cursor)
 
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
+        """Return one memory and those nearest in time on both sides of it, oldest first."""
         with self._pool.reading() as connection:
             rid, anchor = self._ids.require(connection, id)
         values = {"time": to_micros(anchor.created_at), "rid": rid}
@@ -292,6 +296,7 @@ class SqliteStore:
         return [*memories[: len(earlier)], *([current] if current else []), *memories[len(earlier) :]]
 
     def list_between(self, filter: Filter, limit: int) -> list[Memory]:
+        """Return the memories that pass a filter, oldest first."""
         return [to_memory(row[1:]) for row in self._select_by_time(filter, "", {"limit": limit}, "asc")]
 
     def _select_by_time(
@@ -313,6 +318,11 @@ class SqliteStore:
             return fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
+        """
+        Yield the id, project and text of every memory that passes a filter, in the order they were added.
+
+        Memories known by their ids, such as turns, are left out: the same words said twice are two turns.
+        """
         where, values = filter_conditions(filter)
         sql = f"""
             select m.rid, m.id, m.project, m.content, m.content_hash from memories m
@@ -342,23 +352,31 @@ class SqliteStore:
         ]
 
     def resolve_scope(self, filter: Filter) -> Scope:
+        """Resolve a filter once for both legs of a search."""
         with self._pool.reading() as connection:
             return self._scopes.resolve(connection, filter)
 
     def match_keywords(
         self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
     ) -> KeywordMatches:
+        """
+        Return the memories with words of the query, best first: up to `limit`, at least `page` if there are as many.
+
+        `weights` are those of title, content, tags, source and facts.
+        """
         with self._pool.reading() as connection:
             return self._keyword.match(connection, query, scope, limit, page, weights)
 
     def count_facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
+        """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
         with self._pool.reading() as connection:
             scope = self._scopes.resolve(connection, filter) if query else Scope(filter)
             return count_facets(connection, self._keyword, query, scope, keys, fields)
 
     def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
+        """Count the memories that match a query's words, and these keys, but fail a field of a filter, by field."""
         with self._pool.reading() as connection:
             return count_filtered_out(connection, self._keyword, query, filter, keys)
 
@@ -370,9 +388,6 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return self._vocabulary.find_similar(connection, word)
 
-    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, *, limit: int) -> VectorMatches:
-        return self._vectors.find_nearest(model, vector, scope, limit)
-
     def load_rows(
         self,
         keys: Sequence[int],
@@ -380,6 +395,7 @@ class SqliteStore:
         vector: NDArray[np.float32] | None,
         as_of: datetime | None = None,
     ) -> list[Row]:
+        """Read the rows that ranking and presentation need, at once; memories that are gone are left out."""
         past = as_of is not None
         sql = f"""
             select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
@@ -395,7 +411,7 @@ class SqliteStore:
         with self._pool.reading() as connection:
             found = fetch(connection, sql, values)
             parts = {}
-            if model is not None and vector is not None and self._vectors.have_parts(model):
+            if model is not None and vector is not None and self.vectors.have_parts(model):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
                 parts = find_nearest_parts(connection, model.name, current, vector)
         vectors, similarities = _compare_vectors([row[1] for row in found], vector)
@@ -408,6 +424,7 @@ class SqliteStore:
     # Vectors
 
     def load_vector(self, id: str, model: Model, as_of: datetime | None) -> NDArray[np.float32] | None:
+        """Return the vector of a memory, or of its text at a time; None if it has none."""
         past = as_of is not None
         sql = f"""
             select {vector_column(past=past)}
@@ -419,33 +436,22 @@ class SqliteStore:
             blob = fetch_value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
         return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
 
-    def list_unembedded(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        return self._vectors.list_unembedded(after, limit)
-
-    def list_without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        return self._vectors.list_without_vector(model, after, limit)
-
-    def put_vectors(
-        self,
-        model: Model,
-        texts: Sequence[EmbeddingJob],
-        vectors: NDArray[np.float32],
-        parts: Sequence[Part] = (),
-    ) -> None:
-        self._vectors.put(model, texts, vectors, parts)
-
-    def drop_other_vectors(self, model: Model) -> int:
-        return self._vectors.drop_others(model)
-
     # Maintenance
 
     def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+        """Yield a header and every record of this namespace, as of one moment; see `export`."""
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
     def create_loader(self, sentence_models: Collection[str] = ()) -> SqliteLoader:
+        """
+        Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
+
+        Such texts that come without them are listed by `list_without_vector`.
+        """
         return SqliteLoader(self._pool, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
+        """Copy the whole database, as of one moment, and check the copy."""
         back_up_database(self._pool, path, overwrite=overwrite)
 
     def stats(self, model: str | None) -> Stats:

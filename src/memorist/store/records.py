@@ -1,0 +1,90 @@
+"""Records that the store exchanges with the stages that write and search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memorist.records import Filter, Match, Memory
+
+PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingJob:
+    """A memory that needs a vector, made of its title and content as they are now."""
+
+    key: int
+    title: str | None
+    content: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.title}\n{self.content}" if self.title else self.content
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a text too long for one vector: the characters of its content from `first` up to `last`."""
+
+    job: EmbeddingJob
+    first: int
+    last: int
+    title: str | None = None  # shortened to leave room for the part
+
+    @property
+    def embedding_text(self) -> str:
+        """The text given to the model: the part, under the title of the memory."""
+        return EmbeddingJob(self.job.key, self.title, self.job.content[self.first : self.last]).text
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """The memory that holds a draft. `pending` is None if its text was known already and was reinforced."""
+
+    memory: Memory
+    pending: EmbeddingJob | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationResult:
+    """The ids and embedding jobs of new turns, the number of turns known already, and the number of new sessions."""
+
+    ids: tuple[str, ...]
+    pending: tuple[EmbeddingJob, ...]
+    known: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A filter, resolved once for both legs. `keys` are those of all memories that pass, ascending, if they are few."""
+
+    filter: Filter
+    keys: NDArray[np.int64] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorMatches:
+    """
+    The matches of the vector leg. `unembedded` of the `total` memories have no vector yet. `unfiltered` are the matches
+    without the filter.
+    """
+
+    matches: Sequence[Match]
+    unembedded: int = 0
+    total: int = 0
+    unfiltered: Sequence[Match] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordMatches:
+    """
+    The matches of the keyword leg, and the words of the query that may be in no memory. `all_keys` are the keys of
+    every memory with one of the words, where the leg read them all.
+    """
+
+    matches: list[Match]
+    unknown_words: tuple[str, ...] = ()
+    all_keys: Sequence[int] | None = None
