@@ -2,20 +2,20 @@
 
 import logging
 import os
+import posixpath
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memorist import validation
-from memorist.documents import Document, DocumentLink, IndexProgress, IndexReport
+from memorist.documents import Document, DocumentLink, IndexedFile, IndexProgress, IndexReport
 from memorist.embed.base import token_counter
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput, StoreBusy
-from memorist.search.documents import LinkResolver
 
 if TYPE_CHECKING:
     from memorist.ingest.changes import Changes
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # After changes that changed nothing, watching waits so many times as long as looking at them took.
 _IDLE_FACTOR = 10
 _MAX_IDLE_SECONDS = 5.0
+
+_IMPLIED_SUFFIXES = ("", ".md", ".markdown", "/index.md", "/_index.md", "/README.md")  # a link may leave them out
 
 Paths = str | Path | Sequence[str | Path]
 IndexCallback = Callable[[IndexProgress], None]
@@ -75,7 +77,7 @@ class Documents:
 
     def get(self, path: str | Path) -> Document:
         document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.load_indexed_files()
-        resolver = LinkResolver.of(known.values())
+        resolver = _LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in self._store.list_links():
             leads_to = resolver.resolve(known[source], target) if source in known else None
@@ -151,3 +153,35 @@ class Documents:
 def _stop_if_set(stop: threading.Event, progress: IndexProgress) -> None:
     if stop.is_set():
         raise _Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkResolver:
+    """The documents that links can lead to, by path and by root and name; paths have forward slashes here."""
+
+    paths: dict[str, str]
+    names: dict[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, files: Iterable[IndexedFile]) -> "_LinkResolver":
+        paths, names = dict[str, str](), dict[tuple[str, str], str]()
+        for file in sorted(files, key=lambda file: (len(file.path), file.path)):  # of one name, the nearest to the root
+            paths[_with_slashes(file.path)] = file.path
+            names.setdefault((file.root, _document_name(_with_slashes(file.path))), file.path)
+        return cls(paths, names)
+
+    def resolve(self, source: IndexedFile, target: str) -> str | None:
+        """Return the document that a link in `source` leads to: by path or, as in `[[a note]]`, by name."""
+        base = _with_slashes(source.root) if target.startswith("/") else posixpath.dirname(_with_slashes(source.path))
+        path = posixpath.normpath(posixpath.join(base, target.lstrip("/")))
+        by_path = next((self.paths[path + end] for end in _IMPLIED_SUFFIXES if path + end in self.paths), None)
+        is_name = not posixpath.splitext(target)[1]
+        return by_path or (self.names.get((source.root, _document_name(target))) if is_name else None)
+
+
+def _document_name(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0].casefold()
+
+
+def _with_slashes(path: str) -> str:
+    return path.replace("\\", "/")

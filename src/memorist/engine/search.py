@@ -24,16 +24,18 @@ from memorist.records import (
     Results,
     new_id,
 )
-from memorist.search.candidates import Candidates, gather_candidates
-from memorist.search.documents import FURTHER_PASSAGE_DECAY, group_by_document
-from memorist.search.expansion import expand_by_feedback
 from memorist.search.fusion import Ranked, rank_candidates
-from memorist.search.legs import LegResults, candidate_count, merge_results
+from memorist.search.legs import Candidates, LegResults, candidate_count, gather_candidates, merge_results
 from memorist.search.options import apply_options, find_profile, parse_mode, with_leg_weights
-from memorist.search.rerank import rerank
-from memorist.search.session_context import smooth_scores
+from memorist.search.rerank import (
+    FURTHER_PASSAGE_DECAY,
+    boost_by_time,
+    expand_by_feedback,
+    group_by_document,
+    rerank,
+    smooth_scores,
+)
 from memorist.search.suggest import suggest_query
-from memorist.search.temporal import boost_by_time
 from memorist.store.base import Store
 from memorist.text.dates import Period, find_periods
 from memorist.text.query import parse_query
@@ -226,9 +228,7 @@ class Searcher:
         ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
         ranked = boost_by_time(ranked, request.periods, profile.time_boost)
         if profile.rerank_depth and ranked:
-            ranked, failure = rerank(
-                self._resources.reranker, request.query, request.periods, ranked, candidates, profile
-            )
+            ranked, failure = rerank(self._resources.reranker, request.query, request.periods, ranked, profile)
             results = replace(results, degraded="; ".join(filter(None, [results.degraded, failure])) or None)
         locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
         grouped = ranked
@@ -239,7 +239,7 @@ class Searcher:
             grouped = group_by_document(ranked, documents, decay)
         model = results.model.name if results.model else None
         page = build_page(
-            grouped, candidates, request.query, weighted, model, request.now,
+            grouped, request.query, weighted, model, request.now,
             detail=request.detail, include_facts=request.include_facts,
         )  # fmt: skip
         asked_for = candidate_count(profile)
@@ -271,8 +271,7 @@ class Searcher:
         ranked = rank_candidates(candidates.candidates, profile, now, boosts)
         if not profile.expansion or results.query_vector is None:
             return ranked
-        vectors = {key: row.vector for key, row in candidates.rows.items() if row.vector is not None}
-        expanded = expand_by_feedback(ranked, vectors, results.query_vector, profile.expansion)
+        expanded = expand_by_feedback(ranked, results.query_vector, profile.expansion)
         if not any(candidate.feedback_gain for candidate in expanded):
             return ranked
         return rank_candidates(expanded, profile, now, boosts)
