@@ -79,9 +79,7 @@ class Listing:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")
         if query is not None:
             filters = dict(project=project, since=filter.since, until=filter.until, as_of=as_of)
-            best = self._searcher.search(
-                query, filters, {"limit": 1, "record": "off"}, mode="hybrid", profile=None, include_superseded=False
-            )
+            best = self._searcher.search(self._searcher.build_request(query, filters, {"limit": 1, "record": "off"}))
             if not best:
                 return Timeline((), None, ())
             anchor = best[0].memory.id

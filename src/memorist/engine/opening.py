@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
@@ -54,12 +53,8 @@ def open_memory(
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
     resolve_embedder = partial(create_embedder, threads=threads, models=folder)
-    settings: dict[str, Any] = {
-        "profile": find_profile(profile),
-        "near": validation.choice(near, NEAR_ACTIONS, "near"),
-        "redaction": Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow")),
-        "reranker": CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
-    }
+    base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
+    redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
     model = resolve_embedder(embedder)
     path = _check_target(target)
     if path == ":memory:" or (read_only and is_missing_or_empty(Path(path))):
@@ -74,10 +69,13 @@ def open_memory(
     resources = Resources(
         store,
         model,
+        profile=base,
         owns_embedder=model is not embedder,
-        owns_reranker=reranker is None,
         resolve_embedder=resolve_embedder,
-        **settings,
+        near=near,
+        redaction=redaction,
+        reranker=CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
+        owns_reranker=reranker is None,
     )
     return Memorist(resources)
 
