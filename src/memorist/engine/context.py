@@ -56,14 +56,7 @@ class ContextBuilder:
         self._searcher = searcher
 
     def context(
-        self,
-        message: str,
-        scope: ContextScope,
-        *,
-        limit: int,
-        min_relevance: float,
-        session: str | None,
-        documents: bool,
+        self, message: str, scope: ContextScope, limit: int, min_relevance: float, session: str | None, documents: bool
     ) -> str:
         block = self._start_block(scope)
         limit = validation.limit(limit)

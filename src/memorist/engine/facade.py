@@ -259,10 +259,8 @@ class Memorist:
         List memories, newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones.
         Superseded memories are listed, too, marked by `valid_until` and `superseded_by`.
         """
-        return self._listing.list_memories(
-            limit=limit, cursor=cursor, deleted=deleted, detail=detail, include_superseded=include_superseded,
-            filters=filters,
-        )  # fmt: skip
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        return self._listing.list_memories(limit, cursor, deleted, detail, filter)
 
     def history(self, id: str) -> builtins.list[Version]:
         """Return the versions of a memory before its updates, latest first."""
@@ -330,9 +328,7 @@ class Memorist:
         under way are left out: they are known there.
         """
         scope = ContextScope.check(budget, core, project, include_global)
-        return self._context.context(
-            message, scope, limit=limit, min_relevance=min_relevance, session=session, documents=documents
-        )
+        return self._context.context(message, scope, limit, min_relevance, session, documents)
 
     def briefing(
         self,
@@ -393,9 +389,8 @@ class Memorist:
 
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions.
         """
-        return self._sessions.add_turn(
-            role, text, conversation=conversation, project=project, id=id, redact=redact, allow=allow
-        )
+        redaction = self._resources.choose_redaction(redact, allow)
+        return self._sessions.add_turn(role, text, conversation, project, id, redaction)
 
     def import_conversations(
         self,

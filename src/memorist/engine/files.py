@@ -61,7 +61,7 @@ class Documents:
 
     def index(self, paths: Paths, options: IndexOptions, progress: IndexCallback | None) -> IndexReport:
         from memorist.ingest.sync import Sync
-        from memorist.ingest.walk import walk
+        from memorist.ingest.walk import Walk
 
         chosen = validation.paths(paths, "index")
         redaction = self._resources.choose_redaction(options.redact, options.allow)
@@ -74,7 +74,7 @@ class Documents:
         )
         include = validation.patterns(options.include, "include")
         exclude = validation.patterns(options.exclude, "exclude")
-        return sync.run(walk(chosen, include=include, exclude=exclude), progress)
+        return sync.run(Walk(chosen, include=include, exclude=exclude), progress)
 
     def list_documents(self, project: str | None, limit: int) -> list[Document]:
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
@@ -101,10 +101,10 @@ class Documents:
 
     def watch(self, paths: Paths, options: IndexOptions, stop: threading.Event | None) -> Iterator[IndexReport]:
         from memorist.ingest.changes import Changes
-        from memorist.ingest.walk import walk
+        from memorist.ingest.walk import Walk
 
         chosen = validation.paths(paths, "watch")
-        walk(chosen, include=options.include, exclude=options.exclude)  # raises where there is nothing
+        Walk(chosen, include=options.include, exclude=options.exclude)  # raises where there is nothing
         stopped = stop or threading.Event()
         own_files = list(self._resources.store.own_files)  # watching must not follow its own writes
         changes = Changes(chosen, own_files, stopped)

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist import validation
-from memorist.embed.active_model import ActiveModel
-from memorist.embed.base import Embedder, close_model
-from memorist.embed.reranker import Reranker
+from memorist.embed.base import ActiveModel, Embedder, close_model
+from memorist.embed.local import Reranker
 from memorist.errors import Ambiguous, EmbedderError, NotFound
 from memorist.ingest.recorder import Recorder
 from memorist.ingest.redaction import Redaction

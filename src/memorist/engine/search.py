@@ -12,18 +12,7 @@ from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
-from memorist.records import (
-    NO_FILTER,
-    Filter,
-    Hit,
-    Lens,
-    Query,
-    Recall,
-    RecalledMemory,
-    Reinforcement,
-    Results,
-    new_id,
-)
+from memorist.records import NO_FILTER, Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
 from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import Candidates, LegResults, candidate_count, gather_candidates, merge_results
 from memorist.search.options import apply_options, find_profile, parse_mode, with_leg_weights

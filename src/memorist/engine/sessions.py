@@ -1,11 +1,11 @@
 """Sessions: the conversations and pieces of work in which memories are made and used."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
+from memorist.ingest.redaction import Redaction
 from memorist.present.render import LINE_CHARACTERS
 from memorist.records import ConversationBatch, Memory, Session, SessionContext, new_id
 from memorist.text.snippet import preview
@@ -49,21 +49,13 @@ class Sessions:
         return self._store.find_context(validation.id_or_part(memory_id))
 
     def add_turn(
-        self,
-        role: str,
-        text: str,
-        *,
-        conversation: str,
-        project: str | None,
-        id: str | None,
-        redact: bool,
-        allow: Sequence[str],
+        self, role: str, text: str, conversation: str, project: str | None, id: str | None, redaction: Redaction
     ) -> Memory:
         from memorist.importers.conversations import draft_turns, session_id_of
         from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn
 
-        redaction, now = self._resources.choose_redaction(redact, allow), datetime.now(UTC)
-        turn_id, role = new_id() if id is None else validation.memory_id(id), validation.required_name(role, "role")
+        now, role = datetime.now(UTC), validation.required_name(role, "role")
+        turn_id = new_id() if id is None else validation.memory_id(id)
         turns = (Turn(turn_id, role, validation.content(text, "text"), now),)
         name, project = validation.session_id(conversation), validation.name(project, "project")
         recorded = ImportedConversation(name, CHAT, None, project, now, now, turns)

@@ -7,7 +7,7 @@ from statistics import median
 
 from memorist.profiles import Profile
 from memorist.records import Match, Row
-from memorist.search.signals import confidence_factor, decay, recency_bonus, recency_factor
+from memorist.search.signals import confidence_factor, decay, recency_factor
 
 Boosts = Mapping[str, Mapping[str, float]]
 
@@ -91,11 +91,8 @@ class _ScoreBuilder:
         return Ranked(self.candidate, score, self.trace, self.raw)
 
 
-_NO_BOOSTS: Boosts = {}
-
-
 def rank_candidates(
-    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = _NO_BOOSTS
+    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts | None = None
 ) -> list[Ranked]:
     """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
@@ -187,14 +184,15 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
     scaled = _scale_bm25(candidates, profile.bm25_norm)
     builders = []
     for candidate in candidates:
+        row, rate = candidate.row, profile.sector_decay.get(candidate.row.sector, 0.0)
         trace = {
             "vector": weights.semantic * _scaled_cosine(candidate),
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
-            "salience": weights.salience * _decayed_salience(candidate.row, profile, now),
+            "salience": weights.salience * decay(row.salience, rate, row.reinforced_at, now),
         }
         if profile.recency.form == "add":
-            created_at = _reference_time(candidate.row, profile)
-            trace["recency"] = weights.recency * recency_bonus(profile.recency, created_at, now)
+            since = _reference_time(row, profile)
+            trace["recency"] = weights.recency * decay(1.0, profile.recency.rate, since, now)
         builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
     return builders
 
@@ -254,11 +252,6 @@ def _reference_time(row: Row, profile: Profile) -> float:
     if profile.recency.on == "accessed" and row.accessed_at is not None:
         return row.accessed_at
     return row.updated_at if profile.recency.on == "updated" else row.created_at
-
-
-def _decayed_salience(row: Row, profile: Profile, now: float) -> float:
-    """Return its salience after decay: computed when read, never written back."""
-    return decay(row.salience, profile.sector_decay.get(row.sector, 0.0), row.reinforced_at, now)
 
 
 def _cosine(candidate: Candidate) -> float:

@@ -2,17 +2,17 @@
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.embed.active_model import ActiveModel
+from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
 from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, UNRELATED_SIMILARITY, Profile
@@ -20,8 +20,6 @@ from memorist.records import Filter, Match, Query, Row
 from memorist.search.fusion import Candidate
 from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.base import KeywordMatches, Model, Scope, Store
-
-T = TypeVar("T")
 
 _KEYWORD_THREADS = 4
 _LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
@@ -98,8 +96,8 @@ class Legs:
 
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
-            match = partial(self._store.match_keywords, asked, scope, limit=limit, page=page, weights=weights)
-            return _name_leg_in_errors("keyword", match)
+            with _leg_named_in_errors("keyword"):
+                return self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
 
         uncached = profile.intent == "cached" and not model.has_cached(query.text)
         if mode == "keyword" or (mode == "hybrid" and (uncached or _is_exact_query(query, profile))):
@@ -113,7 +111,8 @@ class Legs:
             # Beside the vector leg, stop words are not needed to fill a page.
             if mode == "hybrid":
                 keyword_leg = self._start(partial(match_keywords, replace(query, spare=())))
-            results = _name_leg_in_errors("semantic", lambda: self._match_vectors(query.text, scope, profile, model))
+            with _leg_named_in_errors("semantic"):
+                results = self._match_vectors(query.text, scope, profile, model)
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
@@ -179,10 +178,11 @@ def _is_mostly_latin(text: str) -> bool:
     return 2 * sum(character < _LATIN_END for character in letters) >= len(letters)
 
 
-def _name_leg_in_errors(leg: str, work: Callable[[], T]) -> T:
+@contextmanager
+def _leg_named_in_errors(leg: str) -> Iterator[None]:
     """Put the name of the leg before the message of a store's error."""
     try:
-        return work()
+        yield
     except StoreError as exc:
         raise type(exc)(f"{leg} search: {exc}") from exc
 
