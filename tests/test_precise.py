@@ -7,7 +7,7 @@ import pytest
 
 import memorist
 from memorist import InvalidInput, Memorist
-from memorist.embed import optional_models
+from memorist.embed import onnx_models
 
 QUESTION = "how long do we keep backups?"
 ANSWER = "Backups are kept for thirty days, then they are deleted."
@@ -49,7 +49,7 @@ def test_one_candidate_read_again_stays_the_first(memory: Memorist) -> None:
 def test_without_the_model_the_answer_is_that_of_balanced_and_says_how_to_get_it(
     memory: Memorist, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(optional_models.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx_models.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
 

@@ -49,51 +49,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlreadyExists",
-    "Ambiguous",
-    "ChatError",
-    "CheckReport",
-    "ConfigError",
-    "Document",
-    "DocumentHit",
-    "DocumentLink",
-    "EmbedderError",
-    "EmbedderUnavailable",
-    "Fact",
-    "Feedback",
-    "File",
-    "Hit",
-    "ImportReport",
-    "IndexProgress",
-    "IndexReport",
-    "InvalidInput",
-    "Lens",
-    "Memories",
-    "Memorist",
-    "MemoristError",
-    "Memory",
-    "MissingExtra",
-    "NearDuplicate",
-    "NotFound",
-    "Page",
-    "Recall",
-    "RecalledMemory",
-    "Related",
-    "Relation",
-    "Results",
-    "Session",
-    "SessionContext",
-    "SessionRef",
-    "Stats",
-    "StoreBusy",
-    "StoreCorrupt",
-    "StoreError",
-    "Successor",
-    "Timeline",
-    "Version",
-    "open",
-    "restore_backup",
-]
+    "AlreadyExists", "Ambiguous", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
+    "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
+    "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
+    "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related", "Relation",
+    "Results", "Session", "SessionContext", "SessionRef", "Stats", "StoreBusy", "StoreCorrupt", "StoreError",
+    "Successor", "Timeline", "Version", "open", "restore_backup",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -102,12 +64,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'memorist' has no attribute {name!r}")
     if name == "open":
         return import_module("memorist.engine").open_memory
-    for module in (
-        "memorist.errors",
-        "memorist.records",
-        "memorist.documents",
-        "memorist.engine",
-    ):
+    for module in ("memorist.errors", "memorist.records", "memorist.documents", "memorist.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:
             return found

@@ -187,14 +187,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             # By words, and by meaning only where the query's vector is cached.
             Profile("fast", **_MEASURED, intent="cached"),
             # mcb: reciprocal rank fusion, nothing to tune.
-            Profile(
-                "rank",
-                fusion="rrf",
-                alpha=None,
-                columns=_CONTENT_ONLY,
-                min_candidates=20,
-                snippet="cut",
-            ),
+            Profile("rank", fusion="rrf", alpha=None, columns=_CONTENT_ONLY, min_candidates=20, snippet="cut"),
             # ccmemory: a weighted sum with salience, recency and sectors.
             Profile(
                 "salience",

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -270,9 +270,7 @@ def fact(value: object) -> FactDraft:
     fields = {"text": value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping):
         raise InvalidInput(f"a fact must be text or a mapping, not {_type_name(value)}")
-    for field in fields:
-        if field not in _FACT_FIELDS:
-            raise InvalidInput(f"a fact has no field {field!r}; it has: {', '.join(_FACT_FIELDS)}")
+    _refuse_unknown(fields, _FACT_FIELDS, "a fact")
     checked: dict[str, Any] = {
         key: check(fields[key]) for key, check in _FACT_FIELDS.items() if fields.get(key) is not None
     }
@@ -323,20 +321,15 @@ UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"
 
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
     """A new memory from the arguments of `add`; None means the default."""
-    _refuse_unknown(fields, (*_FIELDS, *_LINKED_FIELDS))
+    known: dict[str, Callable[[object], Any]] = {**_FIELDS, "session": session_id, "facts": facts}
+    _refuse_unknown(fields, known)
     given = {key: value for key, value in fields.items() if value is not None}
     values = {
-        key: check(given.get(key, DEFAULTS.get(key))) for key, check in _FIELDS.items() if key in _DEFAULTED_FIELDS
+        key: check(given.get(key, DEFAULTS.get(key)))
+        for key, check in known.items()
+        if key in given or key in UPDATABLE
     }
-    for key in ("id", "created_at"):
-        if key in given:
-            values[key] = _FIELDS[key](given[key])
-    linked = {key: check(given[key]) for key, check in _LINKED_FIELDS.items() if key in given}
-    return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values, **linked})
-
-
-_DEFAULTED_FIELDS = frozenset(UPDATABLE)
-_LINKED_FIELDS: dict[str, Callable[[object], Any]] = {"session": session_id, "facts": facts}
+    return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values})
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,7 +405,7 @@ def detail(value: object) -> str:
 
 def allowances(value: object, what: str) -> tuple[str, ...]:
     """Exceptions from redaction: texts, or patterns written as /regex/."""
-    given = tuple(required_name(one, what) for one in _as_tuple(value, what))
+    given = patterns(value, what)
     if given:
         redact("", given)  # compiles the patterns
     return given
@@ -470,12 +463,11 @@ def _as_tuple(value: object, what: str) -> tuple[object, ...]:
     raise InvalidInput(f"{what} must be text or a list of texts, not {_type_name(value)}")
 
 
-def _refuse_unknown(fields: Mapping[str, Any], known: Iterable[str]) -> None:
-    known = tuple(known)
+def _refuse_unknown(fields: Iterable[str], known: Collection[str], what: str = "a memory") -> None:
     for field in fields:
         if field not in known:
-            raise InvalidInput(f"a memory has no field {field!r}; it has: {', '.join(known)}")
+            raise InvalidInput(f"{what} has no field {field!r}; it has: {', '.join(known)}")
 
 
 def _type_name(value: object) -> str:
-    return "nothing" if value is None else f"{type(value).__name__}"
+    return "nothing" if value is None else type(value).__name__

@@ -10,7 +10,7 @@ import pytest
 import memorist
 from conftest import MODELS
 from memorist.embed.local import BgeSmall
-from memorist.embed.optional_models import OPTIONAL_MODELS
+from memorist.embed.onnx_models import OPTIONAL_MODELS
 from memorist.errors import EmbedderUnavailable
 from memorist.profiles import BGE_SMALL, LATIN_ONLY, NOISE_FLOOR, UNRELATED_SIMILARITY
 from memorist.search.signals import RELEVANCE_MODELS

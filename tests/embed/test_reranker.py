@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import MODELS
-from memorist.embed.optional_models import OPTIONAL_MODELS
-from memorist.embed.reranker import CrossEncoder
+from memorist.embed.local import CrossEncoder
+from memorist.embed.onnx_models import OPTIONAL_MODELS
 from memorist.errors import EmbedderUnavailable
 
 FOLDER = MODELS / "reranker" / "src" / "memorist_reranker"

@@ -10,7 +10,7 @@ import pytest
 from sets import harbours
 
 from conftest import MODELS, HashingEmbedder
-from memorist.embed.reranker import CrossEncoder
+from memorist.embed.local import CrossEncoder
 from memorist.errors import EmbedderUnavailable
 from memorist.evaluate.dataset import Dataset, load_dataset
 from memorist.evaluate.evaluation import evaluate_dataset

@@ -14,7 +14,7 @@ import pytest
 
 from memorist.errors import InvalidInput
 from memorist.ingest.gitignore import IgnoreRules, split_rule_lines
-from memorist.ingest.walk import FoundFile, SkippedPath, walk
+from memorist.ingest.walk import FoundFile, SkippedPath, Walk
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def make(root: Path, *names: str, **texts: str) -> None:
 
 
 def found(*paths: str | Path, **options: Any) -> list[str]:
-    return [item.name for item in walk(paths, **options) if isinstance(item, FoundFile)]
+    return [item.name for item in Walk(paths, **options) if isinstance(item, FoundFile)]
 
 
 def skipped(*paths: str | Path, **options: Any) -> dict[str, str]:
-    return {item.path.name: item.reason for item in walk(paths, **options) if isinstance(item, SkippedPath)}
+    return {item.path.name: item.reason for item in Walk(paths, **options) if isinstance(item, SkippedPath)}
 
 
 class TestFolders:
@@ -53,13 +53,13 @@ class TestFolders:
         make(root, "sub/a.md")
         os.utime(root / "sub/a.md", ns=(1, 1_234_567_890_123_456_789))
 
-        assert list(walk([root])) == [FoundFile(root / "sub/a.md", root, "sub/a.md", 4, 1_234_567_890_123_456_789)]
+        assert list(Walk([root])) == [FoundFile(root / "sub/a.md", root, "sub/a.md", 4, 1_234_567_890_123_456_789)]
 
     def test_a_relative_path_is_made_absolute(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make(root, "docs/a.md")
         monkeypatch.chdir(root)
 
-        assert [item.path for item in walk(["docs"])] == [root / "docs/a.md"]
+        assert [item.path for item in Walk(["docs"])] == [root / "docs/a.md"]
         assert found(".") == ["docs/a.md"]
         assert found("docs/../docs/") == ["a.md"]
 
@@ -115,17 +115,17 @@ class TestPathsThatAreNotThere:
         make(root, "a.md")
 
         with pytest.raises(InvalidInput, match=r"no such file or folder: .*nope, .*docz"):
-            walk([root, root / "nope", root / "docz/*.md"])
+            Walk([root, root / "nope", root / "docz/*.md"])
 
     @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000])
     def test_what_can_be_no_path_is_no_path(self, path: str) -> None:
         with pytest.raises(InvalidInput):
-            walk([path])
+            Walk([path])
 
     def test_one_path_need_not_be_in_a_list(self, root: Path) -> None:
         make(root, "a.md")
 
-        assert [item.path.name for item in walk(str(root))] == ["a.md"]
+        assert [item.path.name for item in Walk(str(root))] == ["a.md"]
 
 
 class TestPatterns:
@@ -417,7 +417,7 @@ class TestLinks:
         (root / "notes").symlink_to("../elsewhere")
         (root / "b.md").symlink_to("../elsewhere/a.md")
 
-        assert [item.path for item in walk([root / "notes"])] == [root.parent / "elsewhere/a.md"]
+        assert [item.path for item in Walk([root / "notes"])] == [root.parent / "elsewhere/a.md"]
         assert found(root / "b.md") == ["a.md"]
 
 
@@ -463,7 +463,7 @@ class TestWhatIsNoFile:
 
     def test_what_vanishes_meanwhile_is_not_missed(self, root: Path) -> None:
         make(root, "a.md", "b.md", "sub/c.md", "sub2/d.md", "sub2/e.md")
-        walked: Iterator[FoundFile | SkippedPath] = iter(walk([root]))
+        walked: Iterator[FoundFile | SkippedPath] = iter(Walk([root]))
 
         names = [next(walked).path.name]
         (root / "b.md").unlink()

@@ -2,17 +2,13 @@
 
 import pytest
 
-from memorist.search.documents import group_by_document
-from memorist.search.fusion import Candidate, Ranked
+from candidates import make_candidate
+from memorist.search.fusion import Ranked
+from memorist.search.rerank import group_by_document
 
 
 def place(key: int, score: float) -> Ranked:
-    candidate = Candidate(
-        key=key, bm25=1.0, keyword_rank=1, has_all_words=False, coverage=1.0, similarity=0.5, vector_rank=1,
-        created_at=0.0, updated_at=0.0, accessed_at=None, reinforced_at=0.0, salience=0.5, sector="semantic", kind=None,
-        source=None, tags=(), superseded=False, confidence=1.0,
-    )  # fmt: skip
-    return Ranked(candidate, score, {"keyword": score / 2, "vector": score / 2}, {})
+    return Ranked(make_candidate(key), score, {"keyword": score / 2, "vector": score / 2}, {})
 
 
 def keys(ranked: list[Ranked]) -> list[int]:

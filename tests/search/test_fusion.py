@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from candidates import make_candidate
 from memorist.profiles import PROFILES, Profile, Recency
 from memorist.search.fusion import Candidate, Ranked, long_text_share, rank_candidates
 
@@ -22,7 +23,7 @@ def fused(candidates: list[Candidate], profile: str | Profile, **replaced: objec
 def legs(keyword: list[int], vector: list[int]) -> list[Candidate]:
     """Candidates from two ranked lists of keys, scores falling with the rank."""
     return [
-        Candidate(
+        make_candidate(
             key,
             bm25=10.0 - keyword.index(key) if key in keyword else None,
             keyword_rank=keyword.index(key) + 1 if key in keyword else None,
@@ -82,7 +83,7 @@ class TestReciprocalRankFusion:
 
 class TestLinear:
     def test_the_worked_example_with_the_source_weights(self) -> None:
-        candidate = Candidate(
+        candidate = make_candidate(
             1, bm25=5.0, keyword_rank=1, similarity=0.8, vector_rank=1,
             created_at=NOW - 10 * DAY, salience=0.6, sector="procedural",
         )  # fmt: skip
@@ -93,25 +94,31 @@ class TestLinear:
 
     def test_sectors_are_ordered_by_their_boosts(self) -> None:
         candidates = [
-            Candidate(number, bm25=5.0, keyword_rank=number, created_at=NOW, sector=sector)
+            make_candidate(number, bm25=5.0, keyword_rank=number, created_at=NOW, sector=sector)
             for number, sector in enumerate(["episodic", "emotional", "procedural", "semantic", "reflective"], 1)
         ]
 
         ranked = fused(candidates, "salience")
 
-        assert [e.candidate.sector for e in ranked] == ["reflective", "semantic", "procedural", "emotional", "episodic"]
+        assert [e.candidate.row.sector for e in ranked] == [
+            "reflective",
+            "semantic",
+            "procedural",
+            "emotional",
+            "episodic",
+        ]
         assert ranked[0].score / ranked[2].score == pytest.approx(1.2)
 
     def test_an_unknown_sector_is_neither_raised_nor_lowered(self) -> None:
-        (only,) = fused([Candidate(1, bm25=5.0, keyword_rank=1, sector="dreams")], "salience")
+        (only,) = fused([make_candidate(1, bm25=5.0, keyword_rank=1, sector="dreams")], "salience")
 
         assert "sector" not in only.trace
 
     def test_a_superseded_memory_counts_half(self) -> None:
         new, old = fused(
             [
-                Candidate(1, bm25=5.0, keyword_rank=1, created_at=NOW, sector="procedural"),
-                Candidate(2, bm25=5.0, keyword_rank=2, created_at=NOW, sector="procedural", superseded=True),
+                make_candidate(1, bm25=5.0, keyword_rank=1, created_at=NOW, sector="procedural"),
+                make_candidate(2, bm25=5.0, keyword_rank=2, created_at=NOW, sector="procedural", superseded=True),
             ],
             "salience",
         )
@@ -119,7 +126,9 @@ class TestLinear:
         assert old.score == pytest.approx(new.score / 2)
 
     def test_the_score_is_clamped_to_one(self) -> None:
-        best = Candidate(1, 50.0, 1, similarity=1.0, vector_rank=1, created_at=NOW, salience=1.0, sector="reflective")
+        best = make_candidate(
+            1, 50.0, 1, similarity=1.0, vector_rank=1, created_at=NOW, salience=1.0, sector="reflective"
+        )
 
         (only,) = fused([best], "salience")
 
@@ -132,7 +141,7 @@ class TestLinear:
             PROFILES["salience"].weights, semantic=0.0, keyword=1.0, salience=0.0, recency=0.0
         )
 
-        candidate = Candidate(1, 5.0, 1, similarity=0.9, vector_rank=1, created_at=NOW, sector="procedural")
+        candidate = make_candidate(1, 5.0, 1, similarity=0.9, vector_rank=1, created_at=NOW, sector="procedural")
         (only,) = fused([candidate], "salience", weights=weights)
 
         assert only.score == pytest.approx(0.5)
@@ -155,7 +164,7 @@ class TestVectorFirst:
 class TestConvex:
     def test_the_score_is_the_weighted_sum_of_scaled_bm25_and_cosine(self) -> None:
         first, second = fused(
-            [Candidate(1, bm25=4.0, keyword_rank=2, similarity=0.5), Candidate(2, bm25=8.0, keyword_rank=1)],
+            [make_candidate(1, bm25=4.0, keyword_rank=2, similarity=0.5), make_candidate(2, bm25=8.0, keyword_rank=1)],
             "balanced",
             alpha=0.4,
         )
@@ -166,8 +175,8 @@ class TestConvex:
     def test_nearness_is_measured_from_where_the_noise_of_the_model_ends(self) -> None:
         near, noise = fused(
             [
-                Candidate(1, similarity=0.7, unrelated_similarity=0.4, vector_rank=1),
-                Candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=2),
+                make_candidate(1, similarity=0.7, unrelated_similarity=0.4, vector_rank=1),
+                make_candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=2),
             ],
             "balanced",
             alpha=0.4,
@@ -180,8 +189,8 @@ class TestConvex:
     def test_without_words_beside_it_a_cosine_stays_as_it_is(self) -> None:
         ranked = fused(
             [
-                Candidate(1, similarity=0.2, unrelated_similarity=0.4, vector_rank=2),
-                Candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=1),
+                make_candidate(1, similarity=0.2, unrelated_similarity=0.4, vector_rank=2),
+                make_candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=1),
             ],
             "balanced",
             alpha=1.0,
@@ -191,7 +200,10 @@ class TestConvex:
 
     def test_memories_with_all_words_come_before_those_with_some(self) -> None:
         ranked = fused(
-            [Candidate(1, bm25=9.0, keyword_rank=2), Candidate(2, bm25=1.0, keyword_rank=1, has_all_words=True)],
+            [
+                make_candidate(1, bm25=9.0, keyword_rank=2),
+                make_candidate(2, bm25=1.0, keyword_rank=1, has_all_words=True),
+            ],
             "balanced",
             alpha=0.0,
         )
@@ -213,7 +225,7 @@ class TestConvex:
         ],
     )
     def test_bm25_can_be_brought_to_one_scale_in_several_ways(self, norm: str, scaled: list[float]) -> None:
-        found = [Candidate(place, bm25=bm25, keyword_rank=place) for place, bm25 in enumerate((8.0, 4.0, 2.0), 1)]
+        found = [make_candidate(place, bm25=bm25, keyword_rank=place) for place, bm25 in enumerate((8.0, 4.0, 2.0), 1)]
 
         ranked = fused(found, "balanced", alpha=0.0, bm25_norm=norm)
 
@@ -225,8 +237,8 @@ class TestRecency:
     def test_a_fresh_memory_gets_the_whole_factor_and_an_old_one_little(self) -> None:
         fresh, old = fused(
             [
-                Candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW),
-                Candidate(2, bm25=1.0, keyword_rank=1, created_at=NOW - 9 * DAY),
+                make_candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW),
+                make_candidate(2, bm25=1.0, keyword_rank=1, created_at=NOW - 9 * DAY),
             ],
             "confidence",
         )
@@ -242,21 +254,21 @@ class TestRecency:
 
     @pytest.mark.parametrize(("days", "factor"), [(0, 1.10), (1, 1.10), (2, 1.05), (7, 1.05), (30, 1.02), (31, 1.0)])
     def test_it_can_come_in_tiers_of_a_day_a_week_and_a_month(self, days: float, factor: float) -> None:
-        candidate = Candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW - days * DAY)
+        candidate = make_candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW - days * DAY)
 
         (only,) = fused([candidate], "rank", recency=Recency("tiers"))
 
         assert only.score == pytest.approx(factor / 1.10)
 
     def test_a_memory_from_the_future_counts_as_new(self) -> None:
-        (only,) = fused([Candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW + 100 * DAY)], "confidence")
+        (only,) = fused([make_candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW + 100 * DAY)], "confidence")
 
         assert only.score <= 1.0
 
 
 candidates = st.lists(
     st.builds(
-        Candidate,
+        make_candidate,
         key=st.integers(1, 1000),
         bm25=st.none() | st.floats(0, 50),
         keyword_rank=st.none() | st.integers(1, 50),
@@ -267,7 +279,7 @@ candidates = st.lists(
         sector=st.sampled_from(["reflective", "semantic", "episodic", "other"]),
         superseded=st.booleans(),
         confidence=st.floats(0, 1),
-    ).filter(lambda c: (c.bm25 is None) == (c.keyword_rank is None)),
+    ).filter(lambda c: (c.match is None) == (c.keyword_rank is None)),
     unique_by=lambda c: c.key,
     max_size=20,
 )
@@ -294,7 +306,9 @@ def test_the_order_does_not_depend_on_the_order_of_arrival(
 def test_a_better_keyword_match_never_scores_lower(a: float, b: float, norm: str) -> None:
     low, high = sorted((a, b))
     ranked = fused(
-        [Candidate(1, bm25=low, keyword_rank=2), Candidate(2, bm25=high, keyword_rank=1)], "balanced", bm25_norm=norm
+        [make_candidate(1, bm25=low, keyword_rank=2), make_candidate(2, bm25=high, keyword_rank=1)],
+        "balanced",
+        bm25_norm=norm,
     )
     scores = {entry.candidate.key: entry.score for entry in ranked}
 
@@ -302,8 +316,8 @@ def test_a_better_keyword_match_never_scores_lower(a: float, b: float, norm: str
 
 
 def test_how_long_texts_are_does_not_depend_on_how_many_are_wanted() -> None:
-    few = [Candidate(key, vector_rank=key, length=1_000) for key in range(1, 21)]
-    more = [Candidate(key, vector_rank=key, length=50) for key in range(21, 300)]
+    few = [make_candidate(key, vector_rank=key, length=1_000) for key in range(1, 21)]
+    more = [make_candidate(key, vector_rank=key, length=50) for key in range(21, 300)]
 
     assert long_text_share(few) == long_text_share([*few, *more]) == 1.0
     assert long_text_share([]) == long_text_share(more) == 0.0

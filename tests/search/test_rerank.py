@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorist.search.fusion import Candidate, Ranked
+from candidates import make_candidate
+from memorist.search.fusion import Ranked
 from memorist.search.rerank import RerankScore, blend_scores
 
 
 def ranked(*scores: float) -> list[Ranked]:
-    return [Ranked(Candidate(key), score, {"keyword": score}, {}) for key, score in enumerate(scores, 1)]
+    return [Ranked(make_candidate(key), score, {"keyword": score}, {}) for key, score in enumerate(scores, 1)]
 
 
 def read(**scores: float) -> dict[int, RerankScore]:

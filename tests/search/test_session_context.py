@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorist.search.fusion import Candidate, Ranked
-from memorist.search.session_context import smooth_scores
+from candidates import make_candidate
+from memorist.search.fusion import Ranked
+from memorist.search.rerank import smooth_scores
 
 
 def entry(key: int, score: float, session: str | None = "talk", position: int | None = None) -> Ranked:
     """A turn whose position is its key, if nothing else is said: nobody wrote in between."""
     place = key if position is None and session is not None else position
-    return Ranked(Candidate(key, session=session, position=place), score, {"keyword": score}, {})
+    return Ranked(make_candidate(key, session=session, position=place), score, {"keyword": score}, {})
 
 
 def keys(entries: list[Ranked]) -> list[int]:
@@ -43,7 +44,7 @@ def test_neighbours_are_known_by_their_positions_and_not_by_their_keys() -> None
 
 
 def test_a_turn_without_a_position_has_no_neighbours() -> None:
-    alone = Ranked(Candidate(6, session="talk"), 0.3, {"keyword": 0.3}, {})
+    alone = Ranked(make_candidate(6, session="talk"), 0.3, {"keyword": 0.3}, {})
 
     assert keys(smooth_scores([entry(5, 0.9), entry(50, 0.4), alone], 0.4)) == [5, 50, 6]
 
@@ -60,7 +61,7 @@ def test_what_comes_from_no_session_keeps_its_place_and_its_score() -> None:
 
 
 def test_a_long_text_speaks_for_itself() -> None:
-    long = Ranked(Candidate(6, session="talk", position=6, length=10_000), 0.3, {"keyword": 0.3}, {})
+    long = Ranked(make_candidate(6, session="talk", position=6, length=10_000), 0.3, {"keyword": 0.3}, {})
 
     assert keys(smooth_scores([entry(5, 0.9), entry(50, 0.4), long], 0.4)) == [5, 50, 6]
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorist.search.fusion import Candidate, Ranked
-from memorist.search.temporal import boost_by_time, period_weight
+from candidates import make_candidate
+from memorist.search.fusion import Ranked
+from memorist.search.rerank import boost_by_time, period_weight
 from memorist.text.dates import Period
 
 MAY = Period(datetime(2023, 5, 1, tzinfo=UTC), datetime(2023, 6, 1, tzinfo=UTC))
@@ -19,7 +20,7 @@ def at(moment: str) -> float:
 
 
 def entry(key: int, score: float, moment: str) -> Ranked:
-    return Ranked(Candidate(key, created_at=at(moment)), score, {"keyword": score}, {})
+    return Ranked(make_candidate(key, created_at=at(moment)), score, {"keyword": score}, {})
 
 
 def keys(entries: list[Ranked]) -> list[int]:
@@ -87,7 +88,7 @@ def test_no_score_falls_or_leaves_its_scale_and_of_one_time_nothing_changes_plac
     values: list[float], when: list[float], weight: float
 ) -> None:
     ranked = [
-        Ranked(Candidate(key, created_at=moment), score, {"keyword": score}, {})
+        Ranked(make_candidate(key, created_at=moment), score, {"keyword": score}, {})
         for key, (score, moment) in enumerate(zip(values, when, strict=False))
     ]
 
@@ -97,5 +98,5 @@ def test_no_score_falls_or_leaves_its_scale_and_of_one_time_nothing_changes_plac
     assert sorted(keys(after)) == sorted(before)
     assert all(before[each.candidate.key] <= each.score <= 1 for each in after)
     assert all(sum(each.trace.values()) == pytest.approx(each.score) for each in after)
-    then = [each.candidate.key for each in after if period_weight(each.candidate.created_at, MAY) == 1]
+    then = [each.candidate.key for each in after if period_weight(each.candidate.row.created_at, MAY) == 1]
     assert [before[key] for key in then] == sorted((before[key] for key in then), reverse=True)

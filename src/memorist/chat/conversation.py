@@ -15,7 +15,7 @@ from memorist import validation
 from memorist.chat.base import Message, Provider, Reply, ToolResult, Usage, Write
 from memorist.chat.tools import Tools
 from memorist.engine import Memorist
-from memorist.engine.conversations import CHAT
+from memorist.engine.sessions import CHAT
 from memorist.errors import ChatError, InvalidInput, MemoristError, NotFound
 from memorist.records import TURN, Session, new_id
 

@@ -192,7 +192,7 @@ def _compare_runs(
 def _measure_run(context: CommandContext, request: _EvalRequest, cache: Path) -> dict[str, Any]:
     from memorist.embed import create_embedder
     from memorist.embed.base import close_model
-    from memorist.embed.reranker import CrossEncoder
+    from memorist.embed.local import CrossEncoder
     from memorist.evaluate.report import build_run
     from memorist.evaluate.systems import parse_configs, parse_options
 

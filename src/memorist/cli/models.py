@@ -10,7 +10,7 @@ from memorist.atomic_file import replace_atomically
 from memorist.cli.app import CommandContext
 from memorist.cli.groups import CommandGroup
 from memorist.cli.options import json_option, print_json
-from memorist.embed.optional_models import OPTIONAL_MODELS, OptionalModel
+from memorist.embed.onnx_models import OPTIONAL_MODELS, OptionalModel
 from memorist.errors import InvalidInput, NotFound
 from memorist.present.render import printable
 from memorist.validation import choice

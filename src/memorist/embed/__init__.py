@@ -24,14 +24,10 @@ def create_embedder(
         raise ConfigError(str(exc)) from exc
     if kind == "none":
         return None
-    if kind == "local" and model:
-        from memorist.embed.local import BgeSmall
-
-        return BgeSmall(folder=models, threads=threads)
     if kind == "local":
-        from memorist.embed.local import LocalEmbedder
+        from memorist.embed.local import BgeSmall, LocalEmbedder
 
-        return LocalEmbedder(threads=threads)
+        return BgeSmall(folder=models, threads=threads) if model else LocalEmbedder(threads=threads)
     from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 
     return OpenAIEmbedder(model) if kind == "openai" else OllamaEmbedder(model)

@@ -1,5 +1,7 @@
-"""Embedding models that run on the CPU of this machine, offline: the bundled all-MiniLM-L6-v2, and bge-small."""
+"""Models that run on the CPU of this machine, offline: the bundled all-MiniLM-L6-v2, bge-small, and a reranker."""
 
+import math
+import time
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,14 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memorist.embed.base import Vectors
-from memorist.embed.onnx_session import OnnxModel, load_session
-from memorist.embed.optional_models import OPTIONAL_MODELS
+from memorist.embed.onnx_models import MODEL, OPTIONAL_MODELS, OnnxModel, load_session
 from memorist.embed.wordpiece import MAX_TOKENS, load_tokenizer
 from memorist.errors import EmbedderError
 
@@ -26,6 +27,9 @@ _FOLDER: Traversable = files("memorist.embed") / "minilm"
 _MODEL_SHA256 = "d6bdd341de3454a887ab276eb19f17658946f94e6840a9df54b65ca5ba0193ac"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _INSTALL_HINT = "reinstall it with: pip install --force-reinstall memorist"
+
+_TEMPERATURE = 2.0  # spreads the reranker's scores of passages that it is unsure of
+_MAX_QUESTION_TOKENS, _MAX_PAIR_TOKENS = 64, 192
 
 _TokenIds = NDArray[np.int64]
 
@@ -147,3 +151,64 @@ class BgeSmall(Encoder):
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         vector: Vectors = session.run(["last_hidden_state"], inputs)[0][0, 0]  # of the first token, [CLS]
         return vector / np.linalg.norm(vector)
+
+
+class Reranker(Protocol):
+    """A model that scores passages by how well they answer a question."""
+
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
+
+
+class CrossEncoder(OnnxModel):
+    """
+    The optional reranker. Safe to share between threads.
+
+    Nothing is loaded before the first use. Each pair is run by itself: in int8 its score would otherwise depend on the
+    pairs beside it. The model was trained on English.
+    """
+
+    # Names everything that a score depends on.
+    model_id: ClassVar[str] = (
+        f"local:reranker-{OPTIONAL_MODELS['reranker'].checksums[MODEL][:16]}"
+        f"-{_TEMPERATURE}-{_MAX_QUESTION_TOKENS}-{_MAX_PAIR_TOKENS}"
+    )
+
+    def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
+        super().__init__(threads=threads)
+        self._folder = folder
+
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+        """
+        Return how well each passage answers, 0..1, in order; None for those not read within so many seconds.
+
+        Raises EmbedderUnavailable where the model is missing.
+        """
+        session, question_ids = self._session(), load_tokenizer().encode(question)[:_MAX_QUESTION_TOKENS]
+        deadline = time.monotonic() + seconds
+
+        def score(passage: str) -> float | None:
+            return self._score(session, question_ids, passage) if time.monotonic() < deadline else None
+
+        threads = min(self._threads, len(passages))
+        if threads <= 1:
+            return [score(passage) for passage in passages]
+        # A pool for each call costs little beside the model, and leaves no threads behind for a fork to lose.
+        with ThreadPoolExecutor(threads, "memorist-rerank") as pool:
+            return list(pool.map(score, passages))
+
+    def _score(self, session: Any, question_ids: list[int], passage: str) -> float:
+        ids = [*question_ids, *load_tokenizer().encode(passage)[1:]][:_MAX_PAIR_TOKENS]
+        passage_length = len(ids) - len(question_ids)
+        inputs = {
+            "input_ids": np.array([ids], np.int64),
+            "attention_mask": np.ones((1, len(ids)), np.int64),
+            "token_type_ids": np.array([[0] * len(question_ids) + [1] * passage_length], np.int64),
+        }
+        try:
+            logit = float(session.run(["logits"], inputs)[0][0, 0])
+        except Exception as exc:  # onnxruntime's errors share no base of their own
+            raise EmbedderError(f"the reranker failed on a passage of {len(passage)} characters: {exc}") from exc
+        return 1.0 / (1.0 + math.exp(-logit / _TEMPERATURE))
+
+    def _load(self) -> Any:
+        return OPTIONAL_MODELS["reranker"].load(self._folder)

@@ -56,14 +56,7 @@ class ContextBuilder:
         self._searcher = searcher
 
     def context(
-        self,
-        message: str,
-        scope: ContextScope,
-        *,
-        limit: int,
-        min_relevance: float,
-        session: str | None,
-        documents: bool,
+        self, message: str, scope: ContextScope, limit: int, min_relevance: float, session: str | None, documents: bool
     ) -> str:
         block = self._start_block(scope)
         limit = validation.limit(limit)
@@ -74,14 +67,12 @@ class ContextBuilder:
             "snippet_words": min(max(_MIN_PASSAGE, scope.budget // limit // 2), _MAX_PASSAGE),
             "record": "off",
         }
-        answers = (
-            self._searcher.search(
-                query, scope.filters, options, mode="hybrid", profile=None, include_superseded=False,
-                include_documents=validation.flag(documents, "documents"),
-            )
+        documents = validation.flag(documents, "documents")
+        requests = (
+            self._searcher.build_request(query, scope.filters, options, include_documents=documents)
             for query in _split_message(validation.query_text(message))
-        )  # fmt: skip
-        hits = _merge_hits(answers)
+        )
+        hits = _merge_hits(map(self._searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
         block.put_hits(list(islice(new, limit)), self._find_surroundings)
         return str(block)

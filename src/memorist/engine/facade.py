@@ -8,18 +8,14 @@ from typing import Any, BinaryIO, Self, overload
 
 from memorist.documents import Document, File, ImportReport, IndexReport
 from memorist.embed.base import Embedder
-from memorist.engine.agent_files import AgentFiles
 from memorist.engine.context import MIN_RELEVANCE, ContextBuilder, ContextScope
-from memorist.engine.conversations import Conversations, ImportSettings
-from memorist.engine.documents import Documents, IndexCallback, IndexOptions, Paths
+from memorist.engine.files import AgentFiles, Documents, IndexCallback, IndexOptions, Paths
 from memorist.engine.listing import Listing
-from memorist.engine.maintenance import Maintenance
 from memorist.engine.recalls import Lenses, Recalls
-from memorist.engine.relations import Relations
+from memorist.engine.relations import DUPLICATE_THRESHOLD, Relations
 from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
 from memorist.engine.sessions import Sessions
-from memorist.engine.similarity import DUPLICATE_THRESHOLD, Similarity
 from memorist.engine.transfer import Transfer
 from memorist.engine.write import Writer
 from memorist.ingest.vectorizer import Progress
@@ -58,18 +54,15 @@ class Memorist:
         self._resources = resources
         self._searcher = Searcher(resources)
         self._listing = Listing(resources, self._searcher)
-        self._similarity = Similarity(resources)
-        self._writer = Writer(resources, self._similarity)
-        self._sessions = Sessions(resources)
         self._relations = Relations(resources)
+        self._writer = Writer(resources, self._relations)
+        self._sessions = Sessions(resources)
         self._recalls = Recalls(resources)
         self._lenses = Lenses(resources)
         self._documents = Documents(resources)
         self._context = ContextBuilder(resources, self._searcher)
-        self._conversations = Conversations(resources)
         self._files = AgentFiles(resources)
-        self._transfer = Transfer(resources, self._conversations)
-        self._maintenance = Maintenance(resources)
+        self._transfer = Transfer(resources)
 
     def __enter__(self) -> Self:
         return self
@@ -192,11 +185,12 @@ class Memorist:
             fact_kind=fact_kind, month=month, since=since, until=until, as_of=as_of, pinned=pinned, recalled=recalled,
             min_salience=min_salience, include_global=include_global,
         )  # fmt: skip
-        return self._searcher.search(
+        request = self._searcher.build_request(
             query, filters, {**options, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
             record_session=record_session, include_superseded=include_superseded, now=now, detail=detail,
-            include_facts=include_facts, include_documents=include_documents, facets=facets, explain=explain,
+            include_facts=include_facts, include_documents=include_documents,
         )  # fmt: skip
+        return self._searcher.search(request, facets, explain)
 
     def search_documents(
         self,
@@ -220,10 +214,11 @@ class Memorist:
         `neighbours` adds so many chunks before and after each passage; passages that then meet become one.
         """
         filters = dict(project=project, sector=sector, tags=tags, since=since, until=until)
-        return self._searcher.search_documents(
-            query, filters, {**options, "limit": limit}, mode=mode, profile=profile, grouped=grouped,
-            neighbours=neighbours, explain=explain,
+        request = self._searcher.build_request(
+            query, filters, {**options, "limit": limit, "record": "off"}, mode=mode, profile=profile,
+            include_superseded=True,
         )  # fmt: skip
+        return self._searcher.search_documents(request, grouped, neighbours, explain)
 
     def suggest(self, query: str) -> str | None:
         """Return the query with misspelt words corrected by those of the memories; None where all are known."""
@@ -264,10 +259,8 @@ class Memorist:
         List memories, newest first, page by page; takes the filters of `search`. `deleted` lists the forgotten ones.
         Superseded memories are listed, too, marked by `valid_until` and `superseded_by`.
         """
-        return self._listing.list_memories(
-            limit=limit, cursor=cursor, deleted=deleted, detail=detail, include_superseded=include_superseded,
-            filters=filters,
-        )  # fmt: skip
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        return self._listing.list_memories(limit, cursor, deleted, detail, filter)
 
     def history(self, id: str) -> builtins.list[Version]:
         """Return the versions of a memory before its updates, latest first."""
@@ -300,17 +293,17 @@ class Memorist:
 
     def related(self, id: str, limit: int = 10, *, as_of: TimeLike | None = None) -> builtins.list[Related]:
         """Return the memories linked with one, the surest first, then the most similar; superseded ones left out."""
-        return self._similarity.related(id, limit, as_of)
+        return self._relations.related(id, limit, as_of)
 
     def duplicates(
         self, *, threshold: float = DUPLICATE_THRESHOLD, progress: Progress | None = None, **filters: Any
     ) -> builtins.list[tuple[Memory, ...]]:
         """Return groups of memories of one project that say almost the same, oldest first; filters as in `list`."""
-        return self._similarity.duplicates(threshold, progress, filters)
+        return self._relations.duplicates(threshold, progress, filters)
 
     def merge(self, keep: str, others: Sequence[str]) -> Memory:
         """Let one memory supersede others that say the same, taking over tags, facts and pins; can be undone."""
-        return self._similarity.merge(keep, others)
+        return self._relations.merge(keep, others)
 
     # Context for a language model
 
@@ -335,9 +328,7 @@ class Memorist:
         under way are left out: they are known there.
         """
         scope = ContextScope.check(budget, core, project, include_global)
-        return self._context.context(
-            message, scope, limit=limit, min_relevance=min_relevance, session=session, documents=documents
-        )
+        return self._context.context(message, scope, limit, min_relevance, session, documents)
 
     def briefing(
         self,
@@ -398,9 +389,8 @@ class Memorist:
 
         Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions.
         """
-        return self._conversations.add_turn(
-            role, text, conversation=conversation, project=project, id=id, redact=redact, allow=allow
-        )
+        redaction = self._resources.choose_redaction(redact, allow)
+        return self._sessions.add_turn(role, text, conversation, project, id, redaction)
 
     def import_conversations(
         self,
@@ -421,7 +411,8 @@ class Memorist:
         Calls and results of tools are left out unless `tools`. Secrets are redacted before anything is stored, unless
         `redact` is False; `allow` lists exceptions. `progress` is told how many turns are done.
         """
-        return self._conversations.import_file(path, ImportSettings(format, project, tools, redact, allow), progress)
+        options = self._transfer.check_options(format, project, tools, redact, allow)
+        return self._transfer.import_conversations(path, options, progress)
 
     # Supersession, links, facts and strength
 
@@ -465,31 +456,31 @@ class Memorist:
             text=text, kind=kind, confidence=confidence, decay_rate=decay_rate, subject=subject, predicate=predicate,
             object=object,
         )  # fmt: skip
-        return self._relations.add_fact(id, fields)
+        return self._writer.add_fact(id, fields)
 
     def remove_fact(self, id: str) -> Fact:
         """Remove a fact from its memory, with its history."""
-        return self._relations.remove_fact(id)
+        return self._writer.remove_fact(id)
 
     def reinforce_fact(self, id: str, amount: float = 0.1) -> Fact:
         """Confirm a fact: its present confidence rises by a share of what is missing to 1."""
-        return self._relations.reinforce_fact(id, amount)
+        return self._writer.reinforce_fact(id, amount)
 
     def reinforce(self, id: str, amount: float = 0.1, *, session: str | None = None) -> Memory:
         """Confirm a memory: salience and the confidence of its facts rise by a share of what is missing to 1."""
-        return self._relations.reinforce(id, amount, session)
+        return self._writer.reinforce(id, amount, session)
 
     def deemphasize(self, id: str, amount: float = 0.2) -> Memory:
         """Let a memory count for less: salience falls by a share of itself."""
-        return self._relations.deemphasize(id, amount)
+        return self._writer.deemphasize(id, amount)
 
     def pin(self, id: str) -> Memory:
         """Make a memory one of the few that always belong in context."""
-        return self._relations.set_pin(id, True)
+        return self._writer.set_pin(id, True)
 
     def unpin(self, id: str) -> Memory:
         """Undo `pin`."""
-        return self._relations.set_pin(id, False)
+        return self._writer.set_pin(id, False)
 
     # Recalls, feedback and lenses
 
@@ -662,7 +653,8 @@ class Memorist:
         is False or it is our own export; `allow` lists exceptions. `tools` is for conversations. `path` may be a file
         that is open for bytes, too, and the file may be compressed with gzip.
         """
-        return self._transfer.import_file(path, ImportSettings(format, project, tools, redact, allow), progress)
+        options = self._transfer.check_options(format, project, tools, redact, allow)
+        return self._transfer.import_file(path, options, progress)
 
     def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
         """
@@ -675,11 +667,11 @@ class Memorist:
 
     def stats(self) -> Stats:
         """Count what there is, and tell which model's vectors are in use."""
-        return self._maintenance.stats()
+        return self._resources.stats()
 
     def check(self, repair: bool = False) -> CheckReport:
         """Compare every index and vector with the text; with `repair`, rebuild what does not agree."""
-        return self._maintenance.check(repair)
+        return self._resources.check(repair)
 
     def reembed(
         self, embedder: str | Embedder | None = None, progress: Progress | None = None, *, prune: bool = False
@@ -690,4 +682,4 @@ class Memorist:
         Stopped at any point, it goes on from there the next time. Vectors of other models stay for those who still use
         them, unless `prune` removes them at the end.
         """
-        return self._maintenance.reembed(embedder, progress, prune=prune)
+        return self._resources.reembed(embedder, progress, prune=prune)

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
 from memorist.errors import InvalidInput
-from memorist.records import Memories, Memory, Page, Timeline, Version
+from memorist.records import Filter, Memories, Memory, Page, Timeline, Version
 from memorist.validation import TimeLike
 
 
@@ -33,19 +32,9 @@ class Listing:
             tuple(id for id, memory in zip(ids, found, strict=True) if not memory),
         )
 
-    def list_memories(
-        self,
-        *,
-        limit: int,
-        cursor: str | None,
-        deleted: bool,
-        detail: str,
-        include_superseded: bool,
-        filters: dict[str, Any],
-    ) -> Page:
+    def list_memories(self, limit: int, cursor: str | None, deleted: bool, detail: str, filter: Filter) -> Page:
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
         detail = validation.detail(detail)
-        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         self._resources.recorder.settle()
         page = self._store.list_page(filter, limit=limit, cursor=cursor, deleted=deleted)
         memories = tuple(self._resources.present(memory, detail, filter.as_of) for memory in page)
@@ -79,9 +68,7 @@ class Listing:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")
         if query is not None:
             filters = dict(project=project, since=filter.since, until=filter.until, as_of=as_of)
-            best = self._searcher.search(
-                query, filters, {"limit": 1, "record": "off"}, mode="hybrid", profile=None, include_superseded=False
-            )
+            best = self._searcher.search(self._searcher.build_request(query, filters, {"limit": 1, "record": "off"}))
             if not best:
                 return Timeline((), None, ())
             anchor = best[0].memory.id

@@ -1,18 +1,31 @@
-"""Statements about memories: supersession, links, facts, and how much a memory counts."""
+"""Relations between memories: supersession and links that were stated, and similarity that is found."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from memorist import validation
 from memorist.engine.resources import Resources
-from memorist.records import Fact, Memory, Relation
-from memorist.search.signals import with_effective_confidence
+from memorist.errors import EmbedderError, InvalidInput, MemoristError
+from memorist.records import Filter, Memory, NearDuplicate, Related, Relation, Row
+from memorist.search.duplicates import find_near_duplicates, jaccard
+from memorist.text.query import parse_query
+from memorist.text.tokenizer import list_stems, unspaced_bigrams
 from memorist.validation import TimeLike
+
+DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common
+_DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
+_QUERY_WORDS = 12  # the longest words of a text: long words are rare, and a similar text has most of them
+_QUERY_CHARACTERS = 2000  # of a text, from which those are taken
+_EXCERPT_CHARACTERS = 200  # of a near duplicate
+_PROGRESS_STEP = 1000  # memories
+
+_NOT_SUPERSEDED = Filter(superseded=False)
 
 
 class Relations:
-    """Records statements about memories, each with its time."""
+    """Records links between memories, and finds related ones by links, meaning and words."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -44,34 +57,91 @@ class Relations:
         kind = validation.relation_kind(kind)
         self._store.links.unrelate(validation.id_or_part(a), validation.id_or_part(b), kind, datetime.now(UTC))
 
-    def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:
-        draft = self._resources.redaction.redact_fact(validation.fact(fields))
-        return self._present_fact(self._store.strength.add_fact(validation.id_or_part(id), draft, datetime.now(UTC)))
+    def related(self, id: str, limit: int, as_of: TimeLike | None) -> list[Related]:
+        count = validation.limit(limit)
+        moment = validation.as_of(as_of)
+        memory = self._resources.find_memory(id, moment)
+        linked = self._store.links.list_related(memory.id, count, moment)
+        related = [replace(one, memory=self._resources.present(one.memory, as_of=moment)) for one in linked]
+        known = {memory.id, *(one.memory.id for one in linked)}
+        for row in self._most_similar(memory, count + len(known), replace(_NOT_SUPERSEDED, as_of=moment)):
+            if len(related) < count and (other := row.memory()).id not in known:
+                related.append(Related(self._resources.present(other, as_of=moment), similarity=row.similarity))
+        return related
 
-    def remove_fact(self, id: str) -> Fact:
-        return self._present_fact(self._store.strength.remove_fact(validation.id_or_part(id)))
+    def duplicates(
+        self, threshold: float, progress: Callable[[int], None] | None, filters: dict[str, Any]
+    ) -> list[tuple[Memory, ...]]:
+        validation.number(threshold, "threshold", 0.1, 1)
+        ids: list[str] = []
+        by_project: dict[str | None, list[tuple[int, frozenset[str]]]] = {}
+        filter = self._resources.resolve_filter(filters, include_superseded=False)
+        for id, project, text in self._store.iter_texts(filter):
+            by_project.setdefault(project, []).append((len(ids), _word_set(text)))
+            ids.append(id)
+            if progress and len(ids) % _PROGRESS_STEP == 0:
+                progress(len(ids))
+        groups = sorted(group for texts in by_project.values() for group in find_near_duplicates(texts, threshold))
+        found = (self._store.find([ids[number] for number in group]) for group in groups)
+        return [tuple(self._resources.present(memory) for memory in group if memory) for group in found]
 
-    def reinforce_fact(self, id: str, amount: float) -> Fact:
-        share = validation.number(amount, "amount", 0, 1)
-        rates = self._resources.profile.fact_decay
-        fact = self._store.strength.reinforce_fact(validation.id_or_part(id), share, datetime.now(UTC), rates)
-        return self._present_fact(fact)
+    def merge(self, keep: str, others: Sequence[str]) -> Memory:
+        if isinstance(others, str):
+            raise InvalidInput("merge takes the id that stays, and a list of ids that go")
+        merged = [validation.id_or_part(id) for id in others]
+        return self._resources.present(self._store.merge(validation.id_or_part(keep), merged, datetime.now(UTC)))
 
-    def reinforce(self, id: str, amount: float, session: str | None) -> Memory:
-        return self._change_strength(id, validation.number(amount, "amount", 0, 1), session)
+    def report_near_duplicate(self, memory: Memory, action: str) -> Memory:
+        """Return a new memory with the older one that says almost the same, if there is one; merge it if asked to."""
+        try:
+            return self._find_near_duplicate(memory, action)
+        except MemoristError:  # the new memory is stored; raising would make the caller add it once more
+            return memory
 
-    def deemphasize(self, id: str, amount: float) -> Memory:
-        return self._change_strength(id, -validation.number(amount, "amount", 0, 1), None)
+    def _find_near_duplicate(self, memory: Memory, action: str) -> Memory:
+        words = _word_set(memory.content)
+        scope = replace(_NOT_SUPERSEDED, project=(memory.project,) if memory.project else ())
+        # By words: almost the same text has almost the same words, and no vectors need to be read for it.
+        others = [row.memory() for row in self._similar_by_words(memory, _DUPLICATE_CANDIDATES, scope)]
+        same_project = [other for other in others if other.project == memory.project]
+        scored = [(jaccard(words, _word_set(other.content)), other) for other in same_project]
+        share, nearest = max(scored, key=lambda entry: entry[0], default=(0.0, None))
+        if nearest is None or share < DUPLICATE_THRESHOLD:
+            return memory
+        merged = action == "merge"
+        if merged:
+            memory = self.merge(memory.id, [nearest.id])
+        return replace(memory, near=NearDuplicate(nearest.id, nearest.content[:_EXCERPT_CHARACTERS], share, merged))
 
-    def set_pin(self, id: str, pinned: bool) -> Memory:
-        id = validation.id_or_part(id)
-        return self._resources.present(self._store.strength.set_pinned(id, pinned, datetime.now(UTC)))
+    def _most_similar(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
+        """Return other memories, the most similar first: by vector where it has one, else by words."""
+        try:
+            model = self._resources.model.identify()
+            vector = self._store.load_vector(memory.id, model, filter.as_of)
+        except EmbedderError:
+            vector = None
+        if vector is None:
+            return self._similar_by_words(memory, limit, filter)
+        nearest = self._store.vectors.find_nearest(model, vector, self._store.resolve_scope(filter), limit + 1).matches
+        rows = self._store.load_rows([match.key for match in nearest], model, vector, filter.as_of)
+        rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
+        return _without(rows, memory)[:limit]
 
-    def _change_strength(self, id: str, share: float, session: str | None) -> Memory:
-        id, session = validation.id_or_part(id), None if session is None else validation.session_id(session)
-        decay = self._resources.decay
-        memory = self._store.strength.adjust_salience(id, share, datetime.now(UTC), decay, session)
-        return self._resources.present(memory)
+    def _similar_by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
+        text = parse_query(memory.content[:_QUERY_CHARACTERS], "auto")
+        terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:_QUERY_WORDS]
+        query = replace(text, terms=tuple(terms), spare=(), every=False)
+        scope, weights = self._store.resolve_scope(filter), self._resources.profile.columns
+        matches = self._store.match_keywords(query, scope, limit=limit + 1, page=limit, weights=weights).matches
+        rank = {match.key: number for number, match in enumerate(matches)}
+        rows = sorted(self._store.load_rows(list(rank), None, None, filter.as_of), key=lambda row: rank[row.key])
+        return _without(rows, memory)[:limit]
 
-    def _present_fact(self, fact: Fact) -> Fact:
-        return with_effective_confidence([fact], self._resources.profile.fact_decay, datetime.now(UTC))[0]
+
+def _without(rows: Sequence[Row], memory: Memory) -> list[Row]:
+    return [row for row in rows if row.memory().id != memory.id]
+
+
+def _word_set(text: str) -> frozenset[str]:
+    """Return the stems of a text; of scripts that put no space between words, pairs of characters."""
+    return frozenset(list_stems(f"{text} {unspaced_bigrams(text) or ''}"))

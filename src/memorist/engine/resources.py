@@ -1,4 +1,4 @@
-"""Shared by all components of one memory: the store, the models, redaction and the recall log."""
+"""Shared by all components of one memory: the store with its upkeep, the models, redaction and the recall log."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -8,16 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist import validation
-from memorist.embed.active_model import ActiveModel
-from memorist.embed.base import Embedder, close_model
-from memorist.embed.reranker import Reranker
-from memorist.errors import Ambiguous, NotFound
+from memorist.embed.base import ActiveModel, Embedder, close_model
+from memorist.embed.local import Reranker
+from memorist.errors import Ambiguous, EmbedderError, NotFound
 from memorist.ingest.recorder import Recorder
 from memorist.ingest.redaction import Redaction
-from memorist.ingest.vectorizer import Vectorizer
+from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
 from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
-from memorist.records import Decay, Filter, Lens, Memory
+from memorist.records import CheckReport, Decay, Filter, Lens, Memory, Stats
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
 from memorist.store.records import EmbeddingJob
@@ -60,8 +59,29 @@ class Resources:
         self.vectorizer = Vectorizer(self.store, self.model)
         self.file_vectorizer = Vectorizer(self.store.documents.chunks, self.model, parts=False)
 
-    def switch_embedder(self, embedder: str | Embedder) -> None:
-        """Make another embedder the active one."""
+    def stats(self) -> Stats:
+        self.recorder.settle()
+        return self.store.stats(self.model.name)
+
+    def check(self, repair: bool) -> CheckReport:
+        report = self.store.check(repair=repair)
+        if repair and report.repaired and self.model.embedder is not None:
+            with suppress(EmbedderError):  # the texts wait; the next write or `reembed` tries again
+                self.vectorizer.embed_all()
+                self.file_vectorizer.embed_all()
+        return report
+
+    def reembed(self, embedder: str | Embedder | None, progress: Progress | None, *, prune: bool) -> int:
+        if embedder is not None:
+            self._switch_embedder(embedder)
+        done = self.vectorizer.embed_all(progress)
+        done += self.file_vectorizer.embed_all(offset_progress(done, progress))
+        if prune:
+            for store in (self.store, self.store.documents.chunks):
+                store.vectors.drop_others(self.model.identify())
+        return done
+
+    def _switch_embedder(self, embedder: str | Embedder) -> None:
         old, owned = self.model, self._owns_embedder
         new = self._resolve_embedder(embedder)
         self._owns_embedder = new is not embedder
@@ -88,6 +108,11 @@ class Resources:
     def embed(self, *jobs: EmbeddingJob | None) -> None:
         """Embed texts that were just written, and some that wait; None stands for a text that needs no vector."""
         self.vectorizer.embed([job for job in jobs if job])
+
+    def choose_redaction(self, redact: object, allow: object) -> Redaction:
+        """Return the redaction of files and conversations, which is on unless the caller turns it off."""
+        allowed = (*self.redaction.allow, *validation.allowances(allow, "allow"))
+        return Redaction(validation.flag(redact, "redact"), allowed)
 
     def resolve_filter(self, filters: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
         """Check filters as callers give them; a session may be named by a part of its id, but has to exist."""

@@ -12,28 +12,19 @@ from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
-from memorist.records import (
-    NO_FILTER,
-    Filter,
-    Hit,
-    Lens,
-    Query,
-    Recall,
-    RecalledMemory,
-    Reinforcement,
-    Results,
-    new_id,
-)
-from memorist.search.candidates import Candidates, gather_candidates
-from memorist.search.documents import FURTHER_PASSAGE_DECAY, group_by_document
-from memorist.search.expansion import expand_by_feedback
+from memorist.records import NO_FILTER, Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
 from memorist.search.fusion import Ranked, rank_candidates
-from memorist.search.legs import LegResults, candidate_count, merge_results
+from memorist.search.legs import Candidates, LegResults, candidate_count, gather_candidates, merge_results
 from memorist.search.options import apply_options, find_profile, parse_mode, with_leg_weights
-from memorist.search.rerank import rerank
-from memorist.search.session_context import smooth_scores
+from memorist.search.rerank import (
+    FURTHER_PASSAGE_DECAY,
+    boost_by_time,
+    expand_by_feedback,
+    group_by_document,
+    rerank,
+    smooth_scores,
+)
 from memorist.search.suggest import suggest_query
-from memorist.search.temporal import boost_by_time
 from memorist.store.store import Store
 from memorist.text.dates import Period, find_periods
 from memorist.text.query import parse_query
@@ -60,6 +51,7 @@ class SearchRequest:
     record: str
     session: str | None
     now: datetime
+    started: float  # by the performance counter
     periods: Sequence[Period] = ()  # that the query names
     memories: bool = True  # whether memories are searched
     documents: bool = False  # whether indexed files are searched
@@ -90,22 +82,11 @@ class Searcher:
         self._resources = resources
         self._store = resources.store
 
-    def search(
-        self,
-        query: object,
-        filters: dict[str, Any],
-        options: dict[str, Any],
-        *,
-        facets: Sequence[str] = (),
-        explain: bool = False,
-        **settings: Any,
-    ) -> Results:
-        started = time.perf_counter()
-        request = self._build_request(query, filters, options, **settings)
+    def search(self, request: SearchRequest, facets: Sequence[str] = (), explain: bool = False) -> Results:
         fields = validation.facets(facets)
         logged = self._resources.redaction.redact_text(request.text)
         _log.debug("search %r begins, mode %s", logged[:_LOGGED_CHARACTERS], request.mode)
-        results = self._answer(request, started, fields, explain)
+        results = self._answer(request, fields, explain)
         _log.info("search %r: %d hits in %.1f ms", logged[:_LOGGED_CHARACTERS], len(results), results.took_ms)
         if request.record != "off":
             share = request.profile.reinforcement if request.record == "reinforce" else 0.0
@@ -113,26 +94,11 @@ class Searcher:
             self._resources.recorder.put(recall, Reinforcement(share, self._resources.decay))
         return results
 
-    def search_documents(
-        self,
-        query: object,
-        filters: dict[str, Any],
-        options: dict[str, Any],
-        *,
-        mode: str,
-        profile: str | None,
-        grouped: bool,
-        neighbours: int,
-        explain: bool,
-    ) -> Results:
-        started = time.perf_counter()
+    def search_documents(self, request: SearchRequest, grouped: bool, neighbours: int, explain: bool) -> Results:
         validation.whole_number(neighbours, "neighbours", 0, 100)
-        request = self._build_request(
-            query, filters, {**options, "record": "off"}, mode=mode, profile=profile, include_superseded=True
-        )
         grouped = validation.flag(grouped, "grouped")
         request = replace(request, memories=False, documents=True, grouped=grouped, include_facts=False)
-        results = self._answer(request, started, (), explain)
+        results = self._answer(request, (), explain)
         return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
 
     def suggest(self, query: object) -> str | None:
@@ -147,15 +113,15 @@ class Searcher:
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         return self._store.count_facets(parsed, filter, (), validation.facets(fields))
 
-    def _build_request(
+    def build_request(
         self,
         text: object,
         filters: dict[str, Any],
         options: dict[str, Any],
         *,
-        mode: object,
-        profile: str | None,
-        include_superseded: bool,
+        mode: object = "hybrid",
+        profile: str | None = None,
+        include_superseded: bool = False,
         lens: str | None = None,
         record_session: str | None = None,
         now: validation.TimeLike | None = None,
@@ -164,6 +130,7 @@ class Searcher:
         include_documents: bool = False,
     ) -> SearchRequest:
         """Check every argument, and settle profile, lens and options, of which the caller's own come first."""
+        started = time.perf_counter()
         view = _NO_LENS if lens is None else self._resources.find_lens(lens)
         filters = {**view.filters, **{name: value for name, value in filters.items() if value is not None}}
         name = profile or view.profile
@@ -191,13 +158,14 @@ class Searcher:
             record=record,
             session=session,
             now=moment,
+            started=started,
             periods=find_periods(query, moment) if settled.time_boost else (),
             documents=validation.flag(include_documents, "include_documents"),
             detail=validation.detail(detail),
             include_facts=validation.flag(include_facts, "include_facts"),
         )
 
-    def _answer(self, request: SearchRequest, started: float, facets: Sequence[str], explain: bool) -> Results:
+    def _answer(self, request: SearchRequest, facets: Sequence[str], explain: bool) -> Results:
         ranking = self._rank(request, request.profile)
         ranked_at = time.perf_counter()
         return Results(
@@ -209,10 +177,10 @@ class Searcher:
             degraded=ranking.results.degraded,
             suggestion=self._suggest_if_few(request, ranking.results),
             hidden=self._count_hidden(request, ranking),
-            plan=_explain(request.query, ranking, started, ranked_at) if explain else None,
+            plan=_explain(request, ranking, ranked_at) if explain else None,
             detail=request.detail,
             lens=request.lens.name or None,
-            took_ms=(time.perf_counter() - started) * 1000,
+            took_ms=(time.perf_counter() - request.started) * 1000,
         )
 
     def _rank(self, request: SearchRequest, profile: Profile, *, again: bool = False) -> _Ranking:
@@ -226,9 +194,7 @@ class Searcher:
         ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
         ranked = boost_by_time(ranked, request.periods, profile.time_boost)
         if profile.rerank_depth and ranked:
-            ranked, failure = rerank(
-                self._resources.reranker, request.query, request.periods, ranked, candidates, profile
-            )
+            ranked, failure = rerank(self._resources.reranker, request.query, request.periods, ranked, profile)
             results = replace(results, degraded="; ".join(filter(None, [results.degraded, failure])) or None)
         locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
         grouped = ranked
@@ -239,7 +205,7 @@ class Searcher:
             grouped = group_by_document(ranked, documents, decay)
         model = results.model.name if results.model else None
         page = build_page(
-            grouped, candidates, request.query, weighted, model, request.now,
+            grouped, request.query, weighted, model, request.now,
             detail=request.detail, include_facts=request.include_facts,
         )  # fmt: skip
         asked_for = candidate_count(profile)
@@ -271,8 +237,7 @@ class Searcher:
         ranked = rank_candidates(candidates.candidates, profile, now, boosts)
         if not profile.expansion or results.query_vector is None:
             return ranked
-        vectors = {key: row.vector for key, row in candidates.rows.items() if row.vector is not None}
-        expanded = expand_by_feedback(ranked, vectors, results.query_vector, profile.expansion)
+        expanded = expand_by_feedback(ranked, results.query_vector, profile.expansion)
         if not any(candidate.feedback_gain for candidate in expanded):
             return ranked
         return rank_candidates(expanded, profile, now, boosts)
@@ -343,12 +308,12 @@ def _build_recall(request: SearchRequest, results: Results) -> Recall:
     )
 
 
-def _explain(query: Query, ranking: _Ranking, started: float, ranked_at: float) -> dict[str, Any]:
+def _explain(request: SearchRequest, ranking: _Ranking, ranked_at: float) -> dict[str, Any]:
     return {
-        "terms": [term.text + "*" * term.prefix for term in query.terms],
-        "left_out": [term.text for term in query.spare],
+        "terms": [term.text + "*" * term.prefix for term in request.query.terms],
+        "left_out": [term.text for term in request.query.spare],
         "keyword_candidates": len(ranking.results.keyword),
         "vector_candidates": len(ranking.results.vector),
-        "legs_ms": round((ranking.legs_done - started) * 1000, 3),
+        "legs_ms": round((ranking.legs_done - request.started) * 1000, 3),
         "ranking_ms": round((ranked_at - ranking.legs_done) * 1000, 3),
     }

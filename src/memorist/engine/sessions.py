@@ -4,11 +4,17 @@ from datetime import UTC, datetime
 
 from memorist import validation
 from memorist.engine.resources import Resources
-from memorist.records import Session, SessionContext, new_id
+from memorist.errors import InvalidInput
+from memorist.ingest.redaction import Redaction
+from memorist.present.render import LINE_CHARACTERS
+from memorist.records import ConversationBatch, Memory, Session, SessionContext, new_id
+from memorist.text.snippet import preview
+
+CHAT = "chat"  # the format of conversations that are recorded while they go on
 
 
 class Sessions:
-    """Starts, ends and lists sessions."""
+    """Starts, ends and lists sessions, and records conversations turn by turn."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -41,6 +47,26 @@ class Sessions:
     def context_of(self, memory_id: str) -> SessionContext | None:
         self._resources.recorder.settle()
         return self._store.find_context(validation.id_or_part(memory_id))
+
+    def add_turn(
+        self, role: str, text: str, conversation: str, project: str | None, id: str | None, redaction: Redaction
+    ) -> Memory:
+        from memorist.importers.conversations import draft_turns, session_id_of
+        from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn
+
+        now, role = datetime.now(UTC), validation.required_name(role, "role")
+        turn_id = new_id() if id is None else validation.memory_id(id)
+        turns = (Turn(turn_id, role, validation.content(text, "text"), now),)
+        name, project = validation.session_id(conversation), validation.name(project, "project")
+        recorded = ImportedConversation(name, CHAT, None, project, now, now, turns)
+        (draft,) = draft_turns(recorded, project=project, source=CHAT, default_time=now, redaction=redaction)
+        if isinstance(draft, ImportProblem):
+            raise InvalidInput(draft.reason)
+        summary = preview(draft.content, LINE_CHARACTERS)
+        batch = ConversationBatch(session_id_of(recorded), project, summary, (draft,))
+        store = self._resources.store
+        self._resources.embed(*store.add_conversations([batch]).pending)
+        return self._resources.present(store.require(draft.id))
 
     def _redact(self, summary: object) -> str | None:
         return self._resources.redaction.redact_optional(validation.text_or_none(summary, "summary"))

@@ -4,19 +4,20 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from memorist import validation
 from memorist.atomic_file import replace_atomically
 from memorist.documents import ImportReport
-from memorist.engine.conversations import Conversations, ImportSettings
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
 from memorist.store.export import ExportRecord
+
+if TYPE_CHECKING:
+    from memorist.importers.conversations import ImportOptions
 
 _EXPORT_FORMATS = ("jsonl", "markdown")
 OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
@@ -26,10 +27,9 @@ BATCH, _BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their te
 class Transfer:
     """Writes memories to files, and reads them back."""
 
-    def __init__(self, resources: Resources, conversations: Conversations) -> None:
+    def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._store = resources.store
-        self._conversations = conversations
 
     def export(self, path: str | Path | BinaryIO, format: str, *, vectors: bool, progress: Progress | None) -> int:
         format = validation.choice(format, _EXPORT_FORMATS, "format")
@@ -58,35 +58,55 @@ class Transfer:
         except OSError as exc:
             raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc
 
+    def check_options(
+        self, format: str | None, project: str | None, tools: bool, redact: bool, allow: Sequence[str]
+    ) -> "ImportOptions":
+        """Check the options of an import; `tools` is for conversations."""
+        from memorist.importers.conversations import ImportOptions
+
+        redaction = self._resources.choose_redaction(redact, allow)
+        return ImportOptions(format, validation.name(project, "project"), validation.flag(tools, "tools"), redaction)
+
     def import_file(
-        self, path: str | Path | BinaryIO, settings: ImportSettings, progress: Progress | None
+        self, path: str | Path | BinaryIO, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
         from memorist.importers.input_file import open_input
 
-        project, allowed = validation.name(settings.project, "project"), validation.allowances(settings.allow, "allow")
-        redact, _ = validation.flag(settings.redact, "redact"), validation.flag(settings.tools, "tools")
         with open_input(path) as source:
             try:
-                detected = _detect_format(source.file, settings.format)
-                if detected == OWN and project is not None:
+                detected = _detect_format(source.file, options.format)
+                if detected == OWN and options.project is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
                 if detected in (OWN, MARKDOWN, _MEM0):
-                    exceptions = (*self._resources.redaction.allow, *allowed) if redact else None
-                    report = self._import_records(source.file, detected, project, exceptions, progress)
+                    report = self._import_records(source.file, detected, options, progress)
                 else:
-                    checked = replace(settings, project=project, allow=allowed)
-                    report = self._conversations.import_file(source.file, checked, progress)
+                    report = self.import_conversations(source.file, options, progress)
             except OSError as exc:
                 raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
             return source.restore_names(report)
 
+    def import_conversations(
+        self, path: str | Path, options: "ImportOptions", progress: Progress | None
+    ) -> ImportReport:
+        """Import conversations: each one a session, each turn a memory."""
+        from memorist.importers.conversations import ImportCounter, read_batches
+
+        counter = ImportCounter()
+        for batch in read_batches(validation.path(path), options, counter):
+            result = self._store.add_conversations(batch)
+            self._resources.embed(*result.pending)
+            counter.add_result(batch, result)
+            if progress:
+                progress(counter.added + counter.known)
+        return counter.build_report(options.format)
+
     def _import_records(
-        self, file: Path, format: str, project: str | None, allowed: tuple[str, ...] | None, progress: Progress | None
+        self, file: Path, format: str, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
         """Import a file that holds memories as records: an export, notes, memories of mem0."""
         from memorist.importers.records import Redactor
 
-        redactor = Redactor(allowed)
+        redactor = Redactor(options.redaction.allow if options.redaction.on else None)
         if format == OWN:
             from memorist.importers import memorist_export
 
@@ -95,11 +115,11 @@ class Transfer:
         if format == MARKDOWN:
             from memorist.importers.markdown_folder import MarkdownFolder
 
-            notes = MarkdownFolder(file, project, redactor)
+            notes = MarkdownFolder(file, options.project, redactor)
             return self._load(notes.read_records(), format, notes.skipped, redactor.counts, progress)
         from memorist.importers.mem0 import read_mem0
 
-        records = list(read_mem0(file, project, redactor))  # all of them, before the first is written
+        records = list(read_mem0(file, options.project, redactor))  # all of them, before the first is written
         return self._load(records, format, (), redactor.counts, progress)
 
     def _load(

@@ -1,4 +1,4 @@
-"""Writing: memories added, changed, forgotten, restored and erased."""
+"""Writing: memories added, changed, confirmed, forgotten, restored and erased, and their facts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -6,11 +6,12 @@ from itertools import islice
 from typing import Any
 
 from memorist import validation
+from memorist.engine.relations import Relations
 from memorist.engine.resources import Resources
-from memorist.engine.similarity import Similarity
 from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH
-from memorist.records import NEAR_ACTIONS, Memory, MemoryDraft, Reinforcement
+from memorist.records import NEAR_ACTIONS, Fact, Memory, MemoryDraft, Reinforcement
+from memorist.search.signals import with_effective_confidence
 from memorist.store.records import AddResult
 from memorist.validation import TimeLike
 
@@ -21,10 +22,10 @@ _REFUSALS = (InvalidInput, NotFound, Ambiguous)
 class Writer:
     """Writes memories, and has them embedded."""
 
-    def __init__(self, resources: Resources, similarity: Similarity) -> None:
+    def __init__(self, resources: Resources, relations: Relations) -> None:
         self._resources = resources
         self._store = resources.store
-        self._similarity = similarity
+        self._relations = relations
 
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
@@ -33,7 +34,7 @@ class Writer:
         self._resources.embed(result.pending)
         memory = self._resources.present(result.memory)
         is_new = result.pending is not None
-        return self._similarity.report_near_duplicate(memory, action) if is_new and action != "off" else memory
+        return self._relations.report_near_duplicate(memory, action) if is_new and action != "off" else memory
 
     def add_many(self, items: Iterable[str | Mapping[str, Any]], progress: Callable[[int], None] | None) -> list[str]:
         if isinstance(items, str | Mapping):
@@ -102,6 +103,38 @@ class Writer:
     def purge(self, before: TimeLike | None) -> int:
         self._resources.recorder.flush()
         return self._store.purge(validation.moment_or_none(before, "before"))
+
+    def add_fact(self, id: str, fields: Mapping[str, Any]) -> Fact:
+        draft = self._resources.redaction.redact_fact(validation.fact(fields))
+        return self._present_fact(self._store.strength.add_fact(validation.id_or_part(id), draft, datetime.now(UTC)))
+
+    def remove_fact(self, id: str) -> Fact:
+        return self._present_fact(self._store.strength.remove_fact(validation.id_or_part(id)))
+
+    def reinforce_fact(self, id: str, amount: float) -> Fact:
+        share = validation.number(amount, "amount", 0, 1)
+        rates = self._resources.profile.fact_decay
+        fact = self._store.strength.reinforce_fact(validation.id_or_part(id), share, datetime.now(UTC), rates)
+        return self._present_fact(fact)
+
+    def reinforce(self, id: str, amount: float, session: str | None) -> Memory:
+        return self._change_strength(id, validation.number(amount, "amount", 0, 1), session)
+
+    def deemphasize(self, id: str, amount: float) -> Memory:
+        return self._change_strength(id, -validation.number(amount, "amount", 0, 1), None)
+
+    def set_pin(self, id: str, pinned: bool) -> Memory:
+        id = validation.id_or_part(id)
+        return self._resources.present(self._store.strength.set_pinned(id, pinned, datetime.now(UTC)))
+
+    def _change_strength(self, id: str, share: float, session: str | None) -> Memory:
+        id, session = validation.id_or_part(id), None if session is None else validation.session_id(session)
+        decay = self._resources.decay
+        memory = self._store.strength.adjust_salience(id, share, datetime.now(UTC), decay, session)
+        return self._resources.present(memory)
+
+    def _present_fact(self, fact: Fact) -> Fact:
+        return with_effective_confidence([fact], self._resources.profile.fact_decay, datetime.now(UTC))[0]
 
 
 def _refuse_item(number: int, exc: MemoristError) -> MemoristError:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from memorist.embed.base import Embedder, Vectors
-from memorist.embed.reranker import CrossEncoder
+from memorist.embed.local import CrossEncoder
 from memorist.engine import Memorist, open_memory
 from memorist.evaluate.dataset import CorpusDocument, Dataset, assign_times, fingerprint
 from memorist.evaluate.rerank_cache import CachedReranker

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from memorist.embed.reranker import CrossEncoder
+from memorist.embed.local import CrossEncoder
 
 
 class CachedReranker:

@@ -9,8 +9,8 @@ every chunk.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from memorist.embed.base import TokenCounter
@@ -38,16 +38,21 @@ _LAST_SPACE = re.compile(r"\s(?=\S*\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """
-    A run of lines of a text, unchanged.
-
-    `text` is a part of its lines only if one line alone is over the budget.
-    """
+    """A run of lines of a text, unchanged. `text` is a part of its lines only if one line alone is over the budget."""
 
     text: str
     start_line: int  # from 1, as editors count
     end_line: int  # the last one
     breadcrumb: tuple[str, ...] = ()  # the headings above, outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The lines of a section or a definition, from 0, up to but not including `end`, and its name."""
+
+    start: int
+    end: int
+    name: str
 
 
 @dataclass(slots=True)
@@ -108,6 +113,19 @@ def split_into_chunks(lines: Lines, root: TextBlock, budget: int, count: TokenCo
         if text and not text.isspace():
             chunks.append(Chunk(text, lines.line_at(start) + 1, lines.line_at(end - 1) + 1))
     return chunks
+
+
+def add_breadcrumbs(chunks: Iterable[Chunk], sections: Sequence[Section]) -> Iterator[Chunk]:
+    """Add the names of the sections that each chunk begins within; one that it begins with does not count."""
+    around: list[Section] = []
+    number = 0
+    for chunk in chunks:
+        first = chunk.start_line - 1
+        while number < len(sections) and sections[number].start < first:
+            around.append(sections[number])
+            number += 1
+        around = [section for section in around if section.end > first]
+        yield replace(chunk, breadcrumb=tuple(section.name for section in around if section.name))
 
 
 @dataclass(slots=True)

@@ -3,8 +3,9 @@
 import html
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from textwrap import dedent
 from typing import Any
@@ -22,7 +23,9 @@ from memorist.ingest.chunk import (
     SECTION_COST,
     Chunk,
     Lines,
+    Section,
     TextBlock,
+    add_breadcrumbs,
     split_into_chunks,
 )
 
@@ -67,13 +70,9 @@ def read_markdown(text: str, budget: int, count: TokenCounter) -> ParsedDocument
     # reads beyond the end of a text that ends with a quote (see its issues 185, 204 and 415).
     tokens = _block_parser().parse("\n" * body + lines.text[lines.starts[body] :] + "\n", env)
     headings = list(_find_headings(tokens))
-    chunks = split_into_chunks(
-        lines, build_sections(_build_blocks(tokens, lines, body), body, len(lines)), budget, count
-    )
+    chunks = split_sections(lines, _build_blocks(tokens, lines, body), headings, budget, count, body)
     links = sorted([*_find_links(tokens), *_find_link_definitions(env, lines)], key=lambda link: link.line)
-    return ParsedDocument(
-        _choose_title(front_matter, headings), front_matter, tuple(links), tuple(add_breadcrumbs(chunks, headings))
-    )
+    return ParsedDocument(_choose_title(front_matter, headings), front_matter, tuple(links), chunks)
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -148,7 +147,20 @@ def _fill_gaps(block: TextBlock, lines: Lines) -> None:
     block.parts = parts[:-1]
 
 
-def build_sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
+def split_sections(
+    lines: Lines,
+    blocks: Iterable[TextBlock],
+    headings: Sequence[Heading],
+    budget: int,
+    count: TokenCounter,
+    start: int = 0,
+) -> tuple[Chunk, ...]:
+    """Split a text from a line on along its sections; the headings above a chunk are its breadcrumb."""
+    chunks = split_into_chunks(lines, _build_sections(blocks, start, len(lines)), budget, count)
+    return tuple(add_breadcrumbs(chunks, _list_sections(headings)))
+
+
+def _build_sections(blocks: Iterable[TextBlock], start: int, end: int) -> TextBlock:
     """Build the tree of sections: each has its heading with the text that follows, then the sections within."""
     root = TextBlock(start, end)
     path = [root]
@@ -196,22 +208,13 @@ def _strip_markup(heading: str) -> str:
     return " ".join(heading.split())
 
 
-def add_breadcrumbs(chunks: Iterable[Chunk], headings: Sequence[Heading]) -> Iterator[Chunk]:
-    """Add the headings above each chunk; a heading that a chunk begins with does not count."""
-    above: list[Heading] = []
-    number = 0
-    for chunk in chunks:
-        first = chunk.start_line - 1
-        while number < len(headings) and headings[number].line < first:
-            above = [*_outer_headings(above, headings[number]), headings[number]]
-            number += 1
-        here = number < len(headings) and headings[number].line == first
-        outer = _outer_headings(above, headings[number]) if here else above
-        yield replace(chunk, breadcrumb=tuple(heading.text for heading in outer if heading.text))
-
-
-def _outer_headings(above: Sequence[Heading], heading: Heading) -> list[Heading]:
-    return [outer for outer in above if outer.level < heading.level]
+def _list_sections(headings: Sequence[Heading]) -> list[Section]:
+    """Return the section of each heading: up to the next one of its level or above."""
+    sections, ends = list[Section](), [sys.maxsize] * 7  # by level
+    for heading in reversed(headings):
+        sections.append(Section(heading.line, ends[heading.level], heading.text))
+        ends[heading.level :] = [heading.line] * (7 - heading.level)
+    return sections[::-1]
 
 
 # Every repetition is possessive, so that any text is read in one pass.

@@ -16,16 +16,14 @@ from memorist.ingest.chunk import (
     Chunk,
     Lines,
     TextBlock,
-    split_into_chunks,
 )
 from memorist.ingest.markdown import (
     MAX_HEADING_CHARACTERS,
     Heading,
     Link,
     ParsedDocument,
-    add_breadcrumbs,
-    build_sections,
     parse_link_target,
+    split_sections,
 )
 
 _MAX_HEADING_LEVEL = 6
@@ -35,11 +33,9 @@ def read_rst(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
     """Parse reStructuredText by its underlined titles; indented lines stay with the block above them."""
     lines = Lines(text)
     page = _RstParser(lines)
-    chunks = split_into_chunks(lines, build_sections(page.blocks, 0, len(lines)), budget, count)
+    chunks = split_sections(lines, page.blocks, page.headings, budget, count)
     title = page.headings[0].text if page.headings else None
-    return ParsedDocument(
-        title, page.parse_fields(), tuple(page.find_links()), tuple(add_breadcrumbs(chunks, page.headings))
-    )
+    return ParsedDocument(title, page.parse_fields(), tuple(page.find_links()), chunks)
 
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*+\s*")
@@ -157,15 +153,10 @@ def read_html(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
         skipped -= {page.skipping}
         page = _HtmlParser(text, skipped)
     lines = Lines("\n".join(page.lines))
-    chunks = split_into_chunks(lines, build_sections(page.blocks, 0, len(lines)), budget, count)
+    chunks = split_sections(lines, page.blocks, page.headings, budget, count)
     title = " ".join("".join(page.title).split())[:MAX_HEADING_CHARACTERS]
     title = title or next((heading.text for heading in page.headings), "")
-    return ParsedDocument(
-        title or None,
-        page.metadata,
-        tuple(page.links),
-        tuple(map_to_source(add_breadcrumbs(chunks, page.headings), page.source)),
-    )
+    return ParsedDocument(title or None, page.metadata, tuple(page.links), tuple(map_to_source(chunks, page.source)))
 
 
 def map_to_source(chunks: Iterable[Chunk], source: Sequence[int]) -> Iterator[Chunk]:
@@ -214,9 +205,8 @@ class _HtmlParser(HTMLParser):
         self._number = 1
         self._link: tuple[str, int] | None = None
         self._label: list[str] = []
-        text = _ENCODED_NEWLINE.sub(" ", Lines(text).text).replace(
-            "<![", "<! "
-        )  # the first shifts lines, the second may raise
+        # The first would shift lines, the second may raise.
+        text = _ENCODED_NEWLINE.sub(" ", Lines(text).text).replace("<![", "<! ")
         try:
             self.feed(text + "\n")  # not close(): it reads what is still open again and again
         except AssertionError as exc:

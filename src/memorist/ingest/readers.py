@@ -115,22 +115,15 @@ def _decode_text(data: bytes) -> str:
         raise UnreadableFile("its encoding is unknown") from exc
 
 
-def _text_reader(read: Callable[[str, int, TokenCounter], ParsedDocument]) -> Reader:
-    def from_bytes(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
-        try:
-            return read(_decode_text(data), budget, count)
-        except ValueError as exc:  # one odd file must not stop the others
-            raise UnreadableFile(f"it cannot be read: {exc}") from exc
-
-    return from_bytes
-
-
-def _code_reader(read: Callable[[str, int, TokenCounter], ParsedDocument]) -> Reader:
+def _text_reader(read: Callable[[str, int, TokenCounter], ParsedDocument], *, code: bool = False) -> Reader:
     def from_bytes(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
         text = _decode_text(data)
-        if len(text) > _MINIFIED_LINE_CHARACTERS * max(10, text.count("\n") + text.count("\r") + 1):
+        if code and len(text) > _MINIFIED_LINE_CHARACTERS * max(10, text.count("\n") + text.count("\r") + 1):
             raise UnreadableFile("it is minified")
-        return read(text, budget, count)
+        try:
+            return read(text, budget, count)
+        except ValueError as exc:  # one odd file must not stop the others
+            raise UnreadableFile(f"it cannot be read: {exc}") from exc
 
     return from_bytes
 
@@ -169,7 +162,7 @@ def _read_pdf(data: bytes, budget: int, count: TokenCounter) -> ParsedDocument:
 
 
 _MARKDOWN, _PLAIN, _RST, _HTML = map(_text_reader, (read_markdown, _read_plain, read_rst, read_html))
-_PYTHON, _SOURCE = map(_code_reader, (read_python, read_source))
+_PYTHON, _SOURCE = (_text_reader(read, code=True) for read in (read_python, read_source))
 
 
 def _by_word(**readers: tuple[Reader, str]) -> dict[str, Reader]:

@@ -3,8 +3,7 @@
 import ast
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 
 from memorist.embed.base import TokenCounter
 from memorist.ingest.chunk import (
@@ -13,9 +12,10 @@ from memorist.ingest.chunk import (
     ITEM_COST,
     LINE_COST,
     SECTION_COST,
-    Chunk,
     Lines,
+    Section,
     TextBlock,
+    add_breadcrumbs,
     split_into_chunks,
 )
 from memorist.ingest.markdown import ParsedDocument
@@ -27,15 +27,6 @@ _TAB_COLUMNS = 4
 _CONTINUATION = re.compile(r"[\])}{]|</|(?:begin|catch|do|done|elif|else|elsif|end|esac|except|fi|finally|then)\b")
 _COMMENT = re.compile(r"//|/\*|\*|#|--|@|;|%")  # or an annotation: it belongs to the line below
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True, slots=True)
-class _DefinitionSpan:
-    """The lines and the name of a definition."""
-
-    start: int
-    end: int
-    name: str
 
 
 def read_source(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
@@ -54,7 +45,7 @@ def read_python(text: str, budget: int, count: TokenCounter) -> ParsedDocument:
     module = _PythonModule(lines)
     root = TextBlock(0, len(lines), module.build_body(tree.body, 0, len(lines)))
     return ParsedDocument(
-        None, {}, (), tuple(_add_breadcrumbs(split_into_chunks(lines, root, budget, count), module.spans))
+        None, {}, (), tuple(add_breadcrumbs(split_into_chunks(lines, root, budget, count), module.spans))
     )
 
 
@@ -127,7 +118,7 @@ class _PythonModule:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._indented = _IndentedLines(lines)
-        self.spans: list[_DefinitionSpan] = []
+        self.spans: list[Section] = []
 
     def build_body(self, statements: Iterable[ast.stmt], start: int, end: int, depth: int = 1) -> list[TextBlock]:
         """Return the blocks of a module or class, from one line up to another."""
@@ -148,7 +139,7 @@ class _PythonModule:
 
     def _build_definition(self, node: _Definition, first: int, end: int, depth: int) -> TextBlock:
         """Return a class or function as a block: its head with the docstring, then the rest in parts."""
-        self.spans.append(_DefinitionSpan(first, end, node.name))
+        self.spans.append(Section(first, end, node.name))
         level = min(depth, 6)
         block = TextBlock(first, end, cost=SECTION_COST * depth, heading=level, prose=False)
         statements = node.body[ast.get_docstring(node, clean=False) is not None :]
@@ -171,16 +162,3 @@ class _PythonModule:
         while first > start and self._lines[first - 1].lstrip().startswith("#"):
             first -= 1
         return max(first, start)
-
-
-def _add_breadcrumbs(chunks: Iterable[Chunk], spans: Sequence[_DefinitionSpan]) -> Iterator[Chunk]:
-    """Add the names of the definitions that each chunk begins within; one that it begins with does not count."""
-    around: list[_DefinitionSpan] = []
-    number = 0
-    for chunk in chunks:
-        first = chunk.start_line - 1
-        while number < len(spans) and spans[number].start < first:
-            around.append(spans[number])
-            number += 1
-        around = [span for span in around if span.end > first]
-        yield replace(chunk, breadcrumb=tuple(span.name for span in around))

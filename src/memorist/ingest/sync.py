@@ -13,6 +13,7 @@ import codecs
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -48,16 +49,13 @@ ProgressCallback = Callable[[IndexProgress], None]
 class _ReportBuilder:
     """An index report while the files are processed."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    redacted: dict[str, int] = field(default_factory=dict)
+    redacted: Counter[str] = field(default_factory=Counter)
     redacted_at: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def count(self, outcome: str, number: int = 1) -> None:
-        self.counts[outcome] = self.counts.get(outcome, 0) + number
-
     def add_secret(self, kind: str, path: str, line: int) -> None:
-        self.redacted[kind] = self.redacted.get(kind, 0) + 1
+        self.redacted[kind] += 1
         if len(self.redacted_at) < _MAX_REPORTED_SECRETS:
             self.redacted_at.append((kind, path, line))
 
@@ -65,7 +63,7 @@ class _ReportBuilder:
         return IndexReport(
             **self.counts,
             skipped=tuple(self.skipped),
-            redacted=self.redacted,
+            redacted=dict(self.redacted),
             redacted_at=tuple(self.redacted_at),
         )
 
@@ -142,7 +140,7 @@ class Sync:
                 and (before.size, before.modified_at) == (entry.size, entry.mtime_ns)
                 and self._matches_options(before)
             ):
-                self._report.count("unchanged")
+                self._report.counts["unchanged"] += 1
                 self._files_done += 1
             else:
                 changed.append(entry)
@@ -190,7 +188,7 @@ class Sync:
             return
         if (entry.size, _stable_mtime(entry)) != (before.size, before.modified_at):
             self._documents.touch(before.key, entry.size, _stable_mtime(entry))
-        self._report.count("unchanged")
+        self._report.counts["unchanged"] += 1
         self._report_progress(files=1)
 
     def _add_file(self, entry: FoundFile, content: bytes, missing: Mapping[bytes, list[IndexedFile]]) -> None:
@@ -206,12 +204,7 @@ class Sync:
         self._parse_and_queue(entry, content, "renamed", moved.project, moved)
 
     def _parse_and_queue(
-        self,
-        entry: FoundFile,
-        content: bytes,
-        outcome: str,
-        project: str | None,
-        moved_from: IndexedFile | None = None,
+        self, entry: FoundFile, content: bytes, outcome: str, project: str | None, moved_from: IndexedFile | None = None
     ) -> None:
         """Split a file into chunks, and store all pending files as soon as there is enough to embed."""
         try:
@@ -238,14 +231,14 @@ class Sync:
             return
         vectors, model = self._embed(list(dict.fromkeys(text for pending in self._pending for text in pending.new)))
         stored, self._pending = self._pending, []
-        self._report.count("embedded", len(vectors))
+        self._report.counts["embedded"] += len(vectors)
         for pending in stored:
             if pending.moved_from:
                 self._move_file(pending.moved_from, pending.file)
         self._documents.put([pending.file for pending in stored], vectors, model, datetime.now(UTC))
         for pending in stored:
-            self._report.count(pending.outcome)
-            self._report.count("chunks", len(pending.file.chunks))
+            self._report.counts[pending.outcome] += 1
+            self._report.counts["chunks"] += len(pending.file.chunks)
         self._report_progress(files=len(stored))
 
     def _embed(self, texts: Sequence[ChunkTexts]) -> tuple[dict[ChunkTexts, NDArray[np.float32]], Model | None]:
@@ -282,13 +275,13 @@ class Sync:
         if gone:
             now = self._documents.load_indexed_files()
             keys = [indexed.key for indexed in gone if now.get(indexed.path) == indexed]
-            self._report.count("removed", self._documents.remove(keys))
+            self._report.counts["removed"] += self._documents.remove(keys)
 
     def _embed_missing(self) -> None:
         """Embed chunks that the model failed at in an earlier run, though their files have not changed."""
         if self._vectorizer.model.embedder is not None and self._documents.chunks.vectors.list_unembedded(0, 1):
             try:
-                self._report.count("embedded", self._vectorizer.embed_all())
+                self._report.counts["embedded"] += self._vectorizer.embed_all()
             except EmbedderError:
                 self._vectorizer.expect_backlog()
 

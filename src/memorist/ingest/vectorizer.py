@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.embed.active_model import ActiveModel
-from memorist.embed.base import Embedder, TokenCounter, max_tokens, token_counter, truncate_to_tokens
+from memorist.embed.base import ActiveModel, Embedder, TokenCounter, max_tokens, token_counter, truncate_to_tokens
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.ingest.chunk import SENTENCE_END
 from memorist.records import Model

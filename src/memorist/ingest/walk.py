@@ -49,27 +49,6 @@ class SkippedPath:
     keep_indexed: bool = False  # it could not be read this time: what is indexed of it, or below it, stays
 
 
-def walk(
-    paths: Sequence[str | Path],
-    *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    max_bytes: int = MAX_FILE_BYTES,
-) -> "Walk":
-    """
-    Return a walk over the files below folders, those that match a pattern such as `docs/**/*.md`, and those named
-    themselves; each once.
-
-    `include` and `exclude` are patterns as in a `.gitignore` at each root. A file is found whatever its kind if it is
-    named itself, or a pattern names its suffix. A path where nothing is raises InvalidInput before any file is found:
-    it is most likely a typo, and half of what was asked for is not what was asked for.
-    """
-    roots = {path: find_root(path) for path in _to_strings(paths)}
-    if missing := [path or "''" for path, root in roots.items() if not root]:
-        raise InvalidInput(f"no such file or folder: {', '.join(missing)}")
-    return Walk([root for root in roots.values() if root], _to_strings(include), _to_strings(exclude), max_bytes)
-
-
 def _to_strings(texts: Sequence[str | Path]) -> list[str]:
     return [str(text) for text in ([texts] if isinstance(texts, str | Path) else texts)]
 
@@ -118,15 +97,33 @@ def _resolve(path: str) -> str:
 
 
 class Walk:
-    """A walk over the files of some roots; iterate over it once."""
+    """
+    A walk over the files below folders, those that match a pattern such as `docs/**/*.md`, and those named themselves;
+    each once. Iterate over it once.
+
+    `include` and `exclude` are patterns as in a `.gitignore` at each root. A file is found whatever its kind if it is
+    named itself, or a pattern names its suffix.
+    """
 
     def __init__(
-        self, roots: Sequence[WalkRoot], include: Sequence[str], exclude: Sequence[str], max_bytes: int
+        self,
+        paths: Sequence[str | Path],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
-        self._exclude, self._max_bytes = exclude, max_bytes
+        roots = {path: find_root(path) for path in _to_strings(paths)}
+        # It is most likely a typo, and half of what was asked for is not what was asked for.
+        if missing := [path or "''" for path, root in roots.items() if not root]:
+            raise InvalidInput(f"no such file or folder: {', '.join(missing)}")
+        self._exclude, self._max_bytes = _to_strings(exclude), max_bytes
         self._required = {  # of each root, the patterns that a file must match
-            root: tuple(IgnoreRules(root.folder, lines) for lines in (include, [root.pattern]) if any(lines))
-            for root in roots
+            root: tuple(
+                IgnoreRules(root.folder, lines) for lines in (_to_strings(include), [root.pattern]) if any(lines)
+            )
+            for root in roots.values()
+            if root
         }
         self._found: set[str] = set()
         self._reported: set[str] = set()

@@ -8,7 +8,6 @@ from datetime import datetime
 from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
-from memorist.search.candidates import Candidates
 from memorist.search.fusion import Ranked
 from memorist.search.signals import estimate_relevance, mean_confidence, with_effective_confidence
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
@@ -28,7 +27,6 @@ class HitPage:
 
 def build_page(
     ranked: Sequence[Ranked],
-    candidates: Candidates,
     query: Query,
     profile: Profile,
     model: str | None,
@@ -46,15 +44,13 @@ def build_page(
         if len(hits) == profile.limit:
             break
         candidate = entry.candidate
-        relevance = estimate_relevance(
-            model, candidate.similarity, candidate.coverage if candidate.keyword_rank else 0.0
-        )
+        relevance = estimate_relevance(model, candidate.row.similarity, candidate.coverage)
         failed = _failed_threshold(entry, relevance, profile)
         if failed is None:
-            memory = candidates.rows[candidate.key].memory()
+            memory = candidate.row.memory()
             if memory.facts:
                 memory = replace(memory, facts=with_effective_confidence(memory.facts, profile.fact_decay, now))
-            hit = _build_hit(entry, relevance, memory, terms, profile, candidates.rows[candidate.key].passage)
+            hit = _build_hit(entry, relevance, memory, terms, profile)
             hits.append(_limit_detail(hit, detail, include_facts))
             keys.append(candidate.key)
         else:
@@ -97,19 +93,12 @@ def _failed_threshold(entry: Ranked, relevance: float, profile: Profile) -> str 
     return None
 
 
-def _build_hit(
-    entry: Ranked,
-    relevance: float,
-    memory: Memory,
-    terms: HighlightTerms,
-    profile: Profile,
-    nearest: tuple[int, int] | None,
-) -> Hit:
-    candidate = entry.candidate
-    shown = best_passage(memory.content, terms, profile.snippet_words, nearest)
+def _build_hit(entry: Ranked, relevance: float, memory: Memory, terms: HighlightTerms, profile: Profile) -> Hit:
+    candidate, similarity = entry.candidate, entry.candidate.row.similarity
+    shown = best_passage(memory.content, terms, profile.snippet_words, candidate.row.passage)
     by_keyword = candidate.keyword_rank is not None
     # A similarity of 0 or less is no match of the vector leg where the keyword leg has one.
-    by_vector = candidate.vector_rank is not None and (not by_keyword or (candidate.similarity or 0.0) > 0.0)
+    by_vector = candidate.vector_rank is not None and (not by_keyword or (similarity or 0.0) > 0.0)
     return Hit(
         memory=memory,
         score=entry.score,
@@ -117,8 +106,8 @@ def _build_hit(
         match=_match_labels(by_keyword, by_vector, profile.match_labels),
         snippet=_snippet(memory, shown, profile),
         highlights=shown.highlights if by_keyword else (),
-        keyword_score=candidate.bm25,
-        similarity=candidate.similarity,
+        keyword_score=candidate.match.score if candidate.match else None,
+        similarity=similarity,
         confidence=mean_confidence(memory.facts),
         trace=entry.trace,
         raw=entry.raw,

@@ -6,21 +6,23 @@ from dataclasses import dataclass
 from statistics import median
 
 from memorist.profiles import Profile
-from memorist.search.signals import confidence_factor, decay, recency_bonus, recency_factor
+from memorist.records import Match, Row
+from memorist.search.signals import confidence_factor, decay, recency_factor
 
 Boosts = Mapping[str, Mapping[str, float]]
 
 
-def _lens_factor(boosts: Boosts, values: Mapping[str, Iterable[str]]) -> float:
+def _lens_factor(boosts: Boosts, row: Row) -> float:
     """
     Return the factor of a lens: for each boosted field the strongest boost among the values a memory has there.
 
     It is divided by the largest possible, so that a score stays within 0..1 and two boosted memories keep their order.
     """
+    values = {"sector": (row.sector,), "kind": (row.kind,), "source": (row.source,), "tag": row.tags}
     product = 1.0
     for field, by_value in boosts.items():
         most = max(1.0, *by_value.values()) if by_value else 1.0
-        mine = [by_value[value] for value in values.get(field, ()) if value in by_value]
+        mine = [by_value[value] for value in values.get(field, ()) if value and value in by_value]
         product *= (max(mine) if mine else 1.0) / most
     return product
 
@@ -39,29 +41,22 @@ _ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousa
 class Candidate:
     """A memory that a leg found, with all that ranking looks at. The rank of a leg that did not find it is None."""
 
-    key: int
-    bm25: float | None = None
+    row: Row
+    match: Match | None = None  # of the keyword leg
     keyword_rank: int | None = None
-    has_all_words: bool = False  # whether it has all words of the query
-    coverage: float = 1.0  # the share of them that it has, rare ones counting for more
-    similarity: float | None = None
-    unrelated_similarity: float = 0.0  # that the model gives to unrelated texts
     vector_rank: int | None = None
-    created_at: float = 0.0
-    updated_at: float = 0.0
-    accessed_at: float | None = None
-    reinforced_at: float | None = None
-    salience: float = 0.5
-    sector: str = "semantic"
-    kind: str | None = None
-    source: str | None = None
-    tags: tuple[str, ...] = ()
-    superseded: bool = False
+    unrelated_similarity: float = 0.0  # that the model gives to unrelated texts
     confidence: float = 1.0
-    session: str | None = None  # the one it was created in
-    position: int | None = None  # its place among the memories created there
-    length: int = 0  # of its content, in characters
-    feedback_gain: float = 0.0  # of similarity, once the best hits are added to the query: `search.expansion`
+    feedback_gain: float = 0.0  # of similarity, once the best hits are added to the query: `search.rerank`
+
+    @property
+    def key(self) -> int:
+        return self.row.key
+
+    @property
+    def coverage(self) -> float:
+        """The share of the query's words that it has, rare ones counting for more."""
+        return self.match.coverage if self.match else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +91,20 @@ class _ScoreBuilder:
         return Ranked(self.candidate, score, self.trace, self.raw)
 
 
-_NO_BOOSTS: Boosts = {}
-
-
 def rank_candidates(
-    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts = _NO_BOOSTS
+    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts | None = None
 ) -> list[Ranked]:
     """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
     for builder in _FUSIONS[profile.fusion](candidates, profile, now):
-        candidate = builder.candidate
-        builder.multiply("sector", profile.sector_boosts.get(candidate.sector, 1.0))
-        builder.multiply("superseded", profile.superseded_factor if candidate.superseded else 1.0)
-        builder.multiply("recency", recency_factor(profile.recency, _reference_time(candidate, profile), now))
-        builder.multiply("confidence", confidence_factor(profile, candidate.confidence))
-        builder.multiply("lens", _lens_factor(boosts, _lens_values(candidate)) if boosts else 1.0)
+        row = builder.candidate.row
+        builder.multiply("sector", profile.sector_boosts.get(row.sector, 1.0))
+        builder.multiply("superseded", profile.superseded_factor if row.superseded else 1.0)
+        builder.multiply("recency", recency_factor(profile.recency, _reference_time(row, profile), now))
+        builder.multiply("confidence", confidence_factor(profile, builder.candidate.confidence))
+        builder.multiply("lens", _lens_factor(boosts, row) if boosts else 1.0)
         ranked = builder.build()
-        order.append(((-ranked.score, builder.group, -candidate.created_at, candidate.key), ranked))
+        order.append(((-ranked.score, builder.group, -row.created_at, row.key), ranked))
     order.sort(key=lambda entry: entry[0])
     return [ranked for _, ranked in order]
 
@@ -148,7 +140,7 @@ def long_text_share(candidates: Sequence[Candidate]) -> float:
     Only the first of each leg are looked at, so that the ranking does not depend on how many hits are asked for.
     """
     first = [
-        candidate.length
+        candidate.row.length
         for candidate in candidates
         if (candidate.keyword_rank or _LENGTH_SAMPLE + 1) <= _LENGTH_SAMPLE
         or (candidate.vector_rank or _LENGTH_SAMPLE + 1) <= _LENGTH_SAMPLE
@@ -192,15 +184,15 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
     scaled = _scale_bm25(candidates, profile.bm25_norm)
     builders = []
     for candidate in candidates:
+        row, rate = candidate.row, profile.sector_decay.get(candidate.row.sector, 0.0)
         trace = {
             "vector": weights.semantic * _scaled_cosine(candidate),
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
-            "salience": weights.salience * _decayed_salience(candidate, profile, now),
+            "salience": weights.salience * decay(row.salience, rate, row.reinforced_at, now),
         }
         if profile.recency.form == "add":
-            trace["recency"] = weights.recency * recency_bonus(
-                profile.recency, _reference_time(candidate, profile), now
-            )
+            since = _reference_time(row, profile)
+            trace["recency"] = weights.recency * decay(1.0, profile.recency.rate, since, now)
         builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
     return builders
 
@@ -237,7 +229,8 @@ _FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_ScoreB
 
 def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
     """Scale BM25 to 0..1, monotonically."""
-    found = {candidate.key: candidate.bm25 for candidate in candidates if candidate.bm25 is not None}
+    matches = {candidate.key: candidate.match for candidate in candidates if candidate.match}
+    found = {key: match.score for key, match in matches.items()}
     most = max(found.values(), default=0.0)
     if norm == "abs10":
         return {key: min(1.0, score / _ABS10) for key, score in found.items()}
@@ -247,39 +240,22 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
         least = min(found.values(), default=0.0)
         return {key: (score - least) / (most - least) if most > least else 1.0 for key, score in found.items()}
     if norm == "rank":
-        places = {c.key: c.keyword_rank for c in candidates if c.keyword_rank}
-        return {key: 1.0 / place for key, place in places.items()}
+        return {candidate.key: 1.0 / candidate.keyword_rank for candidate in candidates if candidate.keyword_rank}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
-    whole = {candidate.key for candidate in candidates if candidate.has_all_words}
+    whole = {key for key, match in matches.items() if match.has_all_words}
     if not whole:
         return scaled
     return {key: _ALL_WORDS_SHARE * (key in whole) + (1 - _ALL_WORDS_SHARE) * score for key, score in scaled.items()}
 
 
-def _reference_time(candidate: Candidate, profile: Profile) -> float:
-    if profile.recency.on == "accessed" and candidate.accessed_at is not None:
-        return candidate.accessed_at
-    return candidate.updated_at if profile.recency.on == "updated" else candidate.created_at
-
-
-def _decayed_salience(candidate: Candidate, profile: Profile, now: float) -> float:
-    """Return its salience after decay: computed when read, never written back."""
-    if candidate.reinforced_at is None:
-        return candidate.salience
-    return decay(candidate.salience, profile.sector_decay.get(candidate.sector, 0.0), candidate.reinforced_at, now)
-
-
-def _lens_values(candidate: Candidate) -> dict[str, tuple[str, ...]]:
-    return {
-        "sector": (candidate.sector,),
-        "kind": (candidate.kind,) if candidate.kind else (),
-        "source": (candidate.source,) if candidate.source else (),
-        "tag": candidate.tags,
-    }
+def _reference_time(row: Row, profile: Profile) -> float:
+    if profile.recency.on == "accessed" and row.accessed_at is not None:
+        return row.accessed_at
+    return row.updated_at if profile.recency.on == "updated" else row.created_at
 
 
 def _cosine(candidate: Candidate) -> float:
-    return min(1.0, max(0.0, candidate.similarity or 0.0))
+    return min(1.0, max(0.0, candidate.row.similarity or 0.0))
 
 
 def _scaled_cosine(candidate: Candidate) -> float:
@@ -288,7 +264,7 @@ def _scaled_cosine(candidate: Candidate) -> float:
 
 
 def _raw_scores(candidate: Candidate) -> dict[str, float]:
-    raw = {"bm25": candidate.bm25, "cosine": candidate.similarity}
+    raw = {"bm25": candidate.match.score if candidate.match else None, "cosine": candidate.row.similarity}
     return {name: value for name, value in raw.items() if value is not None}
 
 

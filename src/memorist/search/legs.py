@@ -1,25 +1,26 @@
-"""The two legs of a search, run side by side: the keyword leg and the vector leg."""
+"""The two legs of a search, keyword and vector, run side by side, and the candidates that they find."""
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.embed.active_model import ActiveModel
+from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
-from memorist.records import Filter, Match, Model, Query
+from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, UNRELATED_SIMILARITY, Profile
+from memorist.records import Filter, Match, Model, Query, Row
+from memorist.search.fusion import Candidate
+from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.store import Store
-
-T = TypeVar("T")
 
 _KEYWORD_THREADS = 4
 _LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
@@ -96,8 +97,8 @@ class Legs:
 
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
-            match = partial(self._store.match_keywords, asked, scope, limit=limit, page=page, weights=weights)
-            return _name_leg_in_errors("keyword", match)
+            with _leg_named_in_errors("keyword"):
+                return self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
 
         uncached = profile.intent == "cached" and not model.has_cached(query.text)
         if mode == "keyword" or (mode == "hybrid" and (uncached or _is_exact_query(query, profile))):
@@ -111,7 +112,8 @@ class Legs:
             # Beside the vector leg, stop words are not needed to fill a page.
             if mode == "hybrid":
                 keyword_leg = self._start(partial(match_keywords, replace(query, spare=())))
-            results = _name_leg_in_errors("semantic", lambda: self._match_vectors(query.text, scope, profile, model))
+            with _leg_named_in_errors("semantic"):
+                results = self._match_vectors(query.text, scope, profile, model)
         except EmbedderError as exc:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
@@ -177,9 +179,59 @@ def _is_mostly_latin(text: str) -> bool:
     return 2 * sum(character < _LATIN_END for character in letters) >= len(letters)
 
 
-def _name_leg_in_errors(leg: str, work: Callable[[], T]) -> T:
+@contextmanager
+def _leg_named_in_errors(leg: str) -> Iterator[None]:
     """Put the name of the leg before the message of a store's error."""
     try:
-        return work()
+        yield
     except StoreError as exc:
         raise type(exc)(f"{leg} search: {exc}") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """
+    All candidates with their rows.
+
+    `below_floor` counts matches that were not similar enough to count as found, `gone` those that were removed before
+    they could be read.
+    """
+
+    candidates: Sequence[Candidate]
+    below_floor: int
+    gone: int
+
+    @property
+    def keys(self) -> list[int]:
+        return [candidate.key for candidate in self.candidates]
+
+
+def gather_candidates(
+    stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime, as_of: datetime | None
+) -> Candidates:
+    """Load the rows of all matches in one read, and put the scores of both legs beside them."""
+    by_keyword = {match.key: (match, rank) for rank, match in enumerate(results.keyword, 1)}
+    keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
+    model, vector = results.model, results.query_vector
+    rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
+    uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
+    vector_ranks = _vector_ranks(results, rows)
+    unrelated = UNRELATED_SIMILARITY.get(model.name, 0.0) if model else 0.0
+    candidates = []
+    for row in rows:
+        match, rank = by_keyword.get(row.key, (None, None))
+        if match or row.key in vector_ranks:
+            facts = with_effective_confidence(row.facts(), profile.fact_decay, now) if uses_confidence else ()
+            confidence = mean_confidence(facts)
+            candidates.append(Candidate(row, match, rank, vector_ranks.get(row.key), unrelated, confidence))
+    below_floor = sum(key not in by_keyword for key in results.below_floor) + len(rows) - len(candidates)
+    return Candidates(candidates, below_floor, len(keys) - len(rows))
+
+
+def _vector_ranks(results: LegResults, rows: Sequence[Row]) -> dict[int, int]:
+    """Rank the matches of the vector leg by exact similarity; the leg itself estimates."""
+    matched = {match.key for match in results.vector}
+    exact = [(row.similarity, row.key) for row in rows if row.key in matched and row.similarity is not None]
+    exact.sort(key=lambda entry: (-entry[0], entry[1]))
+    floor = results.similarity_floor
+    return {key: rank for rank, (_, key) in enumerate((e for e in exact if floor is None or e[0] >= floor), 1)}

@@ -6,16 +6,7 @@ from typing import Any
 
 from memorist import validation
 from memorist.errors import InvalidInput
-from memorist.profiles import (
-    ALL_COLUMNS,
-    FACT_DECAY,
-    PROFILES,
-    SECTOR_DECAY,
-    MatchLabels,
-    Profile,
-    Recency,
-    Weights,
-)
+from memorist.profiles import ALL_COLUMNS, FACT_DECAY, PROFILES, SECTOR_DECAY, MatchLabels, Profile, Recency, Weights
 from memorist.records import FUSIONS, GRAMMARS, MODES, RECORD_MODES, SECTORS
 
 _MODE_ALIASES: Mapping[str, str] = {
@@ -35,21 +26,14 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "record": RECORD_MODES,
     "rerank": ("off", "auto"),
 }
+_SHARES = (
+    "alpha alpha_long min_score min_salience min_confidence min_relevance superseded_factor confidence_weight"
+    " reinforcement rerank_weight session_smoothing time_boost".split()
+)
 _RANGES: Mapping[str, tuple[float, float]] = {
-    "alpha": (0, 1),
-    "alpha_long": (0, 1),
+    **dict.fromkeys(_SHARES, (0, 1)),
     "expansion": (0, 10),
     "min_similarity": (-1, 1),
-    "min_score": (0, 1),
-    "min_salience": (0, 1),
-    "min_confidence": (0, 1),
-    "min_relevance": (0, 1),
-    "superseded_factor": (0, 1),
-    "confidence_weight": (0, 1),
-    "reinforcement": (0, 1),
-    "rerank_weight": (0, 1),
-    "session_smoothing": (0, 1),
-    "time_boost": (0, 1),
 }
 _COUNTS: Mapping[str, tuple[int, int]] = {
     "k": (1, 100_000), "overfetch": (1, 100), "min_candidates": (0, 10_000), "snippet_words": (1, 1000),
@@ -114,9 +98,7 @@ def _check_option(option: str, value: Any, base: Profile) -> Any:
         return _check_record(option, value, getattr(base, option))
     if option in _NUMBERS_BY_NAME:
         return _check_number_table(option, value, getattr(base, option))
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{option} must be True or False, not {value!r}")
-    return value
+    return validation.flag(value, option)
 
 
 def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:

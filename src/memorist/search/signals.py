@@ -39,10 +39,6 @@ def confidence_factor(profile: Profile, confidence: float) -> float:
     return 1.0
 
 
-def recency_bonus(recency: Recency, created_at: float, now: float) -> float:
-    return math.exp(-recency.rate * _days_since(created_at, now))
-
-
 def recency_factor(recency: Recency, moment: float, now: float) -> float:
     """Return the factor for a score, divided by the largest possible, so that the score stays within 0..1."""
     days = _days_since(moment, now)

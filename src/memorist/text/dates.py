@@ -15,9 +15,7 @@ _MAX_PERIODS = 3  # that a query names; more are those of a log
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """
-    A period of time, from `start` up to, not including, `end`, both in UTC. An instant has start == end.
-    """
+    """A period of time, from `start` up to, not including, `end`, both in UTC. An instant has start == end."""
 
     start: datetime
     end: datetime

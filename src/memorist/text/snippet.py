@@ -10,14 +10,8 @@ from memorist.text.tokenizer import Word, split_unspaced, stem_words
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
-_WINDOW_CHARACTERS, _MAX_WINDOWS = (
-    20_000,
-    10,
-)  # characters of a memory searched for the best passage at a time, and how often
-_NEAREST_MARGIN, _LONGEST_WORD = (
-    1_000,
-    50,
-)  # characters before and after the nearest part that are looked at, to whole words
+_WINDOW_CHARACTERS, _MAX_WINDOWS = 20_000, 10  # searched for the best passage of a memory at a time, and how often
+_NEAREST_MARGIN, _LONGEST_WORD = 1_000, 50  # characters around the nearest part that are looked at, to whole words
 _SPACE = re.compile(r"\s+")
 _MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 

@@ -106,12 +106,10 @@ def _bigrams(run: str) -> list[str]:
 
 
 def _tokenizer(name: str) -> apsw.FTS5Tokenizer:
-    try:
-        return _connections.tokenizers[name]  # type: ignore[no-any-return]
-    except AttributeError:
+    if not hasattr(_connections, "tokenizers"):
         _connections.database = database = apsw.Connection(":memory:")
         _connections.tokenizers = {
             "porter": database.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"]),
             "unicode61": database.fts5_tokenizer("unicode61", ["remove_diacritics", "2"]),
         }
-        return _connections.tokenizers[name]  # type: ignore[no-any-return]
+    return _connections.tokenizers[name]  # type: ignore[no-any-return]

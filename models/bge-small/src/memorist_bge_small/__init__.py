@@ -1,1 +1,1 @@
-"""Weights of an embedding model, which `memorist.embed.optional_models` loads."""
+"""Weights of an embedding model, which `memorist.embed.onnx_models` loads."""

@@ -1,1 +1,1 @@
-"""Weights of a reranker, which `memorist.embed.optional_models` loads."""
+"""Weights of a reranker, which `memorist.embed.onnx_models` loads."""

@@ -1,21 +1,23 @@
-"""Indexed files: added, watched, listed and removed."""
+"""Files: those that are indexed and watched, and those that an agent writes for itself."""
 
 import logging
 import os
+import posixpath
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memorist import validation
-from memorist.documents import Document, DocumentLink, IndexProgress, IndexReport
+from memorist.documents import Document, DocumentLink, File, IndexedFile, IndexProgress, IndexReport
 from memorist.embed.base import token_counter
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput, StoreBusy
-from memorist.search.documents import LinkResolver
+from memorist.records import FILE, Memory
 
 if TYPE_CHECKING:
     from memorist.ingest.changes import Changes
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 # After changes that changed nothing, watching waits so many times as long as looking at them took.
 _IDLE_FACTOR = 10
 _MAX_IDLE_SECONDS = 5.0
+
+_IMPLIED_SUFFIXES = ("", ".md", ".markdown", "/index.md", "/_index.md", "/README.md")  # a link may leave them out
+
+# A memory cannot be empty, a file can. An empty file is stored under this text, with its real one in the metadata.
+_EMPTY_TEXT, _BLANK_KEY = "(empty file)", "blank"
 
 Paths = str | Path | Sequence[str | Path]
 IndexCallback = Callable[[IndexProgress], None]
@@ -54,20 +61,20 @@ class Documents:
 
     def index(self, paths: Paths, options: IndexOptions, progress: IndexCallback | None) -> IndexReport:
         from memorist.ingest.sync import Sync
-        from memorist.ingest.walk import walk
+        from memorist.ingest.walk import Walk
 
-        chosen, allowed = validation.paths(paths, "index"), validation.allowances(options.allow, "allow")
-        redact = validation.flag(options.redact, "redact")
+        chosen = validation.paths(paths, "index")
+        redaction = self._resources.choose_redaction(options.redact, options.allow)
         sync = Sync(
             self._resources.store,
             self._resources.file_vectorizer,
             token_counter(self._resources.model.embedder),
             project=validation.name(options.project, "project"),
-            allow=(*self._resources.redaction.allow, *allowed) if redact else None,
+            allow=redaction.allow if redaction.on else None,
         )
         include = validation.patterns(options.include, "include")
         exclude = validation.patterns(options.exclude, "exclude")
-        return sync.run(walk(chosen, include=include, exclude=exclude), progress)
+        return sync.run(Walk(chosen, include=include, exclude=exclude), progress)
 
     def list_documents(self, project: str | None, limit: int) -> list[Document]:
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
@@ -75,7 +82,7 @@ class Documents:
 
     def get(self, path: str | Path) -> Document:
         document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.load_indexed_files()
-        resolver = LinkResolver.of(known.values())
+        resolver = _LinkResolver.of(known.values())
         links, linked_from = [], dict[str, None]()
         for source, line, target, text in self._store.list_links():
             leads_to = resolver.resolve(known[source], target) if source in known else None
@@ -94,10 +101,10 @@ class Documents:
 
     def watch(self, paths: Paths, options: IndexOptions, stop: threading.Event | None) -> Iterator[IndexReport]:
         from memorist.ingest.changes import Changes
-        from memorist.ingest.walk import walk
+        from memorist.ingest.walk import Walk
 
         chosen = validation.paths(paths, "watch")
-        walk(chosen, include=options.include, exclude=options.exclude)  # raises where there is nothing
+        Walk(chosen, include=options.include, exclude=options.exclude)  # raises where there is nothing
         stopped = stop or threading.Event()
         own_files = list(self._resources.store.own_files)  # watching must not follow its own writes
         changes = Changes(chosen, own_files, stopped)
@@ -151,3 +158,97 @@ class Documents:
 def _stop_if_set(stop: threading.Event, progress: IndexProgress) -> None:
     if stop.is_set():
         raise _Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkResolver:
+    """The documents that links can lead to, by path and by root and name; paths have forward slashes here."""
+
+    paths: dict[str, str]
+    names: dict[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, files: Iterable[IndexedFile]) -> "_LinkResolver":
+        paths, names = dict[str, str](), dict[tuple[str, str], str]()
+        for file in sorted(files, key=lambda file: (len(file.path), file.path)):  # of one name, the nearest to the root
+            paths[_with_slashes(file.path)] = file.path
+            names.setdefault((file.root, _document_name(_with_slashes(file.path))), file.path)
+        return cls(paths, names)
+
+    def resolve(self, source: IndexedFile, target: str) -> str | None:
+        """Return the document that a link in `source` leads to: by path or, as in `[[a note]]`, by name."""
+        base = _with_slashes(source.root) if target.startswith("/") else posixpath.dirname(_with_slashes(source.path))
+        path = posixpath.normpath(posixpath.join(base, target.lstrip("/")))
+        by_path = next((self.paths[path + end] for end in _IMPLIED_SUFFIXES if path + end in self.paths), None)
+        is_name = not posixpath.splitext(target)[1]
+        return by_path or (self.names.get((source.root, _document_name(target))) if is_name else None)
+
+
+def _document_name(path: str) -> str:
+    return posixpath.splitext(posixpath.basename(path))[0].casefold()
+
+
+def _with_slashes(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+class AgentFiles:
+    """Creates, edits, moves and forgets files that exist in memory alone."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._store = resources.store.agent_files
+
+    def create(self, path: str, text: str, project: str | None) -> File:
+        fields = dict(kind=FILE, source=self._check_path(path), project=project, **_fields(text, {}))
+        draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
+        result = self._store.create(draft)
+        self._resources.embed(result.pending)
+        return _as_file(result.memory)
+
+    def edit(self, path: str, change: Callable[[str], str], project: str | None) -> File:
+
+        def changes(memory: Memory) -> dict[str, Any]:
+            new = validation.changes(_fields(change(_text_of(memory)), memory.metadata))
+            return self._resources.redaction.redact_changes(new, memory.metadata)
+
+        path, project = self._check_path(path), validation.name(project, "project")
+        memory, job = self._store.edit(path, project, changes, datetime.now(UTC))
+        self._resources.embed(job)
+        return _as_file(memory)
+
+    def list_files(self, path: str, project: str | None) -> list[File]:
+        found = self._store.list_files(self._check_path(path, folder=True), validation.name(project, "project"))
+        return list({memory.source: _as_file(memory) for memory in reversed(found)}.values())[::-1]
+
+    def move(self, path: str, to: str, project: str | None) -> int:
+        project = validation.name(project, "project")
+        return self._store.move(self._check_path(path), self._check_path(to), project, datetime.now(UTC))
+
+    def forget(self, path: str, project: str | None) -> int:
+        self._resources.recorder.flush()  # a recall written later would bring traces of it back
+        path = self._check_path(path, folder=True)
+        return self._store.forget(path, validation.name(project, "project"), datetime.now(UTC))
+
+    def _check_path(self, path: object, *, folder: bool = False) -> str:
+        checked = validation.file_path(path, folder=folder)
+        if self._resources.redaction.redact_text(checked) != checked:
+            raise InvalidInput("the path holds what looks like a secret; choose another name")
+        return checked
+
+
+def _fields(text: object, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a memory that hold a file's text, keeping other metadata."""
+    others = {key: value for key, value in metadata.items() if key != _BLANK_KEY}
+    if isinstance(text, str) and not text.strip():
+        return {"content": _EMPTY_TEXT, "metadata": {**others, _BLANK_KEY: text}}
+    return {"content": validation.content(text, "a file"), "metadata": others}
+
+
+def _text_of(memory: Memory) -> str:
+    blank = memory.metadata.get(_BLANK_KEY)
+    return blank if memory.content == _EMPTY_TEXT and isinstance(blank, str) else memory.content
+
+
+def _as_file(memory: Memory) -> File:
+    return File(memory.source or "", _text_of(memory), memory.id, memory.project, memory.created_at, memory.updated_at)
