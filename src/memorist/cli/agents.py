@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.hints import describe_error
+from memorist.cli.app import CommandContext, describe_error
 from memorist.errors import MissingExtra
 
 

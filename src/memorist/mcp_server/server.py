@@ -16,11 +16,10 @@ from mcp.shared.exceptions import MCPError
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
-from memorist.mcp_server.hints import describe_error
 from memorist.mcp_server.opener import BackgroundOpener
 from memorist.mcp_server.schemas import validate_arguments
 from memorist.mcp_server.tools import TOOLS, list_tools
-from memorist.present.framing import as_data
+from memorist.present.framing import as_data, describe_error
 
 _MAX_CONCURRENT_CALLS = 16  # further ones wait
 _CHARACTERS_PER_TOKEN = 4
