@@ -71,8 +71,7 @@ def mcp_command(
 
         click.echo(f"Note: {printable(context.loaded.warning)}", err=True)
     with _require_mcp_extra():
-        from memorist.mcp_server.opener import BackgroundOpener
-        from memorist.mcp_server.server import ServerOptions
+        from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
     options = ServerOptions(
         BackgroundOpener(lambda: context.open(create=not read_only, read_only=read_only)),
         answer_tokens=settings.answer_tokens,
@@ -81,9 +80,7 @@ def mcp_command(
         read_only=read_only,
     )
     if http is None:
-        with _require_mcp_extra():
-            from memorist.mcp_server import stdio
-        stdio.serve(options)
+        serve_stdio(options)
     else:
         with _require_mcp_extra():
             from memorist.mcp_server import http as http_server
