@@ -29,7 +29,7 @@ def hook_command(context: CommandContext, /, event: tuple[str, ...]) -> None:
     """
     from platformdirs import user_state_path
 
-    from memorist.hooks.run import LATER, Hook
+    from memorist.hooks import LATER, Hook
 
     hook = Hook(
         name=" ".join(event),
