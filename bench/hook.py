@@ -93,7 +93,7 @@ def _time_stages(database: str, question: str, next_question: str) -> dict[str, 
         marks.append(time.perf_counter())
 
     import memorist.cli.agents
-    import memorist.hooks.run
+    import memorist.hooks
 
     mark()
     import memorist.engine

@@ -15,8 +15,8 @@ from statistics import fmean
 
 from memorist.embed.local import LocalEmbedder
 from memorist.evaluate.dataset import Dataset, load_dataset
+from memorist.evaluate.evaluation import run_system
 from memorist.evaluate.indexing import IndexedDataset, index_dataset
-from memorist.evaluate.runner import run_system
 from memorist.evaluate.systems import MemoristSystem, parse_config
 from memorist.profiles import PROFILES
 

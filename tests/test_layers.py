@@ -4,8 +4,8 @@ import ast
 import re
 from pathlib import Path
 
-from memorist.cli.hints import COMMANDS
-from memorist.mcp_server.hints import TOOLS
+from memorist.cli import app
+from memorist.present import framing
 
 SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
@@ -92,5 +92,5 @@ def test_the_store_names_no_command_and_every_surface_knows_its_hints() -> None:
     hints = {hint for text in sources.values() for hint in re.findall(r'Hint\("(\w+)"', text)}
 
     assert [path.name for path, text in sources.items() if "`memorist " in text or "--force" in text] == []
-    assert hints == set(COMMANDS)
-    assert set(TOOLS) <= hints
+    assert hints == set(app.HINTS)
+    assert set(framing.HINTS) <= hints

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memorist
+from living import rows
 from memorist import Memorist
 from memorist.adapters.anthropic_memory import AsyncMemoristMemoryTool, MemoristMemoryTool
 from memorist.validation import MAX_CONTENT_CHARACTERS
@@ -493,6 +494,20 @@ def test_a_memory_that_is_read_only_says_so(path: Path) -> None:
         assert tool("view", "/memories")
         with pytest.raises(ToolError):
             tool("create", "/memories/a.txt", file_text="text")
+
+
+def test_a_memory_that_is_damaged_says_what_helps(path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        make_call(MemoristMemoryTool(memory))("create", "/memories/a.txt", file_text="text")
+    (page,) = rows(path, "select rootpage from sqlite_master where name = 'memories'")[0]
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    with memorist.open(path, embedder="none") as memory:
+        tool = make_call(MemoristMemoryTool(memory))
+
+        with pytest.raises(ToolError, match="the user can repair indexes and vectors with `memorist check --repair`"):
+            tool("view", "/memories/a.txt")
 
 
 # Several at once

@@ -11,8 +11,7 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from living import rows
-from memorist import ChatError, InvalidInput, Memorist, NotFound
-from memorist.chat import create_provider
+from memorist import ChatError, InvalidInput, Memorist, NotFound, StoreCorrupt
 from memorist.chat.conversation import (
     MAX_CALLS,
     MAX_ROUNDS,
@@ -22,8 +21,11 @@ from memorist.chat.conversation import (
     find_latest_session,
     load_messages,
 )
+from memorist.chat.providers import create_provider
 from memorist.chat.tools import Tools
+from memorist.cli.app import describe_error
 from memorist.embed.base import Vectors
+from memorist.errors import Hint
 from model_server import MODELS, SECOND, Breaks, ModelServer, Refuses, Says, calls, model_server, says
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -136,6 +138,16 @@ class TestContext:
 
         assert answer.text == "You said: how do we deploy?"
         assert warnings[0].startswith("nothing is recalled for this conversation: ")
+
+    def test_where_recalling_fails_the_warning_says_what_helps(self, server: ModelServer, warnings: list[str]) -> None:
+        def fail(message: str) -> str:
+            raise StoreCorrupt("a stored vector is damaged", hint=Hint("repair"))
+
+        recorder = ConversationRecorder(None, project=None, redact=True, warn=print)
+        provider = create_provider(MODELS[0], timeout=10, environ=server.environment)
+        Conversation(provider, None, recorder, fail, warnings.append, describe_error).ask("how do we deploy?", hush)
+
+        assert warnings[0].endswith("; `memorist check --repair` repairs indexes and vectors")
 
 
 class TestCalls:

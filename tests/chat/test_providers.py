@@ -11,8 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from memorist import ChatError, ConfigError, InvalidInput
-from memorist.chat import create_provider
-from memorist.chat.base import Message, Provider, Reply, Tool, ToolCall, ToolResult, Usage
+from memorist.chat.providers import Message, Provider, Reply, Tool, ToolCall, ToolResult, Usage, create_provider
 from model_server import (
     KEY,
     MODELS,

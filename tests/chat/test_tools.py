@@ -10,8 +10,9 @@ import memorist
 from conftest import HashingEmbedder
 from living import rows
 from memorist import Memorist
-from memorist.chat.base import ToolCall
+from memorist.chat.providers import ToolCall
 from memorist.chat.tools import ADD_TOOL, MAX_ANSWER_CHARACTERS, MAX_LIMIT, SEARCH_TOOL, Tools
+from memorist.cli.app import describe_error
 
 
 @pytest.fixture
@@ -156,6 +157,18 @@ class TestErrors:
         assert set(answer) == {"error"}
         assert len(warnings) == 1
         assert warnings[0].startswith("memory_search failed: ")
+
+    def test_a_failure_is_told_with_what_helps(self, path: Path, warnings: list[str]) -> None:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
+            memory.add("something")
+        rows(path, "update vectors set vector = x'00'")
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
+            tools = Tools(memory, session="chat:now", warn=warnings.append, describe_error=describe_error)
+
+            answer = run(tools, "memory_search", {"query": "something"})
+
+        assert "the user can repair indexes and vectors with `memorist check --repair`" in answer["error"]
+        assert warnings[0].endswith("; `memorist check --repair` repairs indexes and vectors")
 
 
 class TestAdd:

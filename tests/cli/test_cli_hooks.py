@@ -15,8 +15,7 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 import memorist
-from memorist.hooks.pending import PendingNotes, UnsavedConversation
-from memorist.hooks.run import MAX_LOG_BYTES
+from memorist.hooks import MAX_LOG_BYTES, PendingNotes, UnsavedConversation
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 PATIENCE = 60.0  # seconds until something that happens by itself must have happened

@@ -3,10 +3,10 @@
 import pytest
 
 import memorist
-from memorist.cli.hints import COMMANDS
-from memorist.cli.hints import describe_error as for_people
+from memorist.cli.app import HINTS
+from memorist.cli.app import describe_error as for_people
 from memorist.errors import EmbedderUnavailable, Hint, InvalidInput, NotFound, StoreCorrupt
-from memorist.mcp_server.hints import describe_error as for_agents
+from memorist.present.framing import describe_error as for_agents
 
 
 def test_an_error_without_a_hint_is_its_message() -> None:
@@ -14,11 +14,11 @@ def test_an_error_without_a_hint_is_its_message() -> None:
 
 
 def test_each_surface_says_it_in_its_own_words() -> None:
-    error = NotFound("memory 1234 was forgotten", hint=Hint("restore_memory", "1234"))
+    error = NotFound("memory 1234 was forgotten; restore it first", hint=Hint("restore_memory", "1234"))
 
-    assert for_people(error) == "memory 1234 was forgotten; `memorist restore 1234` brings it back"
+    assert for_people(error) == "memory 1234 was forgotten; restore it first (`memorist restore 1234`)"
     assert for_agents(error) == f"{error}; only the user can bring it back, with `memorist restore 1234`"
-    assert str(error) == "memory 1234 was forgotten"
+    assert str(error) == "memory 1234 was forgotten; restore it first"
 
 
 def test_what_an_agent_cannot_do_is_not_said_to_it() -> None:
@@ -29,7 +29,7 @@ def test_the_hint_of_a_cause_counts() -> None:
     error = StoreCorrupt("keyword search: damaged")
     error.__cause__ = StoreCorrupt("damaged", hint=Hint("repair"))
 
-    assert for_people(error) == f"keyword search: damaged; {COMMANDS['repair']}"
+    assert for_people(error) == f"keyword search: damaged{HINTS['repair']}"
 
 
 def test_a_model_that_fails_ends_with_its_message() -> None:

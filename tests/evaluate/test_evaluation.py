@@ -13,15 +13,19 @@ from sets import harbours
 from conftest import HashingEmbedder
 from memorist import InvalidInput, NotFound
 from memorist.evaluate import report
-from memorist.evaluate.calibration import make_unanswerable_questions, measure_calibration
 from memorist.evaluate.compare import choose_system, compare_runs, format_comparisons
 from memorist.evaluate.dataset import Dataset, Question, load_dataset
-from memorist.evaluate.evaluation import evaluate_dataset
+from memorist.evaluate.evaluation import (
+    QuestionResult,
+    evaluate_dataset,
+    make_unanswerable_questions,
+    measure_calibration,
+    run_system,
+)
 from memorist.evaluate.html_report import render_page
 from memorist.evaluate.indexing import IndexedDataset, index_dataset
 from memorist.evaluate.metrics import MEASURES
 from memorist.evaluate.report import build_run, drop_answers, format_run
-from memorist.evaluate.runner import QuestionResult, run_system
 from memorist.evaluate.systems import RetrievalResult, SearchConfig, parse_configs
 
 JsonObject = dict[str, Any]

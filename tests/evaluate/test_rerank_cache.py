@@ -15,9 +15,8 @@ from memorist.errors import EmbedderUnavailable
 from memorist.evaluate.dataset import Dataset, load_dataset
 from memorist.evaluate.evaluation import evaluate_dataset
 from memorist.evaluate.html_report import render_page
-from memorist.evaluate.indexing import index_dataset
+from memorist.evaluate.indexing import CachedReranker, index_dataset
 from memorist.evaluate.report import build_run, format_run
-from memorist.evaluate.rerank_cache import CachedReranker
 from memorist.evaluate.systems import parse_configs
 
 WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"

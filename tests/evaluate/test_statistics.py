@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memorist.evaluate.statistics import estimate_difference, estimate_means
+from memorist.evaluate.metrics import estimate_difference, estimate_means
 
 samples = st.lists(st.floats(0, 1), min_size=2, max_size=40)
 

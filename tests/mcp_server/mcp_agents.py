@@ -15,8 +15,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 import memorist
 from memorist import Memorist
-from memorist.mcp_server.opener import BackgroundOpener
-from memorist.mcp_server.server import ServerOptions, build_server
+from memorist.mcp_server.server import BackgroundOpener, ServerOptions, build_server
 
 ERAS = ("legacy", "auto")  # with the handshake of 2025, and without one
 

@@ -148,7 +148,7 @@ class TestPrompts:
 def test_the_handshake_loads_neither_engine_nor_model(tmp_path: Path) -> None:
     code = """
         import sys
-        import memorist.cli.agents, memorist.mcp_server.stdio, memorist.mcp_server.http
+        import memorist.cli.agents, memorist.mcp_server.server, memorist.mcp_server.http
         print([name for name in ("numpy", "apsw", "onnxruntime", "memorist.engine") if name in sys.modules])
     """
     lines = "\n".join(line.strip() for line in code.splitlines())

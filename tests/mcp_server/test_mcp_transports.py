@@ -21,8 +21,7 @@ from mcp_processes import HELLO, LONGEST, command, environment, started
 import memorist
 from memorist import MemoristError
 from memorist.mcp_server.http import ListenAddress, serve
-from memorist.mcp_server.opener import BackgroundOpener
-from memorist.mcp_server.server import ServerOptions
+from memorist.mcp_server.server import BackgroundOpener, ServerOptions
 
 TOKEN = "a-token-that-is-long-enough"
 

@@ -12,6 +12,7 @@ from itertools import islice
 
 from memorist.engine import Memorist
 from memorist.errors import AlreadyExists, MemoristError, MissingExtra, NotFound
+from memorist.present.framing import describe_error
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -51,95 +52,32 @@ class MemoristMemoryTool(BetaAbstractMemoryTool):
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._folder = _MemoryFolder(memory, project)
+        self._memory, self._project = memory, project
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return self._folder.view(command.path, command.view_range)
-
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return self._folder.create(command.path, command.file_text)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return self._folder.str_replace(command.path, command.old_str, command.new_str)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return self._folder.insert(command.path, command.insert_line, command.insert_text)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return self._folder.delete(command.path)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return self._folder.rename(command.old_path, command.new_path)
-
-    def clear_all_memory(self) -> str:
-        return self._folder.clear()
-
-
-class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The `memory` tool for an asynchronous client; each command runs in a thread."""
-
-    def __init__(
-        self,
-        memory: Memorist,
-        *,
-        project: str | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._folder = _MemoryFolder(memory, project)
-
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return await run_sync(self._folder.view, command.path, command.view_range)
-
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await run_sync(self._folder.create, command.path, command.file_text)
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await run_sync(self._folder.str_replace, command.path, command.old_str, command.new_str)
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await run_sync(self._folder.insert, command.path, command.insert_line, command.insert_text)
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await run_sync(self._folder.delete, command.path)
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await run_sync(self._folder.rename, command.old_path, command.new_path)
-
-    async def clear_all_memory(self) -> str:
-        return await run_sync(self._folder.clear)
-
-
-class _MemoryFolder:
-    """The commands of the tool on the folder /memories of a project."""
-
-    def __init__(self, memory: Memorist, project: str | None) -> None:
-        self._memory = memory
-        self._project = project
-
-    def view(self, path: str, view_range: Sequence[int] | None) -> str:
-        target = _normalize_path(path)
+        path, target = command.path, _normalize_path(command.path)
         with _translate_errors():
             files = self._memory.files(target, project=self._project)
         if not files and target != _ROOT:
             raise ToolError(_missing_file_message(path))
         if files and files[0].path == target:
-            return f"Here's the content of {path} with line numbers:\n{_number_lines(path, files[0].text, view_range)}"
+            numbered = _number_lines(path, files[0].text, command.view_range)
+            return f"Here's the content of {path} with line numbers:\n{numbered}"
         sizes = {file.path: len(file.text.encode()) for file in files}
         listing = "\n".join(f"{_format_size(size)}\t{name}" for name, size in _list_folder(target, sizes))
         depth = f"up to {_MAX_LISTING_DEPTH} levels deep in {target}, excluding hidden items"
         return f"Here're the files and directories {depth}:\n{listing}"
 
-    def create(self, path: str, text: str) -> str:
-        target, exists = _normalize_path(path), f"File {path} already exists"
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        target, exists = _normalize_path(command.path), f"File {command.path} already exists"
         if target == _ROOT:
             raise ToolError(exists)
         with _translate_errors(exists=exists):
-            self._memory.create_file(target, text, project=self._project)
-        return f"File created successfully at: {path}"
+            self._memory.create_file(target, command.file_text, project=self._project)
+        return f"File created successfully at: {command.path}"
 
-    def str_replace(self, path: str, old: str, new: str) -> str:
-        line = 0
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        path, old, line = command.path, command.old_str, 0
 
         def replace(text: str) -> str:
             nonlocal line
@@ -155,7 +93,7 @@ class _MemoryFolder:
                 )
             before, _, after = text.partition(old) if old else ("", "", text)
             line = before.count("\n") + 1
-            return before + new + after
+            return before + command.new_str + after
 
         text = self._edit(path, replace)
         snippet = _number_lines(path, text, (line - _SNIPPET_MARGIN, line + _SNIPPET_MARGIN))
@@ -163,27 +101,30 @@ class _MemoryFolder:
             f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
         )
 
-    def insert(self, path: str, line: int, new: str) -> str:
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        line, new = command.insert_line, command.insert_text.rstrip("\n")
+
         def insert_line(text: str) -> str:
             lines = text.removesuffix("\n").split("\n") if text else []
             if not 0 <= line <= len(lines):
                 raise ToolError(
                     f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {len(lines)}]."
                 )
-            return "\n".join([*lines[:line], new.rstrip("\n"), *lines[line:]]).removesuffix("\n") + "\n"
+            return "\n".join([*lines[:line], new, *lines[line:]]).removesuffix("\n") + "\n"
 
-        self._edit(path, insert_line)
-        return f"The file {path} has been edited."
+        self._edit(command.path, insert_line)
+        return f"The file {command.path} has been edited."
 
-    def delete(self, path: str) -> str:
-        target = _normalize_path(path)
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        target = _normalize_path(command.path)
         if target == _ROOT:
             raise ToolError("Cannot delete the /memories directory itself")
-        with _translate_errors(missing=f"The path {path} does not exist"):
+        with _translate_errors(missing=f"The path {command.path} does not exist"):
             self._memory.forget_files(target, project=self._project)
-        return f"Successfully deleted {path}"
+        return f"Successfully deleted {command.path}"
 
-    def rename(self, path: str, to: str) -> str:
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        path, to = command.old_path, command.new_path
         source, target = _normalize_path(path), _normalize_path(to)
         if source == _ROOT:
             raise ToolError("Cannot rename the /memories directory itself")
@@ -194,7 +135,7 @@ class _MemoryFolder:
             self._memory.move_files(source, target, project=self._project)
         return f"Successfully renamed {path} to {to}"
 
-    def clear(self) -> str:
+    def clear_all_memory(self) -> str:
         with _translate_errors(), suppress(NotFound):  # nothing to clear is no error
             self._memory.forget_files(_ROOT, project=self._project)
         return "All memory cleared"
@@ -206,6 +147,41 @@ class _MemoryFolder:
             raise ToolError(f"The path {path} is not a file.")
         with _translate_errors(missing=_missing_file_message(path)):
             return self._memory.edit_file(target, change, project=self._project).text
+
+
+class AsyncMemoristMemoryTool(BetaAsyncAbstractMemoryTool):
+    """The `memory` tool for an asynchronous client; each command runs in a thread."""
+
+    def __init__(
+        self,
+        memory: Memorist,
+        *,
+        project: str | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self._tool = MemoristMemoryTool(memory, project=project)
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        return await run_sync(self._tool.view, command)
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        return await run_sync(self._tool.create, command)
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        return await run_sync(self._tool.str_replace, command)
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        return await run_sync(self._tool.insert, command)
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        return await run_sync(self._tool.delete, command)
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        return await run_sync(self._tool.rename, command)
+
+    async def clear_all_memory(self) -> str:
+        return await run_sync(self._tool.clear_all_memory)
 
 
 def _normalize_path(path: object) -> str:
@@ -227,12 +203,9 @@ def _translate_errors(*, missing: str | None = None, exists: str | None = None) 
     """Raise Memorist's errors as tool errors, with the SDK's wording where it is given."""
     try:
         yield
-    except NotFound as exc:
-        raise ToolError(missing or str(exc)) from exc
-    except AlreadyExists as exc:
-        raise ToolError(exists or str(exc)) from exc
     except MemoristError as exc:
-        raise ToolError(str(exc)) from exc
+        wording = missing if isinstance(exc, NotFound) else exists if isinstance(exc, AlreadyExists) else None
+        raise ToolError(wording or describe_error(exc)) from exc
 
 
 def _number_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:

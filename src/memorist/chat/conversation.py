@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import dropwhile
 
 from memorist import validation
-from memorist.chat.base import Message, Provider, Reply, ToolResult, Usage, Write
+from memorist.chat.providers import Message, Provider, Reply, ToolResult, Usage, Write
 from memorist.chat.tools import Tools
 from memorist.engine import Memorist
 from memorist.engine.sessions import CHAT
@@ -36,16 +36,12 @@ _RECALLED_ID = re.compile(r'^<(?:core-)?memory id="([^"]+)"', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """
-    The model's answer to a message.
-
-    `memories` are the ids of those it was given or found; `cut_reason` says why it ends early, where it does.
-    """
+    """The model's answer to a message."""
 
     text: str
     usage: Usage
-    memories: tuple[str, ...]
-    cut_reason: str | None
+    memories: tuple[str, ...]  # the ids of those it was given or found
+    cut_reason: str | None  # why it ends early, where it does
 
 
 @dataclass(slots=True)
@@ -62,6 +58,7 @@ class Conversation:
     recorder: "ConversationRecorder"
     context: Callable[[str], str]
     warn: Callable[[str], None]
+    describe_error: Callable[[Exception], str] = str
     messages: list[Message] = field(default_factory=list)
     _unsaved: list[str] = field(default_factory=list, init=False)  # messages to be saved with their answer
     _system: str = field(default="", init=False)
@@ -101,7 +98,7 @@ class Conversation:
         try:
             block = self.context(message)
         except MemoristError as exc:
-            self.warn(f"nothing is recalled for this conversation: {exc}")
+            self.warn(f"nothing is recalled for this conversation: {self.describe_error(exc)}")
         search = _SEARCH_INSTRUCTION if self.tools and self.provider.supports_tools else ""
         today = f"Today is {datetime.now():%A, %Y-%m-%d}."
         self._system = "\n\n".join(filter(None, [_INSTRUCTIONS, search, today, block]))
@@ -158,9 +155,11 @@ class ConversationRecorder:
         project: str | None,
         redact: bool,
         warn: Callable[[str], None],
+        describe_error: Callable[[Exception], str] = str,
     ) -> None:
         """Without a memory, nothing is saved; with the name of a `conversation`, that one is continued."""
-        self._memory, self._project, self._redact, self._warn = memory, project, redact, warn
+        self._memory, self._project, self._redact = memory, project, redact
+        self._warn, self._describe_error = warn, describe_error
         self._conversation = conversation or new_id()
         self._pending: list[tuple[str, str, str]] = []  # id, role, text
         self._saved_turns = 0
@@ -192,10 +191,10 @@ class ConversationRecorder:
             )
             self._saved_turns += 1
         except InvalidInput as exc:
-            self._warn(f"a turn of this conversation cannot be saved: {exc}")
+            self._warn(f"a turn of this conversation cannot be saved: {self._describe_error(exc)}")
         except MemoristError as exc:
             if str(exc) != self._last_warning:
-                self._warn(f"this conversation is not being saved: {exc}")
+                self._warn(f"this conversation is not being saved: {self._describe_error(exc)}")
             self._last_warning = str(exc)
             return False
         return True

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memorist import validation
-from memorist.chat.base import Tool, ToolCall
+from memorist.chat.providers import Tool, ToolCall
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MemoristError
-from memorist.present.framing import as_data, as_one_line
+from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp
 from memorist.records import Hit
 from memorist.text.snippet import ELLIPSIS, preview, strip_marks
@@ -68,6 +68,7 @@ class Tools:
         *,
         session: str,
         warn: Callable[[str], None],
+        describe_error: Callable[[Exception], str] = str,
         project: str | None = None,
         add: bool = False,
         add_to: str | None = None,
@@ -76,7 +77,8 @@ class Tools:
         With a `project`, searches find only its memories and those of no project. They leave out turns of `session`,
         which the model knows already. Memories that the model adds belong to the project `add_to`.
         """
-        self._memory, self._session, self._warn = memory, session, warn
+        self._memory, self._session = memory, session
+        self._warn, self._describe_error = warn, describe_error
         self._project, self._add_to = project, add_to
         self.offered = (SEARCH_TOOL, ADD_TOOL) if add else (SEARCH_TOOL,)
         self.found: list[str] = []
@@ -96,8 +98,8 @@ class Tools:
             return self._search(call.arguments) if call.name == SEARCH_TOOL.name else self._add(call.arguments)
         except MemoristError as exc:
             if not isinstance(exc, InvalidInput):  # not the model's fault: the user has to know
-                self._warn(f"{call.name} failed: {exc}")
-            return {"error": as_data(str(exc))}
+                self._warn(f"{call.name} failed: {self._describe_error(exc)}")
+            return {"error": as_data(describe_error(exc))}
 
     def _search(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         query, limit = arguments.get("query"), arguments.get("limit")

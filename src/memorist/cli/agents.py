@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.hints import describe_error
+from memorist.cli.app import CommandContext, describe_error
 from memorist.errors import MissingExtra
 
 
@@ -30,7 +29,7 @@ def hook_command(context: CommandContext, /, event: tuple[str, ...]) -> None:
     """
     from platformdirs import user_state_path
 
-    from memorist.hooks.run import LATER, Hook
+    from memorist.hooks import LATER, Hook
 
     hook = Hook(
         name=" ".join(event),
@@ -72,8 +71,7 @@ def mcp_command(
 
         click.echo(f"Note: {printable(context.loaded.warning)}", err=True)
     with _require_mcp_extra():
-        from memorist.mcp_server.opener import BackgroundOpener
-        from memorist.mcp_server.server import ServerOptions
+        from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
     options = ServerOptions(
         BackgroundOpener(lambda: context.open(create=not read_only, read_only=read_only)),
         answer_tokens=settings.answer_tokens,
@@ -82,9 +80,7 @@ def mcp_command(
         read_only=read_only,
     )
     if http is None:
-        with _require_mcp_extra():
-            from memorist.mcp_server import stdio
-        stdio.serve(options)
+        serve_stdio(options)
     else:
         with _require_mcp_extra():
             from memorist.mcp_server import http as http_server

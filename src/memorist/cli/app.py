@@ -11,9 +11,8 @@ import click
 
 from memorist import __version__
 from memorist.cli.groups import LazyGroup, complete_path
-from memorist.cli.hints import describe_error
 from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, load
-from memorist.errors import ConfigError, MemoristError
+from memorist.errors import ConfigError, MemoristError, find_hint
 from memorist.ingest.redaction import Redaction
 
 if TYPE_CHECKING:
@@ -22,6 +21,20 @@ if TYPE_CHECKING:
 
 _PROGRAM = "memorist"
 _COMPLETION_VARIABLE = "_MEMORIST_COMPLETE"  # a shell sets it to ask for completions
+
+# Endings of error messages: the commands that help. A command in parentheses does what the message advises.
+HINTS = {
+    "check": " (`memorist check`)",
+    "index_file": "; `memorist index {0}` indexes it",
+    "list_facts": "; `memorist fact list MEMORY` shows the facts of a memory",
+    "list_memories": "; `memorist list` shows ids",
+    "list_sessions": "; `memorist session list` shows ids, `memorist session start` starts a session",
+    "overwrite": " (--force)",
+    "reembed": " (`memorist reembed`)",
+    "repair": "; `memorist check --repair` repairs indexes and vectors",
+    "restore_memory": " (`memorist restore {0}`)",
+    "unsupersede": " (`memorist supersede --undo {0}`)",
+}
 
 
 class CommandContext:
@@ -146,6 +159,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(0)
     except OSError as exc:
         _exit_with_error(f"{exc.filename or 'the system'}: {exc.strerror or exc}")
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error, and the command that helps, if there is one."""
+    hint = find_hint(error)
+    return str(error) if hint is None else f"{error}{HINTS[hint.action].format(hint.subject)}"
 
 
 def _print_note(text: str) -> None:

@@ -9,8 +9,6 @@ from functools import partial
 
 import click
 
-from memorist.chat import create_provider
-from memorist.chat.base import Provider
 from memorist.chat.conversation import (
     ChatAnswer,
     Conversation,
@@ -19,9 +17,9 @@ from memorist.chat.conversation import (
     find_latest_session,
     load_messages,
 )
+from memorist.chat.providers import Provider, create_provider
 from memorist.chat.tools import Tools
-from memorist.cli.app import CommandContext
-from memorist.cli.hints import describe_error
+from memorist.cli.app import CommandContext, describe_error
 from memorist.cli.options import flag_option, json_option, print_json, read_argument
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
@@ -136,6 +134,7 @@ class _ChatOptions:
             project=project,
             redact=self.redact,
             warn=warn,
+            describe_error=describe_error,
         )
         if memory is None:
             return Conversation(self.provider, None, recorder, lambda message: "", warn)
@@ -143,12 +142,13 @@ class _ChatOptions:
             memory,
             session=recorder.session,
             warn=warn,
+            describe_error=describe_error,
             project=self.search_project,
             add=self.add,
             add_to=project,
         )
         context = partial(memory.context, project=self.search_project, session=recorder.session)
-        conversation = Conversation(self.provider, tools, recorder, context, warn)
+        conversation = Conversation(self.provider, tools, recorder, context, warn, describe_error)
         conversation.add_messages(load_messages(memory, earlier) if earlier else ())
         return conversation
 

@@ -10,9 +10,8 @@ from typing import IO, Any
 import click
 
 from memorist import validation
-from memorist.cli.app import CommandContext
+from memorist.cli.app import CommandContext, describe_error
 from memorist.cli.groups import complete_path
-from memorist.cli.hints import describe_error
 from memorist.cli.options import (
     ProgressBar,
     as_of_option,

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memorist.errors import InvalidInput, NotFound
-from memorist.evaluate.metrics import MAIN_MEASURE, MEASURES
+from memorist.evaluate.metrics import MAIN_MEASURE, MEASURES, estimate_difference
 from memorist.evaluate.report import JsonObject, set_title, system_notes
-from memorist.evaluate.statistics import estimate_difference
 from memorist.present.render import count_of
 
 _ROUNDING_ERROR = 1e-9

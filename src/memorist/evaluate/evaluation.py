@@ -1,32 +1,117 @@
-"""Run the chosen configurations, their legs and grep over a dataset."""
+"""Run the chosen configurations, their legs and grep over a dataset, and measure their answers and their relevance."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from memorist.engine import Memorist
-from memorist.evaluate.calibration import RelevanceCalibration, make_unanswerable_questions, measure_calibration
-from memorist.evaluate.dataset import Dataset
+from memorist.evaluate.dataset import Dataset, Question
 from memorist.evaluate.indexing import IndexedDataset, Progress
-from memorist.evaluate.runner import SystemResult, run_system
+from memorist.evaluate.metrics import measure_ranking
 from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, System, add_legs
+from memorist.records import RELEVANT
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionResult:
+    """The documents that a system found for a question, their measures, and the time if all of it was the system's."""
+
+    question: Question
+    found: tuple[str, ...]
+    measures: Mapping[str, float]
+    ms: float | None
+    relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemResult:
+    """All answers of one system, and the distinct reasons why some were degraded."""
+
+    name: str
+    answers: tuple[QuestionResult, ...]
+    degraded: tuple[str, ...] = ()
+
+
+def run_system(system: System, questions: Sequence[Question], progress: Progress | None = None) -> SystemResult:
+    """Ask the questions in order. The first is asked once before, so that loading models is not timed."""
+    answers: list[QuestionResult] = []
+    degraded: dict[str, None] = {}
+    for question in questions[:1]:
+        system.retrieve(question)
+    for done, question in enumerate(questions, 1):
+        started = time.perf_counter()
+        result = system.retrieve(question)
+        ms = (time.perf_counter() - started) * 1000
+        measures = measure_ranking(result.ids, question.judgements)
+        answers.append(
+            QuestionResult(question, tuple(result.ids), measures, ms if result.timed else None, result.relevance)
+        )
+        if result.degraded:
+            degraded[result.degraded] = None
+        if progress:
+            progress(done)
+    return SystemResult(system.name, tuple(answers), tuple(degraded))
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceCalibration:
+    """
+    The errors of `relevance` over questions with and without an answer.
+
+    `auc` is the probability that a question with an answer has a higher relevance than one without. `false_answers` is
+    the share of questions without an answer at or above `floor`, `missed` the share of those with one below it.
+    """
+
+    auc: float
+    false_answers: float
+    missed: float
+    floor: float
+    without_answer: int
+
+
+def make_unanswerable_questions(dataset: Dataset) -> tuple[Question, ...]:
+    """Return each question in another scope, where nothing answers it; without scopes, those that have no answer."""
+    scopes = sorted({document.scope for document in dataset.documents if document.scope is not None})
+    if len(scopes) < 2 or any(question.scope is None for question in dataset.questions):
+        return dataset.unanswered
+    next_scope = dict(zip(scopes, [*scopes[1:], scopes[0]], strict=True))
+    return tuple(
+        replace(question, scope=next_scope[question.scope], judgements={})
+        for question in dataset.questions
+        if question.scope in next_scope
+    )
+
+
+def measure_calibration(
+    answerable: Sequence[QuestionResult], unanswerable: Sequence[QuestionResult]
+) -> RelevanceCalibration:
+    """Compare the relevance of the best hit for questions with and without an answer."""
+    positives = np.array([result.relevance or 0.0 for result in answerable])
+    negatives = np.sort([result.relevance or 0.0 for result in unanswerable])
+    twice_below = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
+    return RelevanceCalibration(
+        float(twice_below.mean() / 2 / len(negatives)),
+        float((negatives >= RELEVANT).mean()),
+        float((positives < RELEVANT).mean()),
+        RELEVANT,
+        len(negatives),
+    )
+
 
 ProgressFactory = Callable[[str, int], AbstractContextManager[Progress]]  # (label, length)
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetResult:
-    """
-    The results of all systems on a dataset.
-
-    `chosen` names the systems that were asked for; the others are there for comparison. `calibration` is by system
-    name.
-    """
+    """The results of all systems on a dataset."""
 
     dataset: Dataset
     systems: tuple[SystemResult, ...]
-    chosen: tuple[str, ...]
-    calibration: Mapping[str, RelevanceCalibration] = field(default_factory=dict)
+    chosen: tuple[str, ...]  # the systems that were asked for; the others are there for comparison
+    calibration: Mapping[str, RelevanceCalibration] = field(default_factory=dict)  # by system
 
 
 @contextmanager

@@ -1,11 +1,14 @@
-"""Index a dataset as a memory, once for all later runs with the same documents and model."""
+"""Index a dataset as a memory, once for all later runs with the same documents, model and reranker."""
 
 import hashlib
 import json
+import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,6 @@ from memorist.embed.base import Embedder, Vectors
 from memorist.embed.local import CrossEncoder
 from memorist.engine import Memorist, open_memory
 from memorist.evaluate.dataset import CorpusDocument, Dataset, assign_times, fingerprint
-from memorist.evaluate.rerank_cache import CachedReranker
 
 _INDEX_FORMAT = 1  # changes when documents become memories in another way, see `_memory_fields`
 _DATABASE_FILE, _IDS_FILE, _SCORES_FILE = "memory.db", "ids.json", "pairs.txt"
@@ -24,12 +26,65 @@ _MAX_PROBED_DOCUMENTS = 50  # whose embedded texts are part of the cache key
 Progress = Callable[[int], None]
 
 
-class IndexedDataset:
+class CachedReranker:
     """
-    A dataset in a database of its own.
+    A reranker that reads no (question, passage) pair whose score is in its file. Not thread-safe.
 
-    Documents with the same text are one memory. `reranker` is the one of the memory, with its cache.
+    A call with a time limit bypasses the cache: how much is read in that time must not depend on earlier runs. A
+    question that is asked twice in a row is read twice, so that a first run takes as long as it would without a cache.
     """
+
+    def __init__(self, reranker: CrossEncoder, file: Path) -> None:
+        self._reranker, self._file = reranker, file
+        self._question, self._new_scores = "", dict[str, float | None]()
+        self.cache_hits = 0  # scores that came from the cache
+
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]:
+        """Score passages as `CrossEncoder.score_passages` does."""
+        if seconds != math.inf:
+            return self._reranker.score_passages(question, passages, seconds)
+        if question != self._question:
+            self._cache.update(self._new_scores)
+            self._question, self._new_scores = question, {}
+        keys = [self._key(question, passage) for passage in passages]
+        missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in self._cache}
+        self.cache_hits += sum(key in self._cache for key in keys)
+        if missing:
+            scores = self._reranker.score_passages(question, list(missing.values()), seconds)
+            read = dict(zip(missing, scores, strict=True))
+            self._new_scores.update(read)
+            _append_scores(self._file, read)
+        return [self._new_scores[key] if key in missing else self._cache[key] for key in keys]
+
+    @cached_property
+    def _cache(self) -> dict[str, float | None]:
+        return _read_scores(self._file)
+
+    def _key(self, question: str, passage: str) -> str:
+        pair = json.dumps([self._reranker.model_id, question, passage])
+        return hashlib.blake2b(pair.encode(), digest_size=16).hexdigest()
+
+
+# Each line holds the scores of one call behind their checksum. A record starts with the newline: so a line that a crash
+# cut short does not spoil the next one.
+def _append_scores(file: Path, scores: Mapping[str, float | None]) -> None:
+    text = json.dumps(scores).encode()
+    with file.open("ab") as lines:
+        lines.write(b"\n%08x %b" % (zlib.crc32(text), text))
+
+
+def _read_scores(file: Path) -> dict[str, float | None]:
+    """Return the scores of all intact lines."""
+    scores: dict[str, float | None] = {}
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        checksum, _, text = line.partition(b" ")
+        if checksum == b"%08x" % zlib.crc32(text):
+            scores.update(json.loads(text))
+    return scores
+
+
+class IndexedDataset:
+    """A dataset in a database of its own, in which documents with the same text are one memory."""
 
     def __init__(
         self,

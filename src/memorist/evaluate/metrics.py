@@ -1,16 +1,24 @@
 """
-Measures of a ranking, as trec_eval defines them.
+Measures of a ranking, as trec_eval defines them, with confidence intervals and tests of differences.
 
 The gain of a document is its grade, discounted by log2(rank + 1). A document that was not judged, or was graded 0 or
-less, is not relevant.
+less, is not relevant. All draws are seeded: the same values give the same estimates.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log2
+
+import numpy as np
+from numpy.typing import NDArray
 
 MAX_RANK = 10  # the deepest cut-off of any measure
 MEASURES = ("ndcg@10", "recall@5", "recall@10", "mrr@10", "hit@5")
 MAIN_MEASURE = MEASURES[0]
+_RESAMPLES = 2000
+_CONFIDENCE = 0.95
+_MAX_BATCH_NUMBERS = 2_000_000  # numbers held in memory at once
+_ROUNDING_ERROR = 1e-9
 
 Judgements = Mapping[str, int]  # document id -> grade
 
@@ -58,3 +66,68 @@ def relevant_ids(judgements: Judgements) -> set[str]:
 
 def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its 95 % confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Estimate):
+    """The mean gain per question; `p` is the probability that chance alone makes one at least as large."""
+
+    p: float
+
+    @property
+    def significant(self) -> bool:
+        return self.p < 1 - _CONFIDENCE
+
+
+def estimate_means(rows: Sequence[Sequence[float]], seed: int) -> list[Estimate]:
+    """Return the mean of each column, with the interval of means over rows drawn with replacement."""
+    values = np.asarray(rows, np.float64)
+    return [
+        Estimate(float(mean), float(low), float(high))
+        for mean, low, high in zip(values.mean(axis=0), *_bootstrap_intervals(values, seed), strict=True)
+    ]
+
+
+def estimate_difference(before: Sequence[float], after: Sequence[float], seed: int) -> Difference:
+    """
+    Compare two results for the same questions.
+
+    The interval is from a paired bootstrap. `p` is from a permutation test that swaps the two results of some questions
+    at random: if nothing had changed, swapping would make no difference.
+    """
+    gains = np.asarray(after, np.float64) - np.asarray(before, np.float64)
+    (low,), (high,) = _bootstrap_intervals(gains[:, None], seed)
+    observed, generator = abs(gains.sum()), np.random.default_rng(seed)
+    as_extreme = 0
+    for rows in _batch_sizes(len(gains)):
+        signs = generator.integers(0, 2, (rows, len(gains)), dtype=np.int8) * 2.0 - 1.0
+        as_extreme += int((np.abs(signs @ gains) >= observed - _ROUNDING_ERROR).sum())
+    return Difference(float(gains.mean()), float(low), float(high), (as_extreme + 1) / (_RESAMPLES + 1))
+
+
+def _bootstrap_intervals(values: NDArray[np.float64], seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lower and upper ends of the interval of each column's mean."""
+    generator, count = np.random.default_rng(seed), len(values)
+    means = []
+    for rows in _batch_sizes(count):
+        drawn = generator.integers(0, count, (rows, count)) + np.arange(rows)[:, None] * count
+        times_drawn = np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count)
+        means.append(times_drawn @ values / count)
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def _batch_sizes(width: int) -> list[int]:
+    """Divide all resamples into batches of rows that fit into memory."""
+    largest = max(1, _MAX_BATCH_NUMBERS // width)
+    return [min(largest, _RESAMPLES - first) for first in range(0, _RESAMPLES, largest)]

@@ -9,11 +9,8 @@ from typing import Any
 
 from memorist.atomic_file import write_atomically
 from memorist.errors import InvalidInput, NotFound
-from memorist.evaluate.calibration import RelevanceCalibration
-from memorist.evaluate.evaluation import DatasetResult
-from memorist.evaluate.metrics import MEASURES, relevant_ids
-from memorist.evaluate.runner import QuestionResult, SystemResult
-from memorist.evaluate.statistics import estimate_means
+from memorist.evaluate.evaluation import DatasetResult, QuestionResult, RelevanceCalibration, SystemResult
+from memorist.evaluate.metrics import MEASURES, estimate_means, relevant_ids
 from memorist.present.render import count_of
 
 _RUN_FORMAT = 1  # version of the JSON of a saved run
@@ -36,18 +33,15 @@ def build_run(results: Sequence[DatasetResult], *, version: str, embedder: str |
 
 def drop_answers(run: JsonObject) -> JsonObject:
     """Return the run without single answers and the texts of documents."""
-    return {
-        **run,
-        "sets": [
-            {name: value for name, value in set_json.items() if name != "texts"}
-            | {
-                "ways": [
-                    {name: value for name, value in system.items() if name != "answers"} for system in set_json["ways"]
-                ]
-            }
-            for set_json in run["sets"]
-        ],
-    }
+    sets = [
+        _without(set_json, "texts") | {"ways": [_without(system, "answers") for system in set_json["ways"]]}
+        for set_json in run["sets"]
+    ]
+    return run | {"sets": sets}
+
+
+def _without(values: JsonObject, left_out: str) -> JsonObject:
+    return {name: value for name, value in values.items() if name != left_out}
 
 
 def _set_json(result: DatasetResult, seed: int) -> JsonObject:

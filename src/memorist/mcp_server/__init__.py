@@ -1,7 +1,7 @@
 """
 Memorist for agents, over the Model Context Protocol.
 
-`tools` lists the tools, `schemas` the shapes of their answers; `server` joins them to the protocol's SDK, `stdio` and
-`http` are its transports. None of these loads the engine: `opener` does that after the handshake, in the background.
-`calls`, `answers` and `resources` need the engine, so they are imported with the first call.
+`tools` lists the tools; `server` joins them to the protocol's SDK, over standard input and output or, with `http`, over
+HTTP. None of these loads the engine before the handshake. `calls` and `answers` need it, so they are imported with the
+first call.
 """

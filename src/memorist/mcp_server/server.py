@@ -1,27 +1,40 @@
-"""The server: tools, resources and prompts, joined to the protocol's SDK."""
+"""
+The server: a memory that is opened in the background, with tools, resources and prompts, joined to the protocol's SDK.
+
+A handshake waits neither for the engine nor for the model. Over standard input and output, the process ends when its
+input ends, on a signal, and when its parent is gone, even if another process still holds the other end of its input.
+"""
 
 import logging
+import os
+import signal
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
 import anyio.to_thread
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.context import CallNext, HandlerResult
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
-from memorist.mcp_server.hints import describe_error
-from memorist.mcp_server.opener import BackgroundOpener
-from memorist.mcp_server.schemas import validate_arguments
-from memorist.mcp_server.tools import TOOLS, list_tools
-from memorist.present.framing import as_data
+from memorist.mcp_server.tools import TOOLS, list_tools, validate_arguments
+from memorist.present.framing import as_data, describe_error
 
+if TYPE_CHECKING:  # the engine is loaded after the handshake
+    from memorist.engine import Memorist
+
+_WARM_UP_QUERY = "memorist"  # any query loads the model and the vectors
+_PARENT_CHECK_SECONDS = 1.0
 _MAX_CONCURRENT_CALLS = 16  # further ones wait
 _CHARACTERS_PER_TOKEN = 4
 _MAX_NAME_CHARACTERS = 60  # of an unknown tool or prompt that is quoted in an error
@@ -56,6 +69,61 @@ _PageParams = types.PaginatedRequestParams | None
 T = TypeVar("T")
 
 
+class BackgroundOpener:
+    """Opens a memory once, in its own thread, then loads its model; if opening fails, the next call tries again."""
+
+    def __init__(self, open: "Callable[[], Memorist]") -> None:
+        self._open = open
+        self._lock = threading.Lock()
+        self._opened: Future[Memorist] | None = None
+        self._ready = threading.Event()
+        self._closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """True once a search no longer has to wait for the model."""
+        return self._ready.is_set()
+
+    def start(self) -> None:
+        """Begin to open the memory, unless that has begun."""
+        self._ensure_started()
+
+    def wait_for_memory(self) -> "Memorist":
+        """Return the memory as soon as it is open."""
+        return self._ensure_started().result()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed, opened = True, self._opened
+        if opened is not None and opened.exception() is None:
+            opened.result().close()
+
+    def _ensure_started(self) -> "Future[Memorist]":
+        with self._lock:
+            failed = self._opened is not None and self._opened.done() and self._opened.exception() is not None
+            if (self._opened is None or failed) and not self._closed:
+                self._opened = Future()
+                threading.Thread(target=self._work, args=(self._opened,), name="memorist-open", daemon=True).start()
+            if self._opened is None:
+                raise MemoristError("the server is shutting down")
+            return self._opened
+
+    def _work(self, opened: "Future[Memorist]") -> None:
+        try:
+            memory = self._open()
+        except BaseException as exc:
+            opened.set_exception(exc)
+            return
+        opened.set_result(memory)
+        try:
+            memory.search(_WARM_UP_QUERY, limit=1, record="off")
+        except MemoristError as exc:  # searches fail in the same way, and tell the client
+            if not self._closed:
+                _log.warning("the memory could not be searched yet: %s", exc)
+        finally:
+            self._ready.set()
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """The memory to serve, and how much of it."""
@@ -87,7 +155,7 @@ def build_server(options: ServerOptions) -> "Server[None]":
         try:
             yield
         finally:
-            await close_opener(options.opener)
+            await _close_opener(options.opener)
 
     async def handle_list_tools(_: _RequestContext, params: _PageParams) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools)
@@ -128,7 +196,7 @@ def build_server(options: ServerOptions) -> "Server[None]":
     return server
 
 
-async def close_opener(opener: BackgroundOpener) -> None:
+async def _close_opener(opener: BackgroundOpener) -> None:
     """Close the memory; a call that hangs does not keep the server alive."""
     with anyio.move_on_after(_CLOSE_TIMEOUT_SECONDS, shield=True):
         await anyio.to_thread.run_sync(opener.close, abandon_on_cancel=True)
@@ -220,7 +288,7 @@ async def _list_resource_templates(_: _RequestContext, params: _PageParams) -> t
 
 
 def _read_resource(options: ServerOptions, uri: str) -> tuple[str, str]:
-    from memorist.mcp_server.resources import read_resource
+    from memorist.mcp_server.calls import read_resource
 
     try:
         return _run_with_memory(options, read_resource, uri)
@@ -252,7 +320,7 @@ async def _list_prompts(read_only: bool, _: _RequestContext, params: _PageParams
 
 
 def _get_prompt(options: ServerOptions, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-    from memorist.mcp_server.resources import build_recall_text
+    from memorist.mcp_server.calls import build_recall_text
 
     try:
         if name == "recall":
@@ -269,3 +337,50 @@ def _get_prompt(options: ServerOptions, name: str, arguments: dict[str, str]) ->
         raise MCPError(code, as_data(describe_error(exc))[: options.limit]) from exc
     message = types.PromptMessage(role="user", content=types.TextContent(text=text))
     return types.GetPromptResult(description=prompt.description, messages=[message])
+
+
+# Standard input and output
+
+
+def serve_stdio(options: ServerOptions) -> None:
+    """Serve the one client that started this process, over standard input and output, until it is gone."""
+    anyio.run(_run_stdio, options)
+    _exit()
+
+
+async def _run_stdio(options: ServerOptions) -> None:
+    server = build_server(options)
+    async with anyio.create_task_group() as watchers:
+        watchers.start_soon(_exit_with_parent, options.opener)
+        if sys.platform != "win32":
+            watchers.start_soon(_exit_on_signal, options.opener)
+        async with stdio_server() as (incoming, outgoing):
+            try:
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            except anyio.get_cancelled_exc_class():  # the client closed our output; do not wait for more input
+                _exit()
+        watchers.cancel_scope.cancel()
+
+
+async def _exit_with_parent(opener: BackgroundOpener) -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:
+        await anyio.sleep(_PARENT_CHECK_SECONDS)
+    await _close_and_exit(opener)
+
+
+async def _exit_on_signal(opener: BackgroundOpener) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            await _close_and_exit(opener)
+
+
+async def _close_and_exit(opener: BackgroundOpener) -> None:
+    await _close_opener(opener)
+    _exit()
+
+
+def _exit() -> NoReturn:
+    """Exit at once: a thread that waits for input, or works for a client that is gone, would keep the process alive."""
+    sys.stderr.flush()
+    os._exit(0)

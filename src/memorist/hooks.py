@@ -1,33 +1,214 @@
 """
-Run a hook, from its event to its answer: one call of the engine, within a time limit.
+Hooks: from an event of an agent's client to the answer in the form it expects, one call of the engine in a time limit.
 
-A failure is written to a log, and the agent goes on without an answer: an agent without memory is worse off than one
-with it, but better off than one that was stopped.
+Claude Code and Codex share one form; Gemini CLI has it too, with event names of its own; Cursor has another. A failure
+is written to a log, and the agent goes on without an answer: an agent without memory is worse off than one with it, but
+better off than one that was stopped.
+
+The program that called a hook may end at any moment. A conversation that is still to be saved, or still without
+vectors, is noted down, and another process finishes it; if that is stopped as well, the next session starts one more.
+After some days, a note is given up.
 """
 
+import json
 import os
+import re
+import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
+from memorist.atomic_file import write_atomically
 from memorist.config import LoadedSettings, is_file_path, is_missing_or_empty
 from memorist.errors import InvalidInput, MemoristError
-from memorist.hooks.events import (
-    ACTIONS,
-    BRIEF,
-    MAX_ANSWER_CHARACTERS,
-    RECALL,
-    SAVE,
-    Event,
-    format_answer,
-    parse_event,
+
+# Events and answers
+
+BRIEF, RECALL, SAVE = "brief", "recall", "save"
+ACTIONS: Mapping[str, str] = {  # by a client's name of the event
+    "SessionStart": BRIEF,
+    "UserPromptSubmit": RECALL,
+    "PreCompact": SAVE,
+    "SessionEnd": SAVE,
+    "BeforeAgent": RECALL,  # Gemini CLI
+    "sessionStart": BRIEF,  # Cursor
+}
+MAX_ANSWER_CHARACTERS = 10_000  # Claude Code writes a longer one to a file, and shows the model only its beginning
+
+_MACHINE_SOURCES = ("system", "poll_event")  # prompts that no person typed: notifications, messages of other agents
+_COMMAND = re.compile(r"/[\w:.-]+(?:\s|$)")  # but not a path, in which another slash follows
+_WORDS = re.compile(r"\w+")
+_MIN_QUESTION_LETTERS = 4  # of the Latin alphabet
+_ASSENT_WORDS = frozenset(
+    """
+    a again ahead all alright and both continue cool correct do done exactly fine first for go good great i it just keep
+    know lgtm like looks me more much nah neither next nice no nope not now ok okay on one perfect please proceed really
+    right second so stop sure thank thanks that the then third this too try two up very wait well works yeah yep yes you
+    """.split()
 )
-from memorist.hooks.pending import PendingNote, PendingNotes, UnsavedConversation
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a session, with what the client says about it."""
+
+    name: str
+    folder: Path | None = None
+    prompt: str | None = None
+    session: str | None = None
+    transcript: Path | None = None
+
+    @property
+    def action(self) -> str:
+        return ACTIONS[self.name]
+
+
+def parse_event(name: str, data: bytes, root: str | None = None) -> Event:
+    """Return an event as a client sends it; `root` is the project's folder, if the client's environment names it."""
+    if name not in ACTIONS:
+        raise InvalidInput(f"there is no event {name!r}; the events are: {', '.join(ACTIONS)}")
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInput(f"the input of {name} is not JSON: {exc}") from exc
+    if not isinstance(fields, dict):
+        raise InvalidInput(f"the input of {name} is not a JSON object")
+    roots = fields.get("workspace_roots")  # Cursor
+    folder = root or _get_text(fields, "cwd") or (_find_text(roots) if isinstance(roots, list) else None)
+    prompt, transcript = _get_text(fields, "prompt"), _get_text(fields, "transcript_path")
+    if fields.get("source") in _MACHINE_SOURCES:
+        prompt = None
+    return Event(
+        name,
+        folder=Path(folder).expanduser().absolute() if folder else None,
+        prompt=prompt if prompt and _is_question(prompt) else None,
+        session=_get_text(fields, "session_id"),
+        transcript=Path(transcript).expanduser().absolute() if transcript else None,
+    )
+
+
+def format_answer(name: str, context: str) -> str:
+    """Return the output with which the client of an event gives this context to its model."""
+    if name == "sessionStart":
+        return json.dumps({"continue": True, "additional_context": context})
+    return json.dumps({"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}})
+
+
+def _is_question(prompt: str) -> bool:
+    """Check that there is something to search for: not in a "yes", a "go on", or a command to the client."""
+    if _COMMAND.match(prompt.strip()):
+        return False
+    words = _WORDS.findall(prompt.lower())
+    if all(word in _ASSENT_WORDS for word in words):
+        return False
+    letters = "".join(words)
+    return len(letters) >= _MIN_QUESTION_LETTERS or not letters.isascii() or any(map(str.isdigit, letters))
+
+
+def _get_text(fields: Mapping[str, Any], name: str) -> str | None:
+    return _find_text([fields.get(name)])
+
+
+def _find_text(values: list[Any]) -> str | None:
+    return next((value for value in values if isinstance(value, str) and value.strip()), None)
+
+
+# Notes of what is left undone
+
+_FOLDER, _LOCK = "unsaved", "lock"
+_MAX_AGE_NANOSECONDS = 7 * 86_400 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedConversation:
+    """A transcript, the project it belongs to, and the database it goes to."""
+
+    transcript: str
+    folder: str | None
+    project: str | None
+    arguments: Mapping[str, str]  # of the command line, which name the database
+
+
+@dataclass(frozen=True, slots=True)
+class PendingNote:
+    """A note of an unsaved conversation: its file, and when that was written."""
+
+    conversation: UnsavedConversation
+    file: Path
+    written: int  # nanoseconds
+
+    @property
+    def is_expired(self) -> bool:
+        return time.time_ns() - self.written > _MAX_AGE_NANOSECONDS
+
+    def remove(self) -> None:
+        """Delete the note, unless it was written anew because the conversation went on."""
+        with suppress(OSError):  # another process deleted it first
+            if self.file.stat().st_mtime_ns == self.written:
+                self.file.unlink()
+
+
+class PendingNotes:
+    """The notes of one user."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._folder = state_folder / _FOLDER
+
+    def add(self, conversation: UnsavedConversation) -> PendingNote:
+        """Write a note, in the place of an older one of the same conversation."""
+        key = json.dumps([conversation.transcript, conversation.arguments])
+        file = self._folder / f"{sha256(key.encode()).hexdigest()[:32]}.json"
+        self._make_folder()
+        write_atomically(file, json.dumps(asdict(conversation)).encode())
+        return PendingNote(conversation, file, file.stat().st_mtime_ns)
+
+    def read(self) -> Iterator[PendingNote]:
+        """Yield the notes; one that cannot be parsed is deleted."""
+        for file in sorted(self._folder.glob("*.json")):
+            try:
+                written = file.stat().st_mtime_ns
+                yield PendingNote(UnsavedConversation(**json.loads(file.read_text("utf-8"))), file, written)
+            except OSError:
+                continue
+            except (ValueError, TypeError):
+                file.unlink(missing_ok=True)
+
+    @contextmanager
+    def try_lock(self) -> Iterator[bool]:
+        """Keep other processes from working on the notes during a block; yield False if one of them has the lock."""
+        self._make_folder()
+        with (self._folder / _LOCK).open("ab") as file:  # closing it frees the lock, and so does the process's end
+            yield _lock(file)
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _lock(file: BinaryIO) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # a file system without locks: doing the work twice does no harm
+        return True
+    return True
+
+
+# Running a hook
 
 LATER = "later"  # no client's event: a process of its own that does what hooks left undone
 MAX_LOG_BYTES = 256 * 1024  # then the log is renamed to .old, in the place of the one before

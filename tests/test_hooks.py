@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from memorist import InvalidInput
-from memorist.hooks import events
+from memorist import InvalidInput, hooks
 
 
-def parse(name: str = "UserPromptSubmit", root: str | None = None, **fields: object) -> events.Event:
-    return events.parse_event(name, json.dumps(fields).encode(), root)
+def parse(name: str = "UserPromptSubmit", root: str | None = None, **fields: object) -> hooks.Event:
+    return hooks.parse_event(name, json.dumps(fields).encode(), root)
 
 
 def test_what_claude_code_sends_is_understood() -> None:
@@ -23,7 +22,7 @@ def test_what_claude_code_sends_is_understood() -> None:
         prompt="How do we deploy?",
     )
 
-    assert event.action == events.RECALL
+    assert event.action == hooks.RECALL
     assert (event.prompt, event.session) == ("How do we deploy?", "abc")
     assert event.folder == Path("/home/ada/api")
     assert event.transcript == Path("/home/ada/.claude/projects/-api/abc.jsonl")
@@ -66,7 +65,7 @@ def test_a_prompt_that_nobody_typed_is_no_question(source: str) -> None:
 @pytest.mark.parametrize("given", [b"", b"{", b"[]", b"null", b"\xff\xfe{", b'{"prompt": ' + b"[" * 100_000])
 def test_what_is_no_object_of_json_is_refused(given: bytes) -> None:
     with pytest.raises(InvalidInput):
-        events.parse_event("UserPromptSubmit", given)
+        hooks.parse_event("UserPromptSubmit", given)
 
 
 def test_an_event_nobody_knows_is_refused() -> None:
@@ -75,20 +74,20 @@ def test_an_event_nobody_knows_is_refused() -> None:
 
 
 def test_fields_of_another_type_than_they_should_have_are_left_out() -> None:
-    assert parse(prompt=7, cwd=["a"], session_id={}, transcript_path=None, workspace_roots="x") == events.Event(
+    assert parse(prompt=7, cwd=["a"], session_id={}, transcript_path=None, workspace_roots="x") == hooks.Event(
         "UserPromptSubmit"
     )
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "UserPromptSubmit", "BeforeAgent"])
 def test_an_answer_is_context_for_the_event_it_came_from(name: str) -> None:
-    assert json.loads(events.format_answer(name, "known: ü\n")) == {
+    assert json.loads(hooks.format_answer(name, "known: ü\n")) == {
         "hookSpecificOutput": {"hookEventName": name, "additionalContext": "known: ü\n"}
     }
 
 
 def test_an_answer_to_cursor_has_a_form_of_its_own() -> None:
-    assert json.loads(events.format_answer("sessionStart", "known")) == {
+    assert json.loads(hooks.format_answer("sessionStart", "known")) == {
         "continue": True,
         "additional_context": "known",
     }
