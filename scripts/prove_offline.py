@@ -225,7 +225,7 @@ class Strace(Watcher):
         """Check that there is a strace that may trace."""
         if not shutil.which("strace"):
             return False
-        traced = subprocess.run(["strace", "-f", "-qq", "-o", os.devnull, "true"], capture_output=True, check=False)
+        traced = subprocess.run(cls().wrap(["true"], Path(os.devnull)), capture_output=True, check=False)
         return traced.returncode == 0
 
     def wrap(self, command: Sequence[str], log: Path) -> list[str]:
