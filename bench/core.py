@@ -21,12 +21,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
-import onnxruntime
 
 import corpus
 import legs
@@ -115,7 +115,7 @@ def _describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "sqlite": apsw.sqlite_lib_version(),
-        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime": version("onnxruntime"),
     }
 
 

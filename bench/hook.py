@@ -99,8 +99,9 @@ def _time_stages(database: str, question: str, next_question: str) -> dict[str, 
     import memorist.engine
 
     mark()
-    import onnxruntime  # noqa: F401 - loading the model would import it
+    from memorist.embed.onnx_models import import_onnxruntime
 
+    import_onnxruntime()  # loading the model would
     mark()
     from memorist.embed.local import LocalEmbedder
 

@@ -28,13 +28,13 @@ def time_start(database: str, questions: list[str]) -> dict[str, Any]:
 
     import memorist.engine
     from memorist.embed.local import LocalEmbedder
+    from memorist.embed.onnx_models import import_onnxruntime
 
     mark()
     embedder = LocalEmbedder()
     with memorist.engine.open_memory(database, embedder=embedder) as memory:
         mark()
-        import onnxruntime  # noqa: F401 - loading the model would import it
-
+        import_onnxruntime()  # loading the model would
         mark()
         embedder.load()
         mark()

