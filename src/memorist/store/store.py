@@ -36,7 +36,6 @@ from memorist.store.records import (
     KeywordMatches,
     Scope,
 )
-from memorist.store.sqlite.as_of import vector_column
 from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
 from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
@@ -67,7 +66,7 @@ from memorist.store.sqlite.strength import (
     index_facts,
     set_pinned,
 )
-from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts
+from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts, vector_column
 from memorist.store.sqlite.vocabulary import Vocabulary
 from memorist.store.sqlite.writes import (
     add_conversations,

@@ -37,6 +37,14 @@ MEMORIES_AS_OF = f"""(
         and h.version = (select min(version) from memory_history where rid = m.rid and replaced_at > :as_of)
     where {EXISTED}
 ) m"""
+# Of those, the ones whose text, tags or facts have changed since: the indexes and the vector scan hold the present.
+MEMORIES_CHANGED_SINCE = f"""(
+    select distinct rid from (
+        select rid from memory_history indexed by memory_history_by_time where replaced_at > :as_of
+        union all
+        select rid from facts indexed by facts_by_time where created_at > :as_of)) c
+    cross join {MEMORIES_AS_OF} on m.rid = c.rid
+"""
 
 _COLUMNS = (
     "id", "content", "namespace", "project", "sector", "tier", "kind", "tags", "salience", "source", "title", "summary",
