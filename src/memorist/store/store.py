@@ -56,7 +56,15 @@ from memorist.store.sqlite.maintenance import (
     wipe_file,
 )
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
-from memorist.store.sqlite.rows import MemoryIds, load_memory, memories_table, memory_columns, to_memory, to_row
+from memorist.store.sqlite.rows import (
+    KeyedMemory,
+    MemoryIds,
+    load_memory,
+    memories_table,
+    memory_columns,
+    to_memory,
+    to_row,
+)
 from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
 from memorist.store.sqlite.strength import (
     SqliteStrength,
@@ -261,11 +269,8 @@ class Store:
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
             found = {memory.id: memory for memory in map(to_memory, fetch(connection, sql, values))}
-            return [found.get(id) or self._find_by_id_part(connection, id, moment) for id in ids]
-
-    def _find_by_id_part(self, connection: apsw.Connection, id: str, as_of: int | None) -> Memory | None:
-        found = self._ids.find(connection, id, as_of=as_of)
-        return found[1] if found else None
+            parts = {id: self._ids.find(connection, id, as_of=moment) for id in ids if id not in found}
+        return [found.get(id) or ((keyed := parts[id]) and keyed[1]) for id in ids]
 
     def require(self, id: str) -> Memory:
         """Return the live memory with this id; a NotFound says if it was forgotten."""
@@ -277,10 +282,12 @@ class Store:
         if cursor is not None:
             where = "and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
             values |= _parse_cursor(cursor)
-        rows = self._select_by_time(filter, where, values, "desc", deleted=deleted)
-        memories = tuple(to_memory(row[1:]) for row in rows[:limit])
-        next_cursor = f"{to_micros(memories[-1].created_at)}:{rows[limit - 1][0]}" if len(rows) > limit else None
-        return Page(memories, next_cursor)
+        found = self._select_by_time(filter, where, values, "desc", deleted=deleted)
+        next_cursor = None
+        if len(found) > limit:
+            rid, last = found[limit - 1]
+            next_cursor = f"{to_micros(last.created_at)}:{rid}"
+        return Page(tuple(memory for _, memory in found[:limit]), next_cursor)
 
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         """Return one memory and those nearest in time on both sides of it, oldest first."""
@@ -290,18 +297,18 @@ class Store:
         where = "and (m.created_at, m.rid) {} (:time, :rid)"
         earlier = self._select_by_time(filter, where.format("<"), values | {"limit": before}, "desc")
         later = self._select_by_time(filter, where.format(">"), values | {"limit": after}, "asc")
-        (current,) = self.find([anchor.id], as_of=filter.as_of)
-        memories = [to_memory(row[1:]) for row in (*reversed(earlier), *later)]
-        return [*memories[: len(earlier)], *([current] if current else []), *memories[len(earlier) :]]
+        current = self.find([anchor.id], as_of=filter.as_of)
+        around = [*(memory for _, memory in reversed(earlier)), *current, *(memory for _, memory in later)]
+        return [memory for memory in around if memory is not None]
 
     def list_between(self, filter: Filter, limit: int) -> list[Memory]:
         """Return the memories that pass a filter, oldest first."""
-        return [to_memory(row[1:]) for row in self._select_by_time(filter, "", {"limit": limit}, "asc")]
+        return [memory for _, memory in self._select_by_time(filter, "", {"limit": limit}, "asc")]
 
     def _select_by_time(
         self, filter: Filter, where: str, values: Mapping[str, Any], order: str, *, deleted: bool = False
-    ) -> list[tuple[Any, ...]]:
-        """Return rows that pass a filter, by time and, of the same time, in the order they were added."""
+    ) -> list[KeyedMemory]:
+        """Return memories that pass a filter, by time and, of the same time, in the order they were added."""
         past = filter.as_of is not None
         conditions, filter_values = filter_conditions(filter, past=past)
         # There is an index of the few pinned memories, but SQLite would choose the one by time, and read all of it.
@@ -314,7 +321,8 @@ class Store:
             limit :limit
         """
         with self._pool.reading() as connection:
-            return fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
+            rows = fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
+        return [(rid, to_memory(columns)) for rid, *columns in rows]
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         """

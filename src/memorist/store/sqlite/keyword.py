@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -314,19 +315,15 @@ def _raw_expression(expression: str) -> Expression:
 def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str) -> set[int]:
     """Return the texts that match an expression in the index's own syntax, by an index made of them."""
     stem = "" if "*" in expression else "porter "
-    index = apsw.Connection(":memory:")
-    try:
-        tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+    tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+    with closing(apsw.Connection(":memory:")) as index, suppress(apsw.SQLError):
         index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
         index.executemany(
             f"insert into then_text(rowid, {', '.join(INDEX_COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?)",
             [(rid, *(text.get(column) for column in INDEX_COLUMNS)) for rid, text in texts.items()],
         )
         return {rid for (rid,) in fetch(index, "select rowid from then_text where then_text match ?", (expression,))}
-    except apsw.SQLError:
-        return set()
-    finally:
-        index.close()
+    return set()  # not the index's syntax
 
 
 def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:

@@ -17,10 +17,12 @@ from memorist.text.tokenizer import unspaced_bigrams
 
 _DAY = 86_400e6  # microseconds
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
+_INSERT_FACT = f"""
+    insert into facts(id, rid, text, {", ".join(_FACT_FIELDS)}, created_at, reinforced_at)
+    values (:id, :rid, :text, {", ".join(f":{name}" for name in _FACT_FIELDS)}, :now, :reinforced_at)
+"""
 _KEYS = "rid in (select value from json_each(:keys))"
-_FACT_COLUMNS = (
-    "f.id, f.text, f.kind, f.subject, f.predicate, f.object, f.confidence, f.decay_rate, f.created_at, f.reinforced_at"
-)
+_FACT_COLUMNS = ", ".join(f"f.{name}" for name in ("id", "text", *_FACT_FIELDS, "created_at", "reinforced_at"))
 
 
 class SqliteStrength:
@@ -153,36 +155,22 @@ def add_facts(
             if changes:
                 _change_fact(connection, known, changes, now)
             continue
-        connection.execute(
-            """
-            insert into facts(
-                id, rid, text, kind, subject, predicate, object, confidence, decay_rate, created_at, reinforced_at)
-            values (
-                :id, :rid, :text, :kind, :subject, :predicate, :object, :confidence, :decay_rate, :now, :now)
-            """,
-            {name: getattr(draft, name) for name in draft.__slots__}
-            | {"rid": rid, "now": now, "confidence": 1.0 if draft.confidence is None else draft.confidence},
-        )
+        values = {name: getattr(draft, name) for name in draft.__slots__} | {
+            "rid": rid,
+            "now": now,
+            "reinforced_at": now,
+        }
+        connection.execute(_INSERT_FACT, values | {"confidence": 1.0 if draft.confidence is None else draft.confidence})
     if drafts and not indexed:
         index_facts(connection, rid)
 
 
 def copy_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
     """Add facts of another memory that this one lacks, with the confidence they have."""
-    connection.executemany(
-        """
-        insert or ignore into facts(
-            id, rid, text, kind, subject, predicate, object, confidence, decay_rate, created_at, reinforced_at)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        [
-            (
-                new_id(), rid, fact.text, fact.kind, fact.subject, fact.predicate, fact.object, fact.confidence,
-                fact.decay_rate, now, to_micros(fact.reinforced_at),
-            )
-            for fact in facts
-        ],
-    )  # fmt: skip
+    for fact in facts:
+        values = {name: getattr(fact, name) for name in ("text", *_FACT_FIELDS)}
+        values |= {"id": new_id(), "rid": rid, "now": now, "reinforced_at": to_micros(fact.reinforced_at)}
+        connection.execute(f"{_INSERT_FACT} on conflict do nothing", values)
 
 
 def index_facts(connection: apsw.Connection, rid: int) -> None:
