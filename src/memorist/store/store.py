@@ -47,7 +47,6 @@ from memorist.store.sqlite.keyword import (
     count_filtered_out,
     merge_index_segments,
 )
-from memorist.store.sqlite.links import SqliteLinks, supersede, unsupersede
 from memorist.store.sqlite.maintenance import (
     check_database,
     collect_stats,
@@ -56,9 +55,20 @@ from memorist.store.sqlite.maintenance import (
     wipe_file,
 )
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
+from memorist.store.sqlite.relations import (
+    SqliteLinks,
+    SqliteStrength,
+    add_facts,
+    adjust_salience,
+    copy_facts,
+    index_facts,
+    set_pinned,
+    supersede,
+    unsupersede,
+)
 from memorist.store.sqlite.rows import (
     KeyedMemory,
-    MemoryIds,
+    StorePart,
     load_memory,
     memories_table,
     memory_columns,
@@ -66,14 +76,6 @@ from memorist.store.sqlite.rows import (
     to_row,
 )
 from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
-from memorist.store.sqlite.strength import (
-    SqliteStrength,
-    add_facts,
-    adjust_salience,
-    copy_facts,
-    index_facts,
-    set_pinned,
-)
 from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts, vector_column
 from memorist.store.sqlite.vocabulary import Vocabulary
 from memorist.store.sqlite.writes import (
@@ -90,7 +92,7 @@ from memorist.validation import MAX_TAGS
 _TEXTS_AT_ONCE = 1000
 
 
-class Store:
+class Store(StorePart):
     """
     The memories of one namespace; it sees no other. Each method is one transaction.
 
@@ -108,10 +110,9 @@ class Store:
         migrations: Migrations | None = None,
         pool: ConnectionPool | None = None,
     ) -> None:
-        self.path = path
-        self.namespace = namespace
-        self._pool = pool or ConnectionPool(
-            path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous
+        super().__init__(
+            pool or ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous),
+            namespace,
         )
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._scopes = Scopes(namespace)
@@ -119,12 +120,11 @@ class Store:
         self.vectors = SqliteVectors(self._pool, namespace)
         self._vocabulary = Vocabulary(namespace)
         self._unmerged = 0
-        self._ids = MemoryIds(namespace)
-        self.links = SqliteLinks(self._pool, self._ids)
-        self.strength = SqliteStrength(self._pool, self._ids)
-        self.sessions = SqliteSessions(self._pool, self._ids)
-        self.recalls = SqliteRecalls(self._pool, self._ids)
-        self.feedback = SqliteFeedback(self._pool, self._ids)
+        self.links = SqliteLinks(self._pool, namespace)
+        self.strength = SqliteStrength(self._pool, namespace)
+        self.sessions = SqliteSessions(self._pool, namespace)
+        self.recalls = SqliteRecalls(self._pool, namespace)
+        self.feedback = SqliteFeedback(self._pool, namespace)
         self.lenses = SqliteLenses(self._pool, namespace)
         self.agent_files = SqliteAgentFiles(self._pool, namespace)
         if pool is not None:
@@ -140,8 +140,8 @@ class Store:
     def documents(self) -> SqliteDocuments:
         """The files of this namespace. Their chunks are memories of another namespace in the same database."""
         namespace = chunk_namespace(self.namespace)
-        chunks = Store(self.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
-        return SqliteDocuments(self._pool, self.namespace, chunks, chunks.vectors)
+        chunks = Store(self._pool.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
+        return SqliteDocuments(self._pool, self.namespace, chunks)
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class Store:
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
     ) -> tuple[Memory, EmbeddingJob | None]:
         with self._pool.writing() as connection:
-            rid, memory = self._ids.require(connection, id)
+            rid, memory = self._require_memory(connection, id)
             if session is not None:
                 sid = require_open_session(connection, self.namespace, session)
                 link_memories(connection, sid, [rid], "updated", to_micros(now))
@@ -208,8 +208,8 @@ class Store:
         """Let one memory supersede others and take over their tags, facts and pins."""
         stamp = to_micros(now)
         with self._pool.writing() as connection:
-            rid, memory = self._ids.require(connection, keep)
-            merged = [self._ids.require(connection, id) for id in others]
+            rid, memory = self._require_memory(connection, keep)
+            merged = [self._require_memory(connection, id) for id in others]
             for other in merged:
                 supersede(connection, other, (rid, memory), None, "merge", now)
                 copy_facts(connection, rid, other[1].facts, stamp)
@@ -222,12 +222,12 @@ class Store:
 
     def forget(self, id: str, now: datetime) -> None:
         with self._pool.writing() as connection:
-            rid, _ = self._ids.require(connection, id)
+            rid, _ = self._require_memory(connection, id)
             connection.execute("update memories set deleted_at = ? where rid = ?", (to_micros(now), rid))
 
     def restore(self, id: str) -> Memory:
         with self._pool.writing() as connection:
-            rid, _ = self._ids.require(connection, id, deleted=True)
+            rid, _ = self._require_memory(connection, id, deleted=True)
             try:
                 connection.execute("update memories set deleted_at = null where rid = ?", (rid,))
             except apsw.ConstraintError as exc:
@@ -236,7 +236,7 @@ class Store:
 
     def erase(self, ids: Sequence[str]) -> int:
         with self._pool.writing() as connection:
-            rids = {self._ids.require(connection, id, deleted=None)[0] for id in ids}
+            rids = {self._require_memory(connection, id, deleted=None)[0] for id in ids}
             erase_memories(connection, sorted(rids))
             return len(rids)
 
@@ -269,13 +269,15 @@ class Store:
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
             found = {memory.id: memory for memory in map(to_memory, fetch(connection, sql, values))}
-            parts = {id: self._ids.find(connection, id, as_of=moment) for id in ids if id not in found}
-        return [found.get(id) or ((keyed := parts[id]) and keyed[1]) for id in ids]
+            for id in ids:
+                if id not in found and (keyed := self._find_memory(connection, id, as_of=moment)):
+                    found[id] = keyed[1]
+        return [found.get(id) for id in ids]
 
     def require(self, id: str) -> Memory:
         """Return the live memory with this id; a NotFound says if it was forgotten."""
         with self._pool.reading() as connection:
-            return self._ids.require(connection, id)[1]
+            return self._require_memory(connection, id)[1]
 
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", {"limit": limit + 1}
@@ -292,7 +294,7 @@ class Store:
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         """Return one memory and those nearest in time on both sides of it, oldest first."""
         with self._pool.reading() as connection:
-            rid, anchor = self._ids.require(connection, id)
+            rid, anchor = self._require_memory(connection, id)
         values = {"time": to_micros(anchor.created_at), "rid": rid}
         where = "and (m.created_at, m.rid) {} (:time, :rid)"
         earlier = self._select_by_time(filter, where.format("<"), values | {"limit": before}, "desc")
@@ -347,7 +349,7 @@ class Store:
 
     def list_versions(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:
-            rid, _ = self._ids.require(connection, id, deleted=None)
+            rid, _ = self._require_memory(connection, id, deleted=None)
             rows = fetch(
                 connection,
                 "select snapshot, replaced_at from memory_history where rid = ? order by version desc",

@@ -15,9 +15,8 @@ from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX
 from memorist.store.sqlite.keyword import INDEXES
-from memorist.store.sqlite.links import bypass_erased
 from memorist.store.sqlite.recalls import erase_traces
-from memorist.store.sqlite.strength import index_facts
+from memorist.store.sqlite.relations import bypass_erased, index_facts
 from memorist.store.sqlite.vectors import read_block_parts, read_block_vectors
 from memorist.store.vector_scan import encode, unpack
 
