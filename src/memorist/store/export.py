@@ -23,7 +23,7 @@ from memorist.store.sqlite.connections import ConnectionPool, fetch_value
 from memorist.store.sqlite.documents import chunk_namespace
 from memorist.store.sqlite.filters import from_micros, to_micros
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
-from memorist.store.sqlite.links import is_superseded_by
+from memorist.store.sqlite.relations import is_superseded_by
 from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import as_json, content_hash, find_same_text, identity_hash
 from memorist.text.tokenizer import unspaced_bigrams

@@ -36,7 +36,6 @@ from memorist.store.records import (
     KeywordMatches,
     Scope,
 )
-from memorist.store.sqlite.as_of import vector_column
 from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
 from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
@@ -48,7 +47,6 @@ from memorist.store.sqlite.keyword import (
     count_filtered_out,
     merge_index_segments,
 )
-from memorist.store.sqlite.links import SqliteLinks, supersede, unsupersede
 from memorist.store.sqlite.maintenance import (
     check_database,
     collect_stats,
@@ -57,17 +55,28 @@ from memorist.store.sqlite.maintenance import (
     wipe_file,
 )
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
-from memorist.store.sqlite.rows import MemoryIds, load_memory, memories_table, memory_columns, to_memory, to_row
-from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
-from memorist.store.sqlite.strength import (
+from memorist.store.sqlite.relations import (
+    SqliteLinks,
     SqliteStrength,
     add_facts,
     adjust_salience,
     copy_facts,
     index_facts,
     set_pinned,
+    supersede,
+    unsupersede,
 )
-from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts
+from memorist.store.sqlite.rows import (
+    KeyedMemory,
+    StorePart,
+    load_memory,
+    memories_table,
+    memory_columns,
+    to_memory,
+    to_row,
+)
+from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
+from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts, vector_column
 from memorist.store.sqlite.vocabulary import Vocabulary
 from memorist.store.sqlite.writes import (
     add_conversations,
@@ -83,7 +92,7 @@ from memorist.validation import MAX_TAGS
 _TEXTS_AT_ONCE = 1000
 
 
-class Store:
+class Store(StorePart):
     """
     The memories of one namespace; it sees no other. Each method is one transaction.
 
@@ -101,10 +110,9 @@ class Store:
         migrations: Migrations | None = None,
         pool: ConnectionPool | None = None,
     ) -> None:
-        self.path = path
-        self.namespace = namespace
-        self._pool = pool or ConnectionPool(
-            path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous
+        super().__init__(
+            pool or ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous),
+            namespace,
         )
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._scopes = Scopes(namespace)
@@ -112,12 +120,11 @@ class Store:
         self.vectors = SqliteVectors(self._pool, namespace)
         self._vocabulary = Vocabulary(namespace)
         self._unmerged = 0
-        self._ids = MemoryIds(namespace)
-        self.links = SqliteLinks(self._pool, self._ids)
-        self.strength = SqliteStrength(self._pool, self._ids)
-        self.sessions = SqliteSessions(self._pool, self._ids)
-        self.recalls = SqliteRecalls(self._pool, self._ids)
-        self.feedback = SqliteFeedback(self._pool, self._ids)
+        self.links = SqliteLinks(self._pool, namespace)
+        self.strength = SqliteStrength(self._pool, namespace)
+        self.sessions = SqliteSessions(self._pool, namespace)
+        self.recalls = SqliteRecalls(self._pool, namespace)
+        self.feedback = SqliteFeedback(self._pool, namespace)
         self.lenses = SqliteLenses(self._pool, namespace)
         self.agent_files = SqliteAgentFiles(self._pool, namespace)
         if pool is not None:
@@ -133,8 +140,8 @@ class Store:
     def documents(self) -> SqliteDocuments:
         """The files of this namespace. Their chunks are memories of another namespace in the same database."""
         namespace = chunk_namespace(self.namespace)
-        chunks = Store(self.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
-        return SqliteDocuments(self._pool, self.namespace, chunks, chunks.vectors)
+        chunks = Store(self._pool.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
+        return SqliteDocuments(self._pool, self.namespace, chunks)
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -191,7 +198,7 @@ class Store:
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
     ) -> tuple[Memory, EmbeddingJob | None]:
         with self._pool.writing() as connection:
-            rid, memory = self._ids.require(connection, id)
+            rid, memory = self._require_memory(connection, id)
             if session is not None:
                 sid = require_open_session(connection, self.namespace, session)
                 link_memories(connection, sid, [rid], "updated", to_micros(now))
@@ -201,8 +208,8 @@ class Store:
         """Let one memory supersede others and take over their tags, facts and pins."""
         stamp = to_micros(now)
         with self._pool.writing() as connection:
-            rid, memory = self._ids.require(connection, keep)
-            merged = [self._ids.require(connection, id) for id in others]
+            rid, memory = self._require_memory(connection, keep)
+            merged = [self._require_memory(connection, id) for id in others]
             for other in merged:
                 supersede(connection, other, (rid, memory), None, "merge", now)
                 copy_facts(connection, rid, other[1].facts, stamp)
@@ -215,12 +222,12 @@ class Store:
 
     def forget(self, id: str, now: datetime) -> None:
         with self._pool.writing() as connection:
-            rid, _ = self._ids.require(connection, id)
+            rid, _ = self._require_memory(connection, id)
             connection.execute("update memories set deleted_at = ? where rid = ?", (to_micros(now), rid))
 
     def restore(self, id: str) -> Memory:
         with self._pool.writing() as connection:
-            rid, _ = self._ids.require(connection, id, deleted=True)
+            rid, _ = self._require_memory(connection, id, deleted=True)
             try:
                 connection.execute("update memories set deleted_at = null where rid = ?", (rid,))
             except apsw.ConstraintError as exc:
@@ -229,7 +236,7 @@ class Store:
 
     def erase(self, ids: Sequence[str]) -> int:
         with self._pool.writing() as connection:
-            rids = {self._ids.require(connection, id, deleted=None)[0] for id in ids}
+            rids = {self._require_memory(connection, id, deleted=None)[0] for id in ids}
             erase_memories(connection, sorted(rids))
             return len(rids)
 
@@ -262,47 +269,48 @@ class Store:
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
             found = {memory.id: memory for memory in map(to_memory, fetch(connection, sql, values))}
-            return [found.get(id) or self._find_by_id_part(connection, id, moment) for id in ids]
-
-    def _find_by_id_part(self, connection: apsw.Connection, id: str, as_of: int | None) -> Memory | None:
-        found = self._ids.find(connection, id, as_of=as_of)
-        return found[1] if found else None
+            for id in ids:
+                if id not in found and (keyed := self._find_memory(connection, id, as_of=moment)):
+                    found[id] = keyed[1]
+        return [found.get(id) for id in ids]
 
     def require(self, id: str) -> Memory:
         """Return the live memory with this id; a NotFound says if it was forgotten."""
         with self._pool.reading() as connection:
-            return self._ids.require(connection, id)[1]
+            return self._require_memory(connection, id)[1]
 
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", {"limit": limit + 1}
         if cursor is not None:
             where = "and (m.created_at, m.rid) < (:cursor_time, :cursor_rid)"
             values |= _parse_cursor(cursor)
-        rows = self._select_by_time(filter, where, values, "desc", deleted=deleted)
-        memories = tuple(to_memory(row[1:]) for row in rows[:limit])
-        next_cursor = f"{to_micros(memories[-1].created_at)}:{rows[limit - 1][0]}" if len(rows) > limit else None
-        return Page(memories, next_cursor)
+        found = self._select_by_time(filter, where, values, "desc", deleted=deleted)
+        next_cursor = None
+        if len(found) > limit:
+            rid, last = found[limit - 1]
+            next_cursor = f"{to_micros(last.created_at)}:{rid}"
+        return Page(tuple(memory for _, memory in found[:limit]), next_cursor)
 
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
         """Return one memory and those nearest in time on both sides of it, oldest first."""
         with self._pool.reading() as connection:
-            rid, anchor = self._ids.require(connection, id)
+            rid, anchor = self._require_memory(connection, id)
         values = {"time": to_micros(anchor.created_at), "rid": rid}
         where = "and (m.created_at, m.rid) {} (:time, :rid)"
         earlier = self._select_by_time(filter, where.format("<"), values | {"limit": before}, "desc")
         later = self._select_by_time(filter, where.format(">"), values | {"limit": after}, "asc")
-        (current,) = self.find([anchor.id], as_of=filter.as_of)
-        memories = [to_memory(row[1:]) for row in (*reversed(earlier), *later)]
-        return [*memories[: len(earlier)], *([current] if current else []), *memories[len(earlier) :]]
+        current = self.find([anchor.id], as_of=filter.as_of)
+        around = [*(memory for _, memory in reversed(earlier)), *current, *(memory for _, memory in later)]
+        return [memory for memory in around if memory is not None]
 
     def list_between(self, filter: Filter, limit: int) -> list[Memory]:
         """Return the memories that pass a filter, oldest first."""
-        return [to_memory(row[1:]) for row in self._select_by_time(filter, "", {"limit": limit}, "asc")]
+        return [memory for _, memory in self._select_by_time(filter, "", {"limit": limit}, "asc")]
 
     def _select_by_time(
         self, filter: Filter, where: str, values: Mapping[str, Any], order: str, *, deleted: bool = False
-    ) -> list[tuple[Any, ...]]:
-        """Return rows that pass a filter, by time and, of the same time, in the order they were added."""
+    ) -> list[KeyedMemory]:
+        """Return memories that pass a filter, by time and, of the same time, in the order they were added."""
         past = filter.as_of is not None
         conditions, filter_values = filter_conditions(filter, past=past)
         # There is an index of the few pinned memories, but SQLite would choose the one by time, and read all of it.
@@ -315,7 +323,8 @@ class Store:
             limit :limit
         """
         with self._pool.reading() as connection:
-            return fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
+            rows = fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
+        return [(rid, to_memory(columns)) for rid, *columns in rows]
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
         """
@@ -340,7 +349,7 @@ class Store:
 
     def list_versions(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:
-            rid, _ = self._ids.require(connection, id, deleted=None)
+            rid, _ = self._require_memory(connection, id, deleted=None)
             rows = fetch(
                 connection,
                 "select snapshot, replaced_at from memory_history where rid = ? order by version desc",

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
@@ -27,17 +27,7 @@ from memorist.store.sqlite.maintenance import find_file_problems
 BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
 PAGES_AT_ONCE = 2000  # copied before signals are handled again
 _LOG_JUMP = 1_000_000  # changes; more than anybody writes during a restore
-_COUNTED_TABLES = (
-    "memories",
-    "memory_history",
-    "facts",
-    "relations",
-    "sessions",
-    "recalls",
-    "feedback",
-    "documents",
-    "vectors",
-)
+_COUNTED_TABLES = "memories memory_history facts relations sessions recalls feedback documents vectors".split()
 
 
 def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> None:
@@ -81,9 +71,9 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
     sound = False
     try:
         with backup.snapshot() as connection:
-            _check_backup(connection, path)
+            is_old = _check_backup(connection, SqliteSchema(backup, connection).load_applied(), path)
             sound = True
-            return _restore(backup, connection, database, _kept_name(database) if exists else None)
+            return _restore(backup, connection, database, _kept_name(database) if exists else None, is_old)
     except StoreCorrupt as exc:
         if sound:
             raise
@@ -103,14 +93,16 @@ def _kept_name(database: Path) -> Path:
     return next(Path(name) for name in names if not os.path.lexists(name))
 
 
-def _restore(backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None) -> Path | None:
+def _restore(
+    backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None, is_old: bool
+) -> Path | None:
     counts = _count_rows(source)
     database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
             _check_copy(part, counts, database)
-        if list_pending(_load_applied(source), load_migrations("sqlite")):
+        if is_old:
             _migrate(part, backup.busy_timeout)  # processes that have the database open expect the present schema
         if kept is None or not _replace(database, part, kept, backup.busy_timeout):
             _rename(part, database)
@@ -152,26 +144,19 @@ def _is_of_another_program(database: Path) -> bool:
 
 def _overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
     """Write one database over another, in one transaction of the latter."""
-    source = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        with target.backup("main", source, "main") as backup:
-            pool.retry_while_locked(lambda: backup.step(-1))
-    finally:
-        source.close()
+    with closing(_open_read_only(part)) as source, target.backup("main", source, "main") as backup:
+        pool.retry_while_locked(lambda: backup.step(-1))
 
 
 def _skip_log(part: Path, old: apsw.Connection) -> None:
     """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
     last = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
     made = "select 1 from sqlite_master where name = 'sqlite_sequence'"
-    copy = apsw.Connection(str(part))
-    try:
+    with closing(apsw.Connection(str(part))) as copy:
         number = max(fetch_value(each, last) for each in (copy, old) if fetch_value(each, made)) + _LOG_JUMP
         with copy:
             copy.execute("delete from vector_log")
             copy.execute("insert into vector_log(seq, rid) values (?, 0)", (number,))
-    finally:
-        copy.close()
 
 
 def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
@@ -215,24 +200,18 @@ def _rename(part: Path, target: Path) -> None:
 
 def _copy(source: apsw.Connection, part: Path) -> None:
     """Copy all pages as the source's transaction sees them, so that writes of others do not restart the copy."""
-    copy = apsw.Connection(str(part))
-    try:
+    with closing(apsw.Connection(str(part))) as copy:
         with copy.backup("main", source, "main") as backup:
             while not backup.done:
                 backup.step(PAGES_AT_ONCE)
         copy.pragma("journal_mode", "delete")  # one file, readable on a read-only disk, too
-    finally:
-        copy.close()
 
 
 def _check_copy(part: Path, counts: dict[str, int], target: Path) -> None:
-    copy = apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
+    with closing(_open_read_only(part)) as copy:
         problems = list(find_file_problems(copy))
         if copy.pragma("application_id") != APPLICATION_ID or _count_rows(copy) != counts:
             problems.append("it has not all rows of the original")
-    finally:
-        copy.close()
     if problems:
         raise StoreCorrupt(
             f"the copy {target} is not sound and was removed ({problems[0]}); check the database and the disk",
@@ -245,24 +224,21 @@ def _count_rows(connection: apsw.Connection) -> dict[str, int]:
     return {name: fetch_value(connection, f"select count(*) from {name}") for name in _COUNTED_TABLES if name in tables}
 
 
-def _load_applied(connection: apsw.Connection) -> dict[str, str]:
-    return dict(fetch(connection, "select name, sha256 from _migrations"))
+def _open_read_only(part: Path) -> apsw.Connection:
+    return apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
 
 
 def _migrate(part: Path, busy_timeout: float) -> None:
     pool = ConnectionPool(str(part), read_only=False, busy_timeout=busy_timeout, synchronous="full")
-    try:
-        with pool.reading() as connection:
-            migrate(SqliteSchema(pool, connection), load_migrations("sqlite"))
-    finally:
-        pool.close()
+    with closing(pool), pool.reading() as connection:
+        migrate(SqliteSchema(pool, connection), load_migrations("sqlite"))
 
 
-def _check_backup(connection: apsw.Connection, path: str) -> None:
-    """Raise unless it is a sound database of Memorist, and of no later version."""
-    if not fetch_value(connection, "select 1 from sqlite_master where name = '_migrations'"):
+def _check_backup(connection: apsw.Connection, applied: dict[str, str], path: str) -> bool:
+    """Raise unless it is a sound database of Memorist, and of no later version; tell if it is of an earlier one."""
+    if not applied:
         raise InvalidInput(f"{path} is not a Memorist backup: it is empty")
-    list_pending(_load_applied(connection), load_migrations("sqlite"))
-    problems = list(find_file_problems(connection))
-    if problems:
-        raise StoreCorrupt(problems[0])
+    pending = list_pending(applied, load_migrations("sqlite"))
+    for problem in find_file_problems(connection):
+        raise StoreCorrupt(problem)
+    return bool(pending)

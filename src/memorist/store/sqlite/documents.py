@@ -17,8 +17,7 @@ from memorist.records import FILE, Memory, MemoryDraft, Model, new_id
 from memorist.store.records import AddResult, EmbeddingJob
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.rows import KeyedMemory, memory_columns, to_memory
-from memorist.store.sqlite.vectors import SqliteVectors
+from memorist.store.sqlite.rows import KeyedMemory, StorePart, memory_columns, to_memory
 from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory, update_memory
 from memorist.text.tokenizer import unspaced_bigrams
 
@@ -33,18 +32,18 @@ def chunk_namespace(namespace: str) -> str:
     return namespace + CHUNK_SUFFIX
 
 
-class SqliteDocuments:
+class SqliteDocuments(StorePart):
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 
-    def __init__(self, pool: ConnectionPool, namespace: str, chunks: "Store", vectors: SqliteVectors) -> None:
-        self._pool, self._namespace, self._vectors = pool, namespace, vectors
+    def __init__(self, pool: ConnectionPool, namespace: str, chunks: "Store") -> None:
+        super().__init__(pool, namespace)
         self.chunks = chunks
 
     def load_indexed_files(self) -> dict[str, IndexedFile]:
         """Return every indexed file, by path."""
         sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, (self._namespace,))
+            rows = fetch(connection, sql, (self.namespace,))
         return {row[1]: IndexedFile(*row) for row in rows}
 
     def load_chunk_texts(self, path: str) -> set[tuple[str | None, str]]:
@@ -57,7 +56,7 @@ class SqliteDocuments:
             where d.namespace = ? and d.path = ?
         """
         with self._pool.reading() as connection:
-            return set(fetch(connection, sql, (self._namespace, path)))
+            return set(fetch(connection, sql, (self.namespace, path)))
 
     def put(
         self,
@@ -79,12 +78,12 @@ class SqliteDocuments:
             ready = [text for text in added if (text.title, text.content) in vectors]
             if model is not None and ready:
                 stacked = np.stack([vectors[text.title, text.content] for text in ready])
-                self._vectors.write(connection, model, ready, stacked)
+                self.chunks.vectors.write(connection, model, ready, stacked)
 
     def _put_document(self, connection: apsw.Connection, file: FileDraft, now: int) -> int:
         values = {
             "id": new_id(),
-            "namespace": self._namespace,
+            "namespace": self.namespace,
             "now": now,
             "tags": as_json(file.tags),
             "front_matter": as_json(file.front_matter),
@@ -236,7 +235,7 @@ class SqliteDocuments:
             )
             connection.execute(
                 "delete from documents where namespace = ? and did in (select value from json_each(?))",
-                (self._namespace, listed),
+                (self.namespace, listed),
             )
             return connection.changes()
 
@@ -246,7 +245,7 @@ class SqliteDocuments:
             where d.namespace = :namespace and (:project is null or d.project = :project)
             order by d.path limit :limit
         """
-        values = {"namespace": self._namespace, "project": project, "limit": limit}
+        values = {"namespace": self.namespace, "project": project, "limit": limit}
         with self._pool.reading() as connection:
             return [_to_document(row) for row in fetch(connection, sql, values)]
 
@@ -260,7 +259,7 @@ class SqliteDocuments:
             where d.namespace = :namespace
         """
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, {"keys": json.dumps(list(keys)), "namespace": self._namespace})
+            rows = fetch(connection, sql, {"keys": json.dumps(list(keys)), "namespace": self.namespace})
         return {
             rid: ChunkLocation(id, path, title, tuple(json.loads(breadcrumb)), start, end, ordinal)
             for rid, id, path, title, breadcrumb, start, end, ordinal in rows
@@ -278,14 +277,14 @@ class SqliteDocuments:
         """
         found: list[list[StoredChunk]] = [[] for _ in ranges]
         with self._pool.reading() as connection:
-            for number, *chunk in fetch(connection, sql, {"namespace": self._namespace, "ranges": json.dumps(ranges)}):
+            for number, *chunk in fetch(connection, sql, {"namespace": self.namespace, "ranges": json.dumps(ranges)}):
                 found[number].append(StoredChunk(*chunk))
         return found
 
     def get(self, path: str) -> Document:
         sql = f"select {_COLUMNS} from documents d where d.namespace = ? and d.path = ?"
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, (self._namespace, path))
+            rows = fetch(connection, sql, (self.namespace, path))
         if not rows:
             raise NotFound(f"{path} is not indexed", hint=Hint("index_file", path))
         return _to_document(rows[0])
@@ -299,7 +298,7 @@ class SqliteDocuments:
             order by d.path, l.line
         """
         with self._pool.reading() as connection:
-            return fetch(connection, sql, (self._namespace,))
+            return fetch(connection, sql, (self.namespace,))
 
 
 _COLUMNS = """
@@ -316,17 +315,13 @@ def _to_document(row: Sequence[Any]) -> Document:
     )  # fmt: skip
 
 
-class SqliteAgentFiles:
+class SqliteAgentFiles(StorePart):
     """
     Files kept as memories, by path, within a project or outside of all. A folder is a common beginning of their paths.
 
     Like a turn, such a memory is known by its id, so that two files may have the same text. The methods here see to it,
     within their transactions, that a path is used once.
     """
-
-    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
-        self._pool = pool
-        self._namespace = namespace
 
     def list_files(self, path: str, project: str | None) -> list[Memory]:
         """Return the file of a path or those of a folder, by path; of files with the same path, the newest first."""
@@ -337,7 +332,7 @@ class SqliteAgentFiles:
         path = draft.source or ""
         with self._pool.writing() as connection:
             self._require_free(connection, path, draft.project)
-            rid = insert_memory(connection, self._namespace, draft, identity_hash(draft.id, draft.content))
+            rid = insert_memory(connection, self.namespace, draft, identity_hash(draft.id, draft.content))
             assert rid is not None, "its id is new"
             ((_, memory),) = self._find_at_or_under(connection, path, draft.project)
             return AddResult(memory, EmbeddingJob(rid, draft.title, draft.content))
@@ -403,7 +398,7 @@ class SqliteAgentFiles:
             order by m.source, m.rid desc
             """,
             {
-                "namespace": self._namespace,
+                "namespace": self.namespace,
                 "project": project,
                 "kind": FILE,
                 "paths": as_json([path, *also]),

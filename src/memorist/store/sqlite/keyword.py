@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,9 +21,7 @@ import apsw
 
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Query, Term
-from memorist.store.coverage import Atom, QueryWords, inverse_document_frequency, measure_coverage
 from memorist.store.records import KeywordMatches, Scope
-from memorist.store.sqlite.as_of import INDEX_COLUMNS, PastQuery, PastTerm, match_past_texts
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import (
     CHANGED,
@@ -33,7 +32,18 @@ from memorist.store.sqlite.filters import (
     filter_conditions,
     to_micros,
 )
-from memorist.store.sqlite.rows import memories_table
+from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE, memories_table
+from memorist.store.word_matching import (
+    INDEX_COLUMNS,
+    Atom,
+    PastQuery,
+    PastTerm,
+    QueryWords,
+    index_columns,
+    inverse_document_frequency,
+    match_texts,
+    measure_coverage,
+)
 from memorist.text import tokenizer
 
 STEMS, WORDS = "memories_stems", "memories_words"
@@ -88,7 +98,7 @@ class KeywordLeg:
             found, all_keys = _run(connection, search)
         if filter.as_of is not None:
             all_keys = None
-            found += match_past_texts(connection, self.namespace, filter, search.past_query(raw), columns)
+            found += self.match_past(connection, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         # If there are other namespaces, the index cannot tell which words are unknown in this one.
         unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
@@ -149,6 +159,24 @@ class KeywordLeg:
         except apsw.SQLError:
             return None
         return raw
+
+    def match_past(
+        self, connection: apsw.Connection, filter: Filter, query: PastQuery, weights: Mapping[str, float]
+    ) -> list[Match]:
+        """Match memories that have changed since `as_of` as they were, one by one: the indexes hold the present."""
+        where, values = filter_conditions(filter, past=True)
+        facts = "(select group_concat(f.text, char(10)) from facts f where f.rid = m.rid and f.created_at <= :as_of)"
+        sql = f"""
+            select m.rid, m.title, m.content, m.tags, m.source, {facts}
+            from {MEMORIES_CHANGED_SINCE}
+            where m.namespace = :namespace and m.deleted_at is null {where}
+        """
+        rows = fetch(connection, sql, values | {"namespace": self.namespace})
+        texts = {rid: index_columns(*columns) for rid, *columns in rows}
+        if query.raw is not None:
+            matching = _match_raw_texts(texts, query.raw)
+            texts = {rid: text for rid, text in texts.items() if rid in matching}
+        return match_texts(texts, query, weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +310,20 @@ def _substring(query: Query) -> str | None:
 
 def _raw_expression(expression: str) -> Expression:
     return Expression(WORDS if "*" in expression else STEMS, (), expression)
+
+
+def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str) -> set[int]:
+    """Return the texts that match an expression in the index's own syntax, by an index made of them."""
+    stem = "" if "*" in expression else "porter "
+    tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+    with closing(apsw.Connection(":memory:")) as index, suppress(apsw.SQLError):
+        index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
+        index.executemany(
+            f"insert into then_text(rowid, {', '.join(INDEX_COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?)",
+            [(rid, *(text.get(column) for column in INDEX_COLUMNS)) for rid, text in texts.items()],
+        )
+        return {rid for (rid,) in fetch(index, "select rowid from then_text where then_text match ?", (expression,))}
+    return set()  # not the index's syntax
 
 
 def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
@@ -609,7 +651,7 @@ def _select_matching(
     if query.raw is not None and (parsed := leg.parse_raw(connection, query.raw)) is not None:
         expressions, wanted, raw = [parsed], [query.raw], query.raw
     if filter.as_of is not None and query:
-        changed = match_past_texts(connection, leg.namespace, filter, search.past_query(raw), {})
+        changed = leg.match_past(connection, filter, search.past_query(raw), {})
         keys = [*keys, *(match.key for match in changed)]
     values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
     values |= {f"found{number}": text for number, text in enumerate(wanted)}

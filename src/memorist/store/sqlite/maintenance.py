@@ -15,9 +15,8 @@ from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX
 from memorist.store.sqlite.keyword import INDEXES
-from memorist.store.sqlite.links import bypass_erased
 from memorist.store.sqlite.recalls import erase_traces
-from memorist.store.sqlite.strength import index_facts
+from memorist.store.sqlite.relations import bypass_erased, index_facts
 from memorist.store.sqlite.vectors import read_block_parts, read_block_vectors
 from memorist.store.vector_scan import encode, unpack
 
@@ -43,10 +42,8 @@ def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> Che
     with pool.snapshot() as connection:
         memories, vectors = fetch_value(
             connection,
-            """
-            select (select count(*) from memories where namespace = :namespace and deleted_at is null),
-                   (select count(*) from vectors v join memories m on m.rid = v.rid
-                    where m.namespace = :namespace and m.deleted_at is null)
+            f"""
+            select ({_COUNTS["memories"]}), (select count(*) from vectors v join memories m on m.rid = v.rid {_LIVE})
             """,
             {"namespace": namespace},
         )
@@ -64,40 +61,29 @@ def _run_check(pool: ConnectionPool, find: "_FindProblems") -> list[str]:
 def collect_stats(pool: ConnectionPool, namespace: str, model: str | None) -> Stats:
     """Return the numbers of a namespace, and the size of the file."""
     with pool.snapshot() as connection:
-        memories, deleted, projects = fetch_value(
-            connection,
-            """
-            select count(*) filter (where deleted_at is null), count(*) filter (where deleted_at is not null),
-                   count(distinct project) filter (where deleted_at is null)
-            from memories where namespace = ?
-            """,
-            (namespace,),
-        )
-        counted = fetch(
-            connection,
-            """
-            select o.name, count(*)
-            from vectors v join models o on o.model = v.model join memories m on m.rid = v.rid
-            where m.namespace = ? and m.deleted_at is null
-            group by o.name
-            """,
-            (namespace,),
-        )
-        counts = dict(
-            zip(_COUNTS, fetch_value(connection, _COUNT_ALL, {"namespace": namespace, "model": model}), strict=True)
+        columns = ", ".join(f"({sql})" for sql in _COUNTS.values())
+        found = fetch_value(connection, f"select {columns}", {"namespace": namespace, "model": model})
+        counts: dict[str, int] = dict(zip(_COUNTS, found, strict=True))
+        models: dict[str, int] = dict(
+            fetch(
+                connection,
+                """
+                select o.name, count(*)
+                from vectors v join models o on o.model = v.model join memories m on m.rid = v.rid
+                where m.namespace = ? and m.deleted_at is null
+                group by o.name
+                """,
+                (namespace,),
+            )
         )
         pages, page_size = connection.pragma("page_count"), connection.pragma("page_size")
         schema = fetch_value(connection, "select max(name) from _migrations")
-    models: dict[str, int] = dict(counted)
     vectors = models.get(model, 0) if model else 0
     return Stats(
         path=pool.path,
         namespace=namespace,
-        memories=memories,
-        deleted=deleted,
-        projects=projects,
         vectors=vectors,
-        pending=memories - vectors if model else 0,
+        pending=counts["memories"] - vectors if model else 0,
         model=model,
         models=models,
         size_bytes=_file_size(pool.path) if not pool.in_memory else pages * page_size,
@@ -129,27 +115,29 @@ def _create_statement(table: str) -> str:
     return str(statements[-1])
 
 
-_COUNTS = (
-    "superseded", "pinned", "facts", "relations", "sessions", "recalls", "documents", "chunks", "chunks_pending"
-)  # fmt: skip
-_COUNT_ALL = """
-    select
-        (select count(*) from memories
-         where namespace = :namespace and valid_until is not null and deleted_at is null),
-        (select count(*) from memories where namespace = :namespace and pinned <> 0 and deleted_at is null),
-        (select count(*) from facts f join memories m on m.rid = f.rid
-         where m.namespace = :namespace and m.deleted_at is null),
-        (select count(*) from relations r join memories m on m.rid = r.source
-         where m.namespace = :namespace and m.deleted_at is null and r.valid_until is null and r.kind <> 'supersedes'),
-        (select count(*) from sessions where namespace = :namespace),
-        (select count(*) from recalls where namespace = :namespace),
-        (select count(*) from documents where namespace = :namespace),
-        (select count(*) from chunks c join documents d on d.did = c.did where d.namespace = :namespace),
-        (select count(*) from chunks c join documents d on d.did = c.did
-         where d.namespace = :namespace and :model is not null and not exists (
-            select 1 from vectors v
-            where v.rid = c.rid and v.model = (select model from models where name = :model)))
-"""
+_OWN_MEMORIES = "from memories where namespace = :namespace"
+_LIVE = "where m.namespace = :namespace and m.deleted_at is null"
+_OWN_CHUNKS = "from chunks c join documents d on d.did = c.did where d.namespace = :namespace"
+_COUNTS = {
+    "memories": f"select count(*) {_OWN_MEMORIES} and deleted_at is null",
+    "deleted": f"select count(*) {_OWN_MEMORIES} and deleted_at is not null",
+    "projects": f"select count(distinct project) {_OWN_MEMORIES} and deleted_at is null",
+    "superseded": f"select count(*) {_OWN_MEMORIES} and deleted_at is null and valid_until is not null",
+    "pinned": f"select count(*) {_OWN_MEMORIES} and deleted_at is null and pinned <> 0",
+    "facts": f"select count(*) from facts f join memories m on m.rid = f.rid {_LIVE}",
+    "relations": f"""
+        select count(*) from relations r join memories m on m.rid = r.source
+        {_LIVE} and r.valid_until is null and r.kind <> '{SUPERSEDES}'
+    """,
+    "sessions": "select count(*) from sessions where namespace = :namespace",
+    "recalls": "select count(*) from recalls where namespace = :namespace",
+    "documents": "select count(*) from documents where namespace = :namespace",
+    "chunks": f"select count(*) {_OWN_CHUNKS}",
+    "chunks_pending": f"""
+        select count(*) {_OWN_CHUNKS} and :model is not null and not exists (
+            select 1 from vectors v where v.rid = c.rid and v.model = (select model from models where name = :model))
+    """,
+}
 
 
 def _find_full_text_problems(connection: apsw.Connection) -> Iterator[str]:
@@ -248,11 +236,6 @@ def _open_damaged_blocks(connection: apsw.Connection) -> None:
     )
 
 
-def _find_fact_problems(connection: apsw.Connection) -> Iterator[str]:
-    for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
-        yield f"facts: the facts of row {rid} are not in the indexes"
-
-
 def _index_facts(connection: apsw.Connection) -> None:
     for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
         index_facts(connection, rid)
@@ -265,11 +248,6 @@ _FACTS_NOT_INDEXED = """
         select group_concat(f.text, char(10)) from (select text from facts where rid = m.rid order by fact) f)
       and (m.facts is not null or m.rid in (select rid from facts))
 """
-
-
-def _find_validity_problems(connection: apsw.Connection) -> Iterator[str]:
-    for (rid,) in fetch(connection, _WRONG_VALIDITY):
-        yield f"relations: row {rid} is not superseded from the time of its relation"
 
 
 def _set_validity(connection: apsw.Connection) -> None:
@@ -292,11 +270,6 @@ _WRONG_VALIDITY = f"""
 """
 
 
-def _find_orphan_chunks(connection: apsw.Connection) -> Iterator[str]:
-    for (rid,) in fetch(connection, _ORPHAN_CHUNKS):
-        yield f"documents: row {rid} is a chunk of no file"
-
-
 def _drop_orphan_chunks(connection: apsw.Connection) -> None:
     connection.execute(f"delete from memories where rid in ({_ORPHAN_CHUNKS})")
 
@@ -310,10 +283,20 @@ _ORPHAN_CHUNKS = f"""
 
 _FindProblems = Callable[[apsw.Connection], Iterator[str]]
 _Fix = Callable[[apsw.Connection], None]
+
+
+def _find_rows(sql: str, problem: str) -> _FindProblems:
+    """Return a check that reports each row of a query."""
+    return lambda connection: (problem.format(rid) for (rid,) in fetch(connection, sql))
+
+
 _CHECKS: tuple[tuple[_FindProblems, _Fix], ...] = (  # of derived data, and how each is repaired
-    (_find_orphan_chunks, _drop_orphan_chunks),
-    (_find_fact_problems, _index_facts),
-    (_find_validity_problems, _set_validity),
+    (_find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), _drop_orphan_chunks),
+    (_find_rows(_FACTS_NOT_INDEXED, "facts: the facts of row {} are not in the indexes"), _index_facts),
+    (
+        _find_rows(_WRONG_VALIDITY, "relations: row {} is not superseded from the time of its relation"),
+        _set_validity,
+    ),
     (_find_full_text_problems, _rebuild_full_text),
     (_find_vector_problems, _drop_damaged_vectors),
     (_find_queue_problems, _queue_missing),

@@ -8,18 +8,15 @@ from typing import Any
 import apsw
 
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
-from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
+from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import END_OF_TIME, from_micros, to_micros
-from memorist.store.sqlite.rows import MemoryIds
+from memorist.store.sqlite.relations import adjust_salience
+from memorist.store.sqlite.rows import StorePart
 from memorist.store.sqlite.sessions import link_memories
-from memorist.store.sqlite.strength import adjust_salience
 
 
-class SqliteRecalls:
+class SqliteRecalls(StorePart):
     """The recall log of one namespace."""
-
-    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
-        self._pool, self._ids = pool, ids
 
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
         """Log answers, each with the reinforcement of its memories, in one transaction."""
@@ -40,7 +37,7 @@ class SqliteRecalls:
             returning recall, sid
             """,
             {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}
-            | {"namespace": self._ids.namespace, "at": to_micros(recall.at)},
+            | {"namespace": self.namespace, "at": to_micros(recall.at)},
         )
         connection.executemany(
             """
@@ -48,7 +45,7 @@ class SqliteRecalls:
             select ?1, ?2, rid, ?4, ?5, ?6 from memories where namespace = ?7 and id = ?3
             """,
             [
-                (number, hit.place, hit.id, hit.score, hit.relevance, json.dumps(hit.facts), self._ids.namespace)
+                (number, hit.place, hit.id, hit.score, hit.relevance, json.dumps(hit.facts), self.namespace)
                 for hit in recall.memories
             ],
         )
@@ -69,10 +66,10 @@ class SqliteRecalls:
 
     def list_recalls(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]:
         """Return the recalls, newest first, or only those of one memory or one session."""
-        where, values = "", {"namespace": self._ids.namespace, "limit": limit}
+        where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._ids.require_key(connection, memory)
+                values["rid"] = self._require_memory(connection, memory)[0]
                 where += " and r.recall in (select recall from recalled where rid = :rid)"
             if session is not None:
                 values["session"] = session
@@ -102,20 +99,17 @@ class SqliteRecalls:
         with self._pool.writing() as connection:
             connection.execute(
                 "delete from recalls where namespace = ? and at < ?",
-                (self._ids.namespace, END_OF_TIME if before is None else to_micros(before)),
+                (self.namespace, END_OF_TIME if before is None else to_micros(before)),
             )
             return connection.changes()
 
 
-class SqliteFeedback:
+class SqliteFeedback(StorePart):
     """The feedback on answers in one namespace."""
-
-    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
-        self._pool, self._ids = pool, ids
 
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
         with self._pool.writing() as connection:
-            key, memory = self._ids.require(connection, id)
+            key, memory = self._require_memory(connection, id)
             connection.execute(
                 """
                 insert into feedback(rid, query, good, at)
@@ -128,10 +122,10 @@ class SqliteFeedback:
 
     def list_feedback(self, memory: str | None, limit: int) -> list[Feedback]:
         """Return the feedback, newest first, or only that on one memory."""
-        where, values = "", {"namespace": self._ids.namespace, "limit": limit}
+        where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
-                values["rid"] = self._ids.require_key(connection, memory)
+                values["rid"] = self._require_memory(connection, memory)[0]
                 where = " and f.rid = :rid"
             rows = fetch(
                 connection,
@@ -148,11 +142,8 @@ class SqliteFeedback:
         return [Feedback(id, query, bool(good), from_micros(at)) for id, query, good, at in rows]
 
 
-class SqliteLenses:
+class SqliteLenses(StorePart):
     """The lenses of one namespace, as plain data."""
-
-    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
-        self._pool, self._namespace = pool, namespace
 
     def put(self, name: str, definition: Mapping[str, Any]) -> None:
         with self._pool.writing() as connection:
@@ -162,18 +153,18 @@ class SqliteLenses:
                 values (?, ?, ?)
                 on conflict do update set definition = excluded.definition
                 """,
-                (self._namespace, name, json.dumps(definition, ensure_ascii=False)),
+                (self.namespace, name, json.dumps(definition, ensure_ascii=False)),
             )
 
     def remove(self, name: str) -> bool:
         with self._pool.writing() as connection:
-            connection.execute("delete from lenses where namespace = ? and name = ?", (self._namespace, name))
+            connection.execute("delete from lenses where namespace = ? and name = ?", (self.namespace, name))
             return bool(connection.changes())
 
     def load_all(self) -> dict[str, dict[str, Any]]:
         sql = "select name, definition from lenses where namespace = ? order by name"
         with self._pool.reading() as connection:
-            return {name: json.loads(definition) for name, definition in fetch(connection, sql, (self._namespace,))}
+            return {name: json.loads(definition) for name, definition in fetch(connection, sql, (self.namespace,))}
 
 
 def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:

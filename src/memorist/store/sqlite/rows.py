@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
-from memorist.store.sqlite.connections import fetch, fetch_value
+from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF, VALID_UNTIL_AS_OF, from_micros
 
 _SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
@@ -37,6 +37,14 @@ MEMORIES_AS_OF = f"""(
         and h.version = (select min(version) from memory_history where rid = m.rid and replaced_at > :as_of)
     where {EXISTED}
 ) m"""
+# Of those, the ones whose text, tags or facts have changed since: the indexes and the vector scan hold the present.
+MEMORIES_CHANGED_SINCE = f"""(
+    select distinct rid from (
+        select rid from memory_history indexed by memory_history_by_time where replaced_at > :as_of
+        union all
+        select rid from facts indexed by facts_by_time where created_at > :as_of)) c
+    cross join {MEMORIES_AS_OF} on m.rid = c.rid
+"""
 
 _COLUMNS = (
     "id", "content", "namespace", "project", "sector", "tier", "kind", "tags", "salience", "source", "title", "summary",
@@ -262,18 +270,22 @@ def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
 KeyedMemory = tuple[int, Memory]
 
 
-class MemoryIds:
-    """Finds memories of one namespace. `deleted=None` finds live and forgotten ones; `as_of` is in microseconds."""
+class StorePart:
+    """
+    A part of the store, for one namespace, that finds memories by id.
 
-    def __init__(self, namespace: str) -> None:
-        self.namespace = namespace
+    `deleted=None` finds live and forgotten ones; `as_of` is in microseconds.
+    """
 
-    def require(self, connection: apsw.Connection, id: str, *, deleted: bool | None = False) -> KeyedMemory:
+    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
+        self._pool, self.namespace = pool, namespace
+
+    def _require_memory(self, connection: apsw.Connection, id: str, *, deleted: bool | None = False) -> KeyedMemory:
         """Return a memory and its key; a NotFound says if it was forgotten."""
-        found = self.find(connection, id, deleted=deleted)
+        found = self._find_memory(connection, id, deleted=deleted)
         if found:
             return found
-        if deleted is not None and self.find(connection, id, deleted=not deleted):
+        if deleted is not None and self._find_memory(connection, id, deleted=not deleted):
             if deleted:
                 raise NotFound(f"memory {id} is not forgotten")
             raise NotFound(f"memory {id} was forgotten; restore it first", hint=Hint("restore_memory", id))
@@ -281,11 +293,7 @@ class MemoryIds:
             raise NotFound(f"{id!r} is too short: give at least {MIN_ID_LENGTH} characters of an id")
         raise NotFound(f"no memory has the id {id!r}", hint=Hint("list_memories"))
 
-    def require_key(self, connection: apsw.Connection, id: str) -> int:
-        """Return the key of a live memory."""
-        return self.require(connection, id)[0]
-
-    def find(
+    def _find_memory(
         self, connection: apsw.Connection, id: str, *, deleted: bool | None = False, as_of: int | None = None
     ) -> KeyedMemory | None:
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]

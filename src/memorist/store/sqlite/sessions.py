@@ -9,9 +9,9 @@ import apsw
 
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Session, SessionContext
-from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
+from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.rows import HAS_ID_PART, MIN_ID_LENGTH, MemoryIds, ambiguous_id
+from memorist.store.sqlite.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
 
 _UUID_PATTERN = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for glob
 
@@ -22,11 +22,8 @@ _COLUMNS = """
 """
 
 
-class SqliteSessions:
+class SqliteSessions(StorePart):
     """The sessions of one namespace."""
-
-    def __init__(self, pool: ConnectionPool, ids: MemoryIds) -> None:
-        self._pool, self._ids = pool, ids
 
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session:
         with self._pool.writing() as connection:
@@ -38,7 +35,7 @@ class SqliteSessions:
                 on conflict do nothing
                 returning sid
                 """,
-                {"id": id, "namespace": self._ids.namespace, "project": project, "now": to_micros(now),
+                {"id": id, "namespace": self.namespace, "project": project, "now": to_micros(now),
                  "summary": summary},
             )  # fmt: skip
             if sid is None:
@@ -47,7 +44,7 @@ class SqliteSessions:
 
     def end(self, id: str, summary: str | None, now: datetime) -> Session:
         with self._pool.writing() as connection:
-            sid = require_open_session(connection, self._ids.namespace, id)
+            sid = require_open_session(connection, self.namespace, id)
             connection.execute(
                 "update sessions set ended_at = max(?, started_at), summary = coalesce(?, summary) where sid = ?",
                 (to_micros(now), summary, sid),
@@ -56,7 +53,7 @@ class SqliteSessions:
 
     def set_summary(self, id: str, summary: str | None) -> Session:
         with self._pool.writing() as connection:
-            sid = _require_session(connection, self._ids.namespace, id)[0]
+            sid = _require_session(connection, self.namespace, id)[0]
             connection.execute("update sessions set summary = ? where sid = ?", (summary, sid))
             return self._load(connection, sid)
 
@@ -69,14 +66,14 @@ class SqliteSessions:
             order by s.started_at desc, s.sid desc
             limit :limit
         """
-        values = {"namespace": self._ids.namespace, "project": project, "limit": limit}
+        values = {"namespace": self.namespace, "project": project, "limit": limit}
         with self._pool.reading() as connection:
             return [_to_session(row) for row in fetch(connection, sql, values)]
 
     def resolve_id(self, id: str, *, open: bool = False) -> str:
         """Return the full id of a session; with `open`, raise if the session has ended."""
         with self._pool.reading() as connection:
-            _, full_id, ended_at = _require_session(connection, self._ids.namespace, id)
+            _, full_id, ended_at = _require_session(connection, self.namespace, id)
         if open and ended_at is not None:
             raise _session_ended(full_id, from_micros(ended_at))
         return full_id
@@ -84,12 +81,12 @@ class SqliteSessions:
     def require(self, id: str) -> Session:
         """Return the session with this id, or a unique part of it."""
         with self._pool.reading() as connection:
-            return self._load(connection, _require_session(connection, self._ids.namespace, id)[0])
+            return self._load(connection, _require_session(connection, self.namespace, id)[0])
 
     def find_context(self, id: str) -> SessionContext | None:
         """Return the session that used a memory last."""
         with self._pool.reading() as connection:
-            rid, _ = self._ids.require(connection, id)
+            rid, _ = self._require_memory(connection, id)
             row = fetch_value(
                 connection,
                 f"""
@@ -112,7 +109,7 @@ class SqliteSessions:
             order by s.started_at, s.sid
         """
         with self._pool.reading() as connection:
-            return [_to_session(row) for row in fetch(connection, sql, (self._ids.namespace, json.dumps(ids)))]
+            return [_to_session(row) for row in fetch(connection, sql, (self.namespace, json.dumps(ids)))]
 
     def _load(self, connection: apsw.Connection, sid: int) -> Session:
         return _to_session(fetch_value(connection, f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))

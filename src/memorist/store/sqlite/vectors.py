@@ -20,9 +20,9 @@ from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
-from memorist.store.sqlite.as_of import load_past_vectors
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import decode_keys, filter_conditions
+from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.vector_scan import Keys, Scores, VectorScan, combine_with_parts, encode, pack, row_bytes, unpack
 
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
@@ -34,6 +34,26 @@ _MAX_NARROW_FILTERS = 200  # remembered
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 
 Halves = NDArray[np.float16]
+
+_MODEL = "(select model from models where name = :model)"
+_VECTOR = f"(select v.vector from vectors v where v.rid = m.rid and v.model = {_MODEL})"
+# The vector of the text it had: that of a version with the same text, or its own if the text has not changed.
+_VECTOR_AS_OF = f"""
+    case when m.reworded then (
+        select o.vector
+        from old_vectors o
+        join memory_history t on t.rid = o.rid and t.version = o.version
+        where o.rid = m.rid and o.version >= m.version and o.model = {_MODEL}
+          and t.snapshot ->> 'content' = m.content and t.snapshot ->> 'title' is m.title
+        order by o.version
+        limit 1)
+    else {_VECTOR} end
+"""
+
+
+def vector_column(*, past: bool) -> str:
+    """Return the column of the vector by `:model` of a memory `m`, or of the text it had at `:as_of`."""
+    return _VECTOR_AS_OF if past else _VECTOR
 
 
 class SqliteVectors:
@@ -176,8 +196,15 @@ class SqliteVectors:
 
     def _match_past(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
         """Return the similarities of memories that have changed since `as_of`, as they were."""
+        where, values = filter_conditions(filter, past=True)
+        sql = f"""
+            select m.rid, {_VECTOR_AS_OF}
+            from {MEMORIES_CHANGED_SINCE}
+            where m.namespace = :namespace and m.deleted_at is null {where}
+        """
         with self._pool.reading() as connection:
-            rows = load_past_vectors(connection, self._namespace, filter, model.name)
+            found = fetch(connection, sql, values | {"namespace": self._namespace, "model": model.name})
+        rows = [(rid, blob) for rid, blob in found if blob is not None]
         if not rows:
             return []
         halves = np.frombuffer(b"".join(blob for _, blob in rows), np.float16).reshape(len(rows), -1)

@@ -14,9 +14,9 @@ import apsw
 
 from memorist.forks import renew_after_fork
 from memorist.records import Term
-from memorist.store.coverage import Atom
 from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.keyword import STEMS, WORDS
+from memorist.store.word_matching import Atom
 from memorist.text.spelling import Lexicon, max_typos
 from memorist.text.tokenizer import find_unspaced_runs, fold, list_tokens
 

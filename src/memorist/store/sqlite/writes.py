@@ -12,9 +12,9 @@ from memorist.records import ConversationBatch, Memory, MemoryDraft
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import to_micros
+from memorist.store.sqlite.relations import save_strength
 from memorist.store.sqlite.rows import load_memory
 from memorist.store.sqlite.sessions import link_memories
-from memorist.store.sqlite.strength import save_strength
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 

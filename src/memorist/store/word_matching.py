@@ -1,16 +1,19 @@
 """
-Coverage: the share of a query's words that a text contains.
+The words of a query in a text: the share of them that it contains, and its score where no index holds it.
 
-BM25 scores the words that are there; it does not say how many words of the query are missing.
+BM25 scores the words that are there; it does not say how many words of the query are missing: that is coverage.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from memorist.records import Match
 from memorist.text import tokenizer
 
+INDEX_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
+_K1 = 1.2  # of BM25, as in FTS5
 _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
 _WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
 
@@ -106,3 +109,81 @@ def _best_window_weight(found: set[QueryWords], stems: Sequence[str]) -> float:
             left += 1
         best = max(best, total)
     return best + everywhere
+
+
+@dataclass(frozen=True, slots=True)
+class PastTerm:
+    """A word or phrase of a query, as one of the indexes would hold it, and its inverse document frequency."""
+
+    words: tuple[str, ...]
+    prefix: str | None
+    stemmed: bool
+    idf: float
+
+    @classmethod
+    def from_atom(cls, atom: Atom, idf: float, *, stemmed: bool) -> "PastTerm":
+        words = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
+        if not atom.prefix or not words:
+            return cls(tuple(words), None, stemmed, idf)
+        return cls(tuple(words[:-1]), words[-1], stemmed, idf)
+
+    def count_in(self, text: Sequence[str]) -> int:
+        """Count its occurrences in a text."""
+        length = len(self.words) + (self.prefix is not None)
+        if not length:
+            return 0
+        return sum(
+            tuple(text[at : at + len(self.words)]) == self.words
+            and (self.prefix is None or text[at + len(self.words)].startswith(self.prefix))
+            for at in range(len(text) - length + 1)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PastQuery:
+    """
+    A keyword query on texts that have changed since.
+
+    `words` measure coverage. `raw` is an expression in the index's own syntax, in place of the terms. `spare` are terms
+    so common that they only earn a last place; `part` is looked for inside words if nothing else is found.
+    """
+
+    terms: Sequence[PastTerm]
+    words: Sequence[QueryWords]
+    needs_all: bool
+    raw: str | None = None
+    spare: Sequence[PastTerm] = ()
+    part: str | None = None
+
+
+def index_columns(title: str | None, content: str, tags: str, source: str | None, facts: str | None) -> dict[str, str]:
+    """Return the texts of a memory by the columns of the indexes."""
+    segments = tokenizer.unspaced_bigrams(title, content, tags, facts)
+    columns = {"title": title, "content": content, "tags": tags, "source": source, "segments": segments, "facts": facts}
+    return {name: text for name, text in columns.items() if text}
+
+
+def match_texts(texts: Mapping[int, Mapping[str, str]], query: PastQuery, weights: Mapping[str, float]) -> list[Match]:
+    """Match texts by column, scored by BM25 without regard to length: only an index knows the mean length."""
+    found = [match for rid, text in texts.items() if (match := _match(rid, text, query, weights)) is not None]
+    if not found and query.part:
+        part = tokenizer.fold(query.part)
+        found = [Match(rid, 1e-6) for rid, text in texts.items() if part in tokenizer.fold(text["content"])]
+    return found
+
+
+def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mapping[str, float]) -> Match | None:
+    tokens = {True: {name: tokenizer.list_stems(text) for name, text in texts.items()}}  # stemmed -> column -> tokens
+    if not all(term.stemmed for term in (*query.terms, *query.spare)):
+        tokens[False] = {name: tokenizer.list_tokens(text) for name, text in texts.items()}
+    score, found = 0.0, 0
+    for term in query.terms:
+        counts = {name: term.count_in(column) for name, column in tokens[term.stemmed].items()}
+        found += any(counts.values())
+        weighted = sum(weights.get(name, 0.0) * count for name, count in counts.items())
+        score += term.idf * weighted * (_K1 + 1) / (weighted + _K1)
+    has_all = found == len(query.terms)
+    if has_all or (found and not query.needs_all) or query.raw is not None:
+        return Match(rid, max(score, 1e-9), has_all, measure_coverage(query.words, " ".join(texts.values())))
+    spare = any(term.count_in(column) for term in query.spare for column in tokens[term.stemmed].values())
+    return Match(rid, 0.0, coverage=0.0) if spare else None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memorist.store.coverage import Atom, QueryWords, measure_coverage
+from memorist.store.word_matching import Atom, QueryWords, measure_coverage
 
 FILLER = "nothing of that kind stands here at all and so it goes on and on "
 

@@ -1,0 +1,418 @@
+"""Statements about memories: supersession and other relations, salience, pins, and facts. Earlier values are kept."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from memorist.errors import Hint, InvalidInput, NotFound
+from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation, new_id
+from memorist.store.sqlite.connections import fetch, fetch_value
+from memorist.store.sqlite.filters import from_micros, to_micros
+from memorist.store.sqlite.rows import (
+    HAS_ID_PART,
+    MIN_ID_LENGTH,
+    KeyedMemory,
+    StorePart,
+    ambiguous_id,
+    memories_table,
+    memory_columns,
+    relation_holds,
+    to_fact,
+    to_memory,
+)
+from memorist.store.sqlite.sessions import link_memories, require_open_session
+from memorist.text.tokenizer import unspaced_bigrams
+
+
+class SqliteLinks(StorePart):
+    """Relations between the memories of one namespace."""
+
+    def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory:
+        """
+        Let one memory supersede another from a time on.
+
+        Without `at` that is now or, if the new memory tells of something past, the time of that.
+        """
+        with self._pool.writing() as connection:
+            before = self._require_memory(connection, old)
+            supersede(connection, before, self._require_memory(connection, new), at, said_by, now)
+            return self._require_memory(connection, before[1].id)[1]
+
+    def unsupersede(self, old: str, now: datetime) -> Memory:
+        with self._pool.writing() as connection:
+            rid, memory = self._require_memory(connection, old)
+            if not unsupersede(connection, rid, to_micros(now)):
+                raise InvalidInput(f"memory {memory.short_id} is not superseded; there is nothing to undo")
+            return self._require_memory(connection, memory.id)[1]
+
+    def relate(
+        self, source: str, target: str, kind: str, confidence: float, said_by: str | None, now: datetime
+    ) -> Relation:
+        """Relate two memories; if they are related so already, the new confidence holds from now on."""
+        with self._pool.writing() as connection:
+            one, first = self._require_memory(connection, source)
+            other, second = self._require_memory(connection, target)
+            if one == other:
+                raise InvalidInput(f"memory {first.short_id} cannot be related to itself")
+            connection.execute(_END_RELATION, (to_micros(now), one, other, kind))
+            connection.execute(_INSERT_RELATION, (one, other, kind, confidence, said_by, to_micros(now)))
+            return Relation(first.id, second.id, kind, confidence, said_by, now)
+
+    def unrelate(self, source: str, target: str, kind: str, now: datetime) -> None:
+        with self._pool.writing() as connection:
+            one, first = self._require_memory(connection, source)
+            other, second = self._require_memory(connection, target)
+            connection.execute(_END_RELATION, (to_micros(now), one, other, kind))
+            if not connection.changes():
+                raise NotFound(
+                    f"there is no relation {first.short_id} {kind} {second.short_id}; there is nothing to take back"
+                )
+
+    def list_related(self, id: str, limit: int, as_of: datetime | None) -> list[Related]:
+        """Return live memories related to one, the most certain first; superseded ones are left out."""
+        past = as_of is not None
+        with self._pool.reading() as connection:
+            rid, memory = self._require_memory(connection, id)
+            rows = fetch(
+                connection,
+                f"""
+                select r.source = :rid, r.kind, r.confidence, r.said_by, r.valid_from, r.valid_until,
+                    {memory_columns(past=past)}
+                from (
+                    select * from relations where source = :rid
+                    union all
+                    select * from relations where target = :rid) r
+                cross join {memories_table(past=past)} on m.rid = iif(r.source = :rid, r.target, r.source)
+                where r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
+                  and m.deleted_at is null and m.valid_until is null
+                order by r.confidence desc, r.relation desc
+                limit :limit
+                """,
+                {"rid": rid, "limit": limit, "as_of": to_micros(as_of) if as_of else None},
+            )
+        return [_to_related(memory.id, row) for row in rows]
+
+    def list_superseded(self, id: str) -> list[Memory]:
+        """Return the live memories that this one supersedes directly."""
+        with self._pool.reading() as connection:
+            rid, _ = self._require_memory(connection, id)
+            rows = fetch(
+                connection,
+                f"""
+                select {memory_columns()}
+                from relations r
+                cross join memories m on m.rid = r.target
+                where r.source = ? and r.kind = '{SUPERSEDES}' and r.valid_until is null and m.deleted_at is null
+                order by r.relation
+                """,
+                (rid,),
+            )
+        return [to_memory(row) for row in rows]
+
+
+def supersede(
+    connection: apsw.Connection,
+    old: KeyedMemory,
+    new: KeyedMemory,
+    at: datetime | None,
+    said_by: str | None,
+    now: datetime,
+) -> None:
+    """Let one memory supersede another; nothing happens if it does so already."""
+    (old_key, before), (new_key, after) = old, new
+    if old_key == new_key:
+        raise InvalidInput(f"memory {before.short_id} cannot supersede itself")
+    successor = fetch_value(connection, f"select id, rid from memories where rid = ({_SUCCESSOR})", (old_key,))
+    if successor is not None and successor[1] == new_key:
+        return
+    if successor is not None:
+        raise InvalidInput(
+            f"memory {before.short_id} is superseded already, by {successor[0][-8:]}; "
+            "supersede that one, or undo it first",
+            hint=Hint("unsupersede", before.short_id),
+        )
+    if is_superseded_by(connection, new_key, old_key):
+        raise InvalidInput(
+            f"memory {before.short_id} itself supersedes {after.short_id}: it cannot be superseded by it"
+        )
+    undone = fetch_value(connection, _LAST_UNDONE, {"old": old_key, "new": new_key})
+    earliest = None if undone is None else from_micros(undone)
+    since = to_micros(_valid_from(before, after, at, now, earliest))
+    connection.execute(_INSERT_RELATION, (new_key, old_key, SUPERSEDES, 1.0, said_by, since))
+
+
+def is_superseded_by(connection: apsw.Connection, key: int, other: int) -> bool:
+    """Tell if a memory is superseded by another one, directly or through others, or is that one."""
+    return bool(fetch_value(connection, _IS_SUPERSEDED_BY, {"from": key, "to": other}))
+
+
+def unsupersede(connection: apsw.Connection, rid: int, now: int) -> bool:
+    """Let a memory hold again from now on; return False if it was not superseded."""
+    connection.execute(
+        f"update relations set valid_until = ? where target = ? and kind = '{SUPERSEDES}' and valid_until is null",
+        (now, rid),
+    )
+    return bool(connection.changes())
+
+
+def bypass_erased(connection: apsw.Connection, rid: int) -> None:
+    """Let the successor of a memory to be erased supersede, from that time on, the memories it superseded."""
+    connection.execute(
+        f"""
+        update relations
+        set source = up.source, valid_from = max(relations.valid_from, up.valid_from)
+        from (
+            select source, valid_from from relations
+            where target = :rid and kind = '{SUPERSEDES}' and valid_until is null) up
+        where relations.source = :rid and relations.kind = '{SUPERSEDES}' and relations.valid_until is null
+        """,
+        {"rid": rid},
+    )
+
+
+_INSERT_RELATION = """
+    insert into relations(source, target, kind, confidence, said_by, valid_from)
+    values (?, ?, ?, ?, ?, ?)
+"""
+_END_RELATION = """
+    update relations
+    set valid_until = ?
+    where source = ? and target = ? and kind = ? and valid_until is null
+"""
+_SUCCESSOR = f"select source from relations where target = ? and kind = '{SUPERSEDES}' and valid_until is null"
+# The last time at which a supersession was undone among all memories that ever superseded one another, with these two
+# among them. A new one from before that time could make a circle.
+_LAST_UNDONE = f"""
+    with recursive family(rid) as (
+        values (:old), (:new)
+        union
+        select r.source
+        from family f cross join relations r indexed by relations_by_target on r.target = f.rid
+        where r.kind = '{SUPERSEDES}'
+        union
+        select r.target
+        from family f cross join relations r indexed by relations_by_source on r.source = f.rid
+        where r.kind = '{SUPERSEDES}')
+    select max(r.valid_until)
+    from family f cross join relations r indexed by relations_by_target on r.target = f.rid
+    where r.kind = '{SUPERSEDES}'
+"""
+_IS_SUPERSEDED_BY = f"""
+    with recursive later(rid) as (
+        select :from
+        union
+        select r.source
+        from later l cross join relations r indexed by relations_by_target on r.target = l.rid
+        where r.kind = '{SUPERSEDES}' and r.valid_until is null)
+    select 1 from later where rid = :to
+"""
+
+
+def _valid_from(before: Memory, after: Memory, at: datetime | None, now: datetime, undone: datetime | None) -> datetime:
+    """Return the time from which a memory supersedes another."""
+    began = min(before.created_at, before.recorded_at)
+    if at is not None:
+        if at > now:
+            raise InvalidInput(f"{at:%Y-%m-%d %H:%M} UTC is in the future; give a time up to now")
+        if at < began:
+            raise InvalidInput(
+                f"memory {before.short_id} began on {began:%Y-%m-%d %H:%M} UTC; it cannot have ended before that"
+            )
+        if undone is not None and at < undone:
+            raise InvalidInput(
+                f"until {undone:%Y-%m-%d %H:%M:%S} UTC another supersession held among these memories; "
+                "give a time after that"
+            )
+        return at
+    past = after.created_at < after.recorded_at and after.created_at >= max(began, undone or began)
+    return after.created_at if past else now
+
+
+def _to_related(id: str, row: Sequence[Any]) -> Related:
+    outward, kind, confidence, said_by, valid_from, valid_until = row[:6]
+    memory = to_memory(row[6:])
+    source, target = (id, memory.id) if outward else (memory.id, id)
+    ends = None if valid_until is None else from_micros(valid_until)
+    return Related(memory, Relation(source, target, kind, confidence, said_by, from_micros(valid_from), ends))
+
+
+_DAY = 86_400e6  # microseconds
+_FACT_FIELDS = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
+_INSERT_FACT = f"""
+    insert into facts(id, rid, text, {", ".join(_FACT_FIELDS)}, created_at, reinforced_at)
+    values (:id, :rid, :text, {", ".join(f":{name}" for name in _FACT_FIELDS)}, :now, :reinforced_at)
+"""
+_KEYS = "rid in (select value from json_each(:keys))"
+_FACT_COLUMNS = ", ".join(f"f.{name}" for name in ("id", "text", *_FACT_FIELDS, "created_at", "reinforced_at"))
+
+
+class SqliteStrength(StorePart):
+    """The strength of the memories of one namespace."""
+
+    def adjust_salience(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory:
+        """
+        Move salience a share of the way up to 1 or, with a negative share, down to 0.
+
+        A reinforced memory is reinforced with its facts: the confidence each has left is raised in the same way.
+        """
+        stamp = to_micros(now)
+        with self._pool.writing() as connection:
+            rid, memory = self._require_memory(connection, id)
+            adjust_salience(connection, [rid], share, stamp, decay.sectors)
+            if share > 0:
+                for key, fact in self._load_facts(connection, "f.rid = :rid", {"rid": rid}):
+                    self._raise_confidence(connection, key, fact, share, now, decay.facts)
+            if session is not None:
+                sid = require_open_session(connection, self.namespace, session)
+                link_memories(connection, sid, [rid], "reinforced", stamp)
+            return self._require_memory(connection, memory.id)[1]
+
+    def set_pinned(self, id: str, pinned: bool, now: datetime) -> Memory:
+        with self._pool.writing() as connection:
+            rid, memory = self._require_memory(connection, id)
+            set_pinned(connection, rid, memory, pinned, to_micros(now))
+            return self._require_memory(connection, memory.id)[1]
+
+    def add_fact(self, id: str, draft: FactDraft, now: datetime) -> Fact:
+        """Add a fact to a memory; one with the same text is changed to what is said of it now."""
+        with self._pool.writing() as connection:
+            rid = self._require_memory(connection, id)[0]
+            add_facts(connection, rid, [draft], to_micros(now))
+            text = {"rid": rid, "text": draft.text}
+            ((_, fact),) = self._load_facts(connection, "f.rid = :rid and f.text = :text", text)
+            return fact
+
+    def reinforce_fact(self, id: str, share: float, now: datetime, rates: Mapping[str, float]) -> Fact:
+        with self._pool.writing() as connection:
+            key, fact = self._require_fact(connection, id)
+            self._raise_confidence(connection, key, fact, share, now, rates)
+            return self._require_fact(connection, fact.id)[1]
+
+    def remove_fact(self, id: str) -> Fact:
+        with self._pool.writing() as connection:
+            key, fact = self._require_fact(connection, id)
+            rid = fetch_value(connection, "delete from facts where fact = ? returning rid", (key,))
+            index_facts(connection, rid)
+            return fact
+
+    def _require_fact(self, connection: apsw.Connection, id: str) -> tuple[int, Fact]:
+        """Return the key and the fact with an id, or with a unique beginning or ending of one."""
+        found = self._load_facts(connection, "f.id = :id", {"id": id})
+        if not found and len(id) >= MIN_ID_LENGTH:
+            found = self._load_facts(connection, HAS_ID_PART.format("f.id"), {"id": id})
+        if len(found) > 1:
+            raise ambiguous_id(id, [fact.id for _, fact in found])
+        if not found:
+            raise NotFound(f"no fact has the id {id!r}", hint=Hint("list_facts"))
+        return found[0]
+
+    def _load_facts(self, connection: apsw.Connection, where: str, values: Mapping[str, Any]) -> list[tuple[int, Fact]]:
+        rows = fetch(
+            connection,
+            f"""
+            select f.fact, m.id, {_FACT_COLUMNS}
+            from facts f
+            cross join memories m on m.rid = f.rid
+            where {where} and m.namespace = :namespace and m.deleted_at is null
+            order by f.fact
+            """,
+            {**values, "namespace": self.namespace},
+        )
+        return [(key, to_fact(memory, columns)) for key, memory, *columns in rows]
+
+    def _raise_confidence(
+        self, connection: apsw.Connection, key: int, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
+    ) -> None:
+        """Raise the confidence that decay has left by a share; it decays from now on."""
+        left = fact.confidence_at(now, rates)
+        _change_fact(connection, key, {"confidence": min(1.0, left + share * (1 - left))}, to_micros(now))
+
+
+def adjust_salience(
+    connection: apsw.Connection, keys: Sequence[int], share: float, now: int, rates: Mapping[str, float]
+) -> None:
+    """Raise or lower the salience that decay has left by a share; it decays from now on."""
+    save_strength(connection, keys, now)
+    left = (
+        f"salience * exp(-max(0, :now - reinforced_at) / {_DAY} * coalesce(:rates ->> sector, 0))"
+        if rates
+        else "salience"
+    )
+    target = f"{left} + :share * (1 - {left})" if share >= 0 else f"{left} * (1 + :share)"
+    values: dict[str, float | str] = {"share": share, "now": now, "keys": json.dumps(keys)}
+    if rates:
+        values["rates"] = json.dumps(dict(rates))
+    connection.execute(f"update memories set salience = {target}, reinforced_at = :now where {_KEYS}", values)
+
+
+def save_strength(connection: apsw.Connection, keys: Sequence[int], now: int) -> None:
+    """Save the salience and pins that are about to change, for searches as of an earlier time."""
+    connection.execute(
+        f"""
+        insert into strength_history(rid, replaced_at, salience, reinforced_at, pinned)
+        select rid, :now, salience, reinforced_at, pinned from memories where {_KEYS}
+        """,
+        {"now": now, "keys": json.dumps(keys)},
+    )
+
+
+def set_pinned(connection: apsw.Connection, rid: int, memory: Memory, pinned: bool, now: int) -> None:
+    if memory.pinned != pinned:
+        save_strength(connection, [rid], now)
+        connection.execute("update memories set pinned = ? where rid = ?", (pinned, rid))
+
+
+def add_facts(
+    connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft], now: int, *, indexed: bool = False
+) -> None:
+    """Add facts to a memory. `indexed` says that the memory was inserted with their texts already."""
+    for draft in drafts:
+        known = fetch_value(connection, "select fact from facts where rid = ? and text = ?", (rid, draft.text))
+        if known is not None:
+            changes = {name: field for name in _FACT_FIELDS if (field := getattr(draft, name)) is not None}
+            if changes:
+                _change_fact(connection, known, changes, now)
+            continue
+        values = {name: getattr(draft, name) for name in draft.__slots__} | {
+            "rid": rid,
+            "now": now,
+            "reinforced_at": now,
+        }
+        connection.execute(_INSERT_FACT, values | {"confidence": 1.0 if draft.confidence is None else draft.confidence})
+    if drafts and not indexed:
+        index_facts(connection, rid)
+
+
+def copy_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
+    """Add facts of another memory that this one lacks, with the confidence they have."""
+    for fact in facts:
+        values = {name: getattr(fact, name) for name in ("text", *_FACT_FIELDS)}
+        values |= {"id": new_id(), "rid": rid, "now": now, "reinforced_at": to_micros(fact.reinforced_at)}
+        connection.execute(f"{_INSERT_FACT} on conflict do nothing", values)
+
+
+def index_facts(connection: apsw.Connection, rid: int) -> None:
+    """Put the facts of a memory into the full-text index."""
+    texts = [text for (text,) in fetch(connection, "select text from facts where rid = ? order by fact", (rid,))]
+    title, content, tags = fetch_value(connection, "select title, content, tags from memories where rid = ?", (rid,))
+    connection.execute(
+        "update memories set facts = ?, segments = ? where rid = ?",
+        ("\n".join(texts) or None, unspaced_bigrams(title, content, *json.loads(tags), *texts), rid),
+    )
+
+
+def _change_fact(connection: apsw.Connection, key: int, changes: Mapping[str, Any], now: int) -> None:
+    """Save the values a fact had, and change it; a new confidence decays from now on."""
+    saved = f"{', '.join(_FACT_FIELDS)}, reinforced_at"
+    connection.execute(
+        f"insert into fact_history(fact, replaced_at, {saved}) select fact, :now, {saved} from facts where fact = :key",
+        {"now": now, "key": key},
+    )
+    settings = [f"{name} = :{name}" for name in changes] + ["reinforced_at = :now"] * ("confidence" in changes)
+    connection.execute(
+        f"update facts set {', '.join(settings)} where fact = :key",
+        {**changes, "key": key} | ({"now": now} if "confidence" in changes else {}),
+    )
