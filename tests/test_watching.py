@@ -16,7 +16,7 @@ import pytest
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
 from memorist.documents import IndexProgress, IndexReport
-from memorist.engine.documents import IndexOptions
+from memorist.engine.files import IndexOptions
 
 LONGEST = 30.0  # seconds until a report is missed
 
