@@ -213,7 +213,9 @@ class TestWhatGoes:
         (root / ".memoristignore").write_text("a.md\n")
         assert numbers(memory.index(root, include=["*.md"])) == {"unchanged": 2, "removed": 1}
         assert numbers(memory.index(root, exclude=["b.md"])) == {"unchanged": 1, "removed": 1}
-        monkeypatch.setattr(walk.walk, "__kwdefaults__", {**walk.walk.__kwdefaults__, "max_bytes": 100})  # type: ignore[dict-item]
+        monkeypatch.setattr(
+            walk.Walk.__init__, "__kwdefaults__", {**walk.Walk.__init__.__kwdefaults__, "max_bytes": 100}
+        )  # type: ignore[dict-item]
 
         assert numbers(memory.index(root)) == {"added": 1, "removed": 1}
         assert names(memory) == ["b.md"]

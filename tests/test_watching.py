@@ -12,11 +12,11 @@ from typing import Any
 
 import apsw
 import pytest
-from memorist.engine.documents import IndexOptions
 
 import memorist
 from memorist import InvalidInput, Memorist, MissingExtra
 from memorist.documents import IndexProgress, IndexReport
+from memorist.engine.files import IndexOptions
 
 LONGEST = 30.0  # seconds until a report is missed
 

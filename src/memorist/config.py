@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -288,9 +289,7 @@ def _parse_list(text: str) -> Any:
 
 
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
-    "namespace": lambda value: validation.required_name(value, "namespace"),
-    "project": lambda value: validation.required_name(value, "project"),
-    "database": lambda value: validation.required_name(value, "database"),
+    **{name: partial(validation.required_name, what=name) for name in ("namespace", "project", "database", "models")},
     "embedder": validation.embedder_name,
     "profile": lambda value: validation.choice(value, PROFILES, "profile"),
     "threads": lambda value: validation.number(value, "threads", 1, 256),
@@ -298,7 +297,6 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "synchronous": lambda value: validation.choice(value, SYNCHRONOUS, "synchronous"),
     "near": lambda value: validation.choice(value, NEAR_ACTIONS, "near"),
     "redact_allow": lambda value: validation.allowances(value, "redact_allow"),
-    "models": lambda value: validation.required_name(value, "models"),
     "trusted": lambda value: validation.folders(value, "trusted"),
     "chat": validation.chat_model,
     "chat_timeout": lambda value: validation.number(value, "chat_timeout", 0.1, 86_400),

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -282,10 +283,7 @@ def fact(value: object) -> FactDraft:
 
 _FACT_FIELDS: dict[str, Callable[[object], Any]] = {
     "text": lambda value: content(value, "a fact"),
-    "kind": lambda value: name(value, "kind"),
-    "subject": lambda value: name(value, "subject"),
-    "predicate": lambda value: name(value, "predicate"),
-    "object": lambda value: name(value, "object"),
+    **{key: partial(name, what=key) for key in ("kind", "subject", "predicate", "object")},
     "confidence": lambda value: number(value, "confidence", 0, 1),
     "decay_rate": lambda value: number(value, "decay_rate", 0, 1000),
 }

@@ -30,7 +30,7 @@ class Shy(Own):
 def local(monkeypatch):
     """A stand-in for the bundled model, which tells the threads it was given."""
     module = types.ModuleType("memorist.embed.local")
-    module.LocalEmbedder = lambda *, threads=None: ("local", threads)
+    module.BgeSmall, module.LocalEmbedder = None, lambda *, threads=None: ("local", threads)
     monkeypatch.setitem(sys.modules, "memorist.embed.local", module)
 
 

@@ -1,4 +1,4 @@
-"""The embedder protocol, checked calls of an embedder, the one in use, and counting tokens as it does."""
+"""The protocols of models, checked calls of an embedder, the one in use, and counting tokens as it does."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +36,12 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> ArrayLike: ...
+
+
+class Reranker(Protocol):
+    """A model that scores passages by how well they answer a question."""
+
+    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
 def embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:

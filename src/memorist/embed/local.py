@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,12 +151,6 @@ class BgeSmall(Encoder):
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         vector: Vectors = session.run(["last_hidden_state"], inputs)[0][0, 0]  # of the first token, [CLS]
         return vector / np.linalg.norm(vector)
-
-
-class Reranker(Protocol):
-    """A model that scores passages by how well they answer a question."""
-
-    def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
 class CrossEncoder(OnnxModel):

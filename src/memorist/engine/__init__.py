@@ -13,8 +13,7 @@ from pathlib import Path
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
-from memorist.embed.base import Embedder
-from memorist.embed.local import CrossEncoder, Reranker
+from memorist.embed.base import Embedder, Reranker
 from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup
@@ -55,6 +54,8 @@ def open_memory(
     stored; `redact_allow` are exceptions: texts, or patterns written as /regex/. `models` is a folder in which to look
     for optional models. `reranker` is an object with `score_passages(question, passages, seconds)` to use instead.
     """
+    from memorist.embed.local import CrossEncoder  # only once a memory is opened
+
     validation.choice(synchronous, SYNCHRONOUS, "synchronous")
     validation.number(busy_timeout, "busy_timeout", 0, 86_400)
     if threads is not None:
@@ -67,13 +68,8 @@ def open_memory(
     path = _check_target(target)
     if path == ":memory:" or (read_only and is_missing_or_empty(Path(path))):
         path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
-    store = Store(
-        path,
-        namespace=validation.namespace(namespace),
-        read_only=read_only,
-        busy_timeout=busy_timeout,
-        synchronous=synchronous,
-    )
+    space = validation.namespace(namespace)
+    store = Store(path, namespace=space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
     resources = Resources(
         store,
         model,

@@ -1,13 +1,13 @@
 """A view of one project that refuses access to any other."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from memorist import validation
 from memorist.engine.facade import Memorist
 from memorist.errors import Ambiguous, InvalidInput, NotFound
-from memorist.records import Hit, Memories, Memory, Page, Results, SessionRef, Successor, Timeline
+from memorist.records import Memories, Memory, Page, Results, SessionRef, Timeline
 
 T = TypeVar("T")
 
@@ -27,8 +27,10 @@ class ProjectView:
     def search(self, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._search_options(options))
         hidden = {name: count for name, count in found.hidden.items() if name != "project"}
+        memories = self._restrict([hit.memory for hit in found])
+        hits = tuple(replace(hit, memory=memory) for hit, memory in zip(found, memories, strict=True))
         # Suggestions are made from the words of all projects.
-        return replace(found, hits=self._restrict_hits(found.hits), hidden=hidden, suggestion=None)
+        return replace(found, hits=hits, hidden=hidden, suggestion=None)
 
     def get(self, ids: Sequence[str], *, as_of: validation.TimeLike | None = None) -> Memories:
         """Return memories by id; one that is elsewhere now, or was at that time, counts as missing."""
@@ -109,10 +111,6 @@ class ProjectView:
     def _restrict_one(self, memory: Memory) -> Memory:
         return self._restrict([memory])[0]
 
-    def _restrict_hits(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        memories = self._restrict([hit.memory for hit in hits])
-        return tuple(replace(hit, memory=memory) for hit, memory in zip(hits, memories, strict=True))
-
     def _restrict(self, memories: Iterable[Memory]) -> tuple[Memory, ...]:
         """Remove from memories what they tell about other projects."""
         shown = tuple(memories)
@@ -121,7 +119,7 @@ class ProjectView:
         return tuple(
             replace(
                 memory,
-                superseded_by=_successor_if_in(memory.superseded_by, ours),
+                superseded_by=successor if (successor := memory.superseded_by) and successor.id in ours else None,
                 session=self._restrict_session(memory.session),
             )
             for memory in shown
@@ -131,10 +129,6 @@ class ProjectView:
         if session is None or session.project == self.project:
             return session
         return replace(session, summary=None, project=None)
-
-
-def _successor_if_in(successor: Successor | None, ids: Collection[str]) -> Successor | None:
-    return successor if successor and successor.id in ids else None
 
 
 def _found_or_none(look: Callable[[], T]) -> T | None:

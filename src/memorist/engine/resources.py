@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist import validation
-from memorist.embed.base import ActiveModel, Embedder, close_model
-from memorist.embed.local import Reranker
+from memorist.embed.base import ActiveModel, Embedder, Reranker, close_model
 from memorist.errors import Ambiguous, EmbedderError, NotFound
 from memorist.ingest.recorder import Recorder
 from memorist.ingest.redaction import Redaction

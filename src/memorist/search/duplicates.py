@@ -143,7 +143,4 @@ class _SimilarityJoin:
 
 def _signature(words: list[int]) -> int:
     """Return a set of words as bits, for a first comparison."""
-    bits = 0
-    for word in words:
-        bits |= 1 << word % _SIGNATURE_BITS
-    return bits
+    return sum(1 << bit for bit in {word % _SIGNATURE_BITS for word in words})

@@ -53,17 +53,15 @@ class LegResults:
 
 def merge_results(one: LegResults, other: LegResults) -> LegResults:
     """Join the matches of two stores as if they were one."""
-    with_model = one if one.model else other  # one of them may have no vectors
-    return LegResults(
+    return replace(
+        one if one.model else other,  # one of them may have no vectors
         keyword=sorted(
             [*one.keyword, *other.keyword], key=lambda match: (not match.has_all_words, -match.score, match.key)
         ),
         unknown_words=[word for word in one.unknown_words if word in other.unknown_words],
+        keyword_keys=None,
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         unfiltered=[*one.unfiltered, *other.unfiltered],
-        model=with_model.model,
-        query_vector=with_model.query_vector,
-        similarity_floor=with_model.similarity_floor,
         below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
     )
@@ -100,8 +98,10 @@ class Legs:
             with _leg_named_in_errors("keyword"):
                 return self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
 
+        # Of nothing but identifiers and phrases, for which keyword search suffices.
+        is_exact = profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
         uncached = profile.intent == "cached" and not model.has_cached(query.text)
-        if mode == "keyword" or (mode == "hybrid" and (uncached or _is_exact_query(query, profile))):
+        if mode == "keyword" or (mode == "hybrid" and (uncached or is_exact)):
             return _keyword_results(match_keywords())
         if mode == "hybrid" and model.name in LATIN_ONLY and not _is_mostly_latin(query.text):
             return _keyword_results(match_keywords(), f"keyword search only: {model.name} reads Latin script")
@@ -167,11 +167,6 @@ def _keyword_results(matches: KeywordMatches, degraded: str | None = None) -> Le
 
 def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegResults:
     return replace(results, keyword=matches.matches, unknown_words=matches.unknown_words, keyword_keys=matches.all_keys)
-
-
-def _is_exact_query(query: Query, profile: Profile) -> bool:
-    """Return whether the query is nothing but identifiers and phrases, for which keyword search suffices."""
-    return profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
 
 
 def _is_mostly_latin(text: str) -> bool:

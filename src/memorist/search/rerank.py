@@ -13,7 +13,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.embed.local import Reranker
+from memorist.embed.base import Reranker
 from memorist.errors import EmbedderError
 from memorist.profiles import Profile
 from memorist.records import Query, Row

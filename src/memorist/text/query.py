@@ -51,10 +51,6 @@ def parse_query(text: str, grammar: str) -> Query:
         # A single letter is the prefix of too many words, unless there is nothing else.
         longer = tuple(term for term in terms if len(term.text) > 1) or terms
         return Query(text, terms=tuple(Term(term.text, prefix=True) for term in longer), every=False)
-    return _parse_auto(text)
-
-
-def _parse_auto(text: str) -> Query:
     terms = _split_terms(text, phrases=True)
     telling = tuple(term for term in terms if term.exact or term.prefix or term.text.lower() not in STOP_WORDS)
     spare = tuple(term for term in terms if term not in telling)
