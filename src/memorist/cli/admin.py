@@ -14,6 +14,21 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.present.render import count_of, printable, record_json
 from memorist.validation import choice
 
+if TYPE_CHECKING:
+    from memorist.embed.optional_models import OptionalModel
+
+_BUNDLED_MODEL = {
+    "name": "local",
+    "description": "all-MiniLM-L6-v2 in int8: text as vectors",
+    "licence": "Apache-2.0",
+    "installed": True,
+    "path": None,
+    "install_hint": None,
+}
+_project_option = click.option(
+    "--project", is_flag=True, help="In the memorist.toml of this folder, not in your own settings."
+)
+
 
 @click.command("stats")
 @answer_options
@@ -79,17 +94,7 @@ def reembed_command(context: CommandContext, /, embedder: str | None, prune: boo
     print_answer(as_json, {"embedded": done}, f"Computed {count_of(done, 'vector')}.")
 
 
-if TYPE_CHECKING:
-    from memorist.embed.optional_models import OptionalModel
-
-_BUNDLED_MODEL = {
-    "name": "local",
-    "description": "all-MiniLM-L6-v2 in int8: text as vectors",
-    "licence": "Apache-2.0",
-    "installed": True,
-    "path": None,
-    "install_hint": None,
-}
+# Models
 
 
 @click.group("models", cls=CommandGroup, default_command="list")
@@ -188,9 +193,7 @@ def _model_json(model: "OptionalModel", context: CommandContext) -> dict[str, An
     }
 
 
-_project_option = click.option(
-    "--project", is_flag=True, help="In the memorist.toml of this folder, not in your own settings."
-)
+# Settings
 
 
 @click.group("config", cls=CommandGroup, default_command="list")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from memorist.embed.base import Embedder
     from memorist.engine import Memorist
 
-
 _PROGRAM = "memorist"
 _COMPLETION_VARIABLE = "_MEMORIST_COMPLETE"  # a shell sets it to ask for completions
 

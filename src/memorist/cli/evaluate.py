@@ -257,7 +257,9 @@ def _check_quality(run: Mapping[str, Any], min_ndcg: float | None) -> None:
                 raise MemoristError(f"nDCG@10 of {way['name']} on {dataset['name']} is {ndcg:.4f}, below {min_ndcg:g}")
 
 
-_MEMORIES = (
+# The demo: a small memory about a software project, and three questions to it
+
+_DEMO_MEMORIES = (
     ("We deploy with `make ship` from the release branch; it waits for a green build", "procedural", ["deploy"]),
     ("The staging cluster is rebuilt every night at 02:00 UTC, so never keep data there", "semantic", ["ops"]),
     ("ADR-016: retries are capped at 5 with exponential back-off, because the billing API bans noisy clients",
@@ -277,7 +279,7 @@ _MEMORIES = (
      ["auth", "performance"]),
 )  # fmt: skip
 
-_QUESTIONS = (
+_DEMO_QUESTIONS = (
     ("pictures look outdated on phones", "The memory that answers shares no word with it: only meaning finds it."),
     ("9f3c2ab", "A language model sees no meaning in it: only the exact word finds it."),
     ("why are retries capped?", "Keywords and meaning agree, and the score shows how much each contributed."),
@@ -299,10 +301,10 @@ def demo_command() -> None:
     with open_memory(":memory:") as memory:
         memory.add_many(
             {"content": content, "sector": sector, "tags": tags, "project": "shop"}
-            for content, sector, tags in _MEMORIES
+            for content, sector, tags in _DEMO_MEMORIES
         )
-        click.echo(f"Remembered {len(_MEMORIES)} things about a software project, in a temporary database.\n")
-        for question, remark in _QUESTIONS:
+        click.echo(f"Remembered {len(_DEMO_MEMORIES)} things about a software project, in a temporary database.\n")
+        for question, remark in _DEMO_QUESTIONS:
             results = memory.search(question, limit=2)
             click.echo(f"{paint('$ memorist search', dim=True)} {paint(repr(question), bold=True)}")
             for place, hit in enumerate(results, 1):
