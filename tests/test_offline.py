@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import prove_offline
-from memorist.cli.groups import COMMANDS
+from memorist.cli.app import COMMANDS
 from prove_offline import COMMAND_LINES, ROOT, SURFACES, AuditHook, Place, Strace, Surface, Watcher
 
 BEST: Watcher = Strace() if Strace.works() else AuditHook()

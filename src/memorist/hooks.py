@@ -251,7 +251,7 @@ class Hook:
         log, notes = _HookLog(self.state_folder / _LOG_NAME, self.describe_error), PendingNotes(self.state_folder)
         seconds = _TIME_LIMITS.get(self.name, _DEFAULT_TIME_LIMIT)
         try:
-            with _TimeLimit(seconds, lambda: self._give_up(log, notes, seconds)):
+            with _time_limit(seconds, lambda: self._give_up(log, notes, seconds)):
                 if self.name == LATER:
                     self._finish_pending(notes, log)
                     return ""
@@ -420,22 +420,20 @@ class _HookLog:
                 out.write(text)
 
 
-class _TimeLimit:
-    """Ends the process with exit code 0 when a block takes too long, whatever it is that hangs."""
+@contextmanager
+def _time_limit(seconds: float, before_exit: Callable[[], None]) -> Iterator[None]:
+    """End the process with exit code 0 when a block takes too long, whatever it is that hangs."""
 
-    def __init__(self, seconds: float, before_exit: Callable[[], None]) -> None:
-        self._before_exit = before_exit
-        self._timer = threading.Timer(seconds, self._exit)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *details: object) -> None:
-        self._timer.cancel()
-
-    def _exit(self) -> None:
+    def exit() -> None:
         try:
-            self._before_exit()
+            before_exit()
         finally:
             os._exit(0)  # safe at any moment: a transaction that is not committed is rolled back
+
+    timer = threading.Timer(seconds, exit)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

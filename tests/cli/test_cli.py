@@ -14,8 +14,7 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 import memorist
-from memorist.cli.app import app
-from memorist.cli.groups import COMMAND_GROUPS, COMMANDS
+from memorist.cli.app import COMMAND_GROUPS, COMMANDS, app
 
 ESCAPE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "bell\x07 back\x08 \x1b[31mred\x1b[0m \x9b31m csi \x7f \u202eevil\u202c end"

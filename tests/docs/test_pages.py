@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memorist.cli.groups import COMMANDS
+from memorist.cli.app import COMMANDS
 from memorist.config import TYPES
 from memorist.profiles import PROFILES
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 import pytest
-from memorist.hooks.events import ACTIONS, BRIEF, RECALL
 from packaging.requirements import Requirement
 
 import memorist
-from memorist.cli.groups import COMMANDS
+from memorist.cli.app import COMMANDS
+from memorist.hooks import ACTIONS, BRIEF, RECALL
 from memorist.install.clients import CLIENTS
 from pages import ROOT
 

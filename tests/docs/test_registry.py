@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import memorist
-from memorist.cli.groups import COMMANDS
+from memorist.cli.app import COMMANDS
 from memorist.config import TYPES
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,6 @@ from sets import harbours
 from conftest import HashingEmbedder
 from memorist import InvalidInput, NotFound
 from memorist.evaluate import report
-from memorist.evaluate.compare import choose_system, compare_runs, format_comparisons
 from memorist.evaluate.dataset import Dataset, Question, load_dataset
 from memorist.evaluate.evaluation import (
     QuestionResult,
@@ -25,7 +24,14 @@ from memorist.evaluate.evaluation import (
 from memorist.evaluate.html_report import render_page
 from memorist.evaluate.indexing import IndexedDataset, index_dataset
 from memorist.evaluate.metrics import MEASURES
-from memorist.evaluate.report import build_run, drop_answers, format_run
+from memorist.evaluate.report import (
+    build_run,
+    choose_system,
+    compare_runs,
+    drop_answers,
+    format_comparisons,
+    format_run,
+)
 from memorist.evaluate.systems import RetrievalResult, SearchConfig, parse_configs
 
 JsonObject = dict[str, Any]

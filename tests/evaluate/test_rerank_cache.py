@@ -169,7 +169,7 @@ class TestRuns:
         assert kept["latency_ms"] == {"p50": None, "p95": None}
         assert [one["ms"] for one in kept["answers"]] == [None] * 4
         assert watching_time["latency_ms"]["p50"] > 0
-        line, note = (one for one in format_run(run, categories=False) if "precise:rerank=3" in one)
+        line, *_, note = (one for one in format_run(run) if "precise:rerank=3" in one)
         assert line.split()[-2:] == ["–", "–"]
         assert note.endswith("not timed, because some reranker scores were cached; `--rebuild` computes them again")
         assert render_page(run).count("not timed") == 1

@@ -1,15 +1,37 @@
-"""Commands that look after the database: statistics, integrity, vectors."""
+"""Commands that look after the database, the models and the settings."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.options import ProgressBar, embedder_option, json_option, print_json
-from memorist.present.render import count_of, record_json
+from memorist import config
+from memorist.cli.app import CommandContext, CommandGroup
+from memorist.cli.options import ProgressBar, answer_options, embedder_option, print_answer
+from memorist.errors import InvalidInput, NotFound
+from memorist.present.render import count_of, printable, record_json
+from memorist.validation import choice
+
+if TYPE_CHECKING:
+    from memorist.embed.onnx_models import OptionalModel
+
+_BUNDLED_MODEL = {
+    "name": "local",
+    "description": "all-MiniLM-L6-v2 in int8: text as vectors",
+    "licence": "Apache-2.0",
+    "installed": True,
+    "path": None,
+    "install_hint": None,
+}
+_project_option = click.option(
+    "--project", is_flag=True, help="In the memorist.toml of this folder, not in your own settings."
+)
 
 
 @click.command("stats")
-@json_option
-@click.pass_obj
+@answer_options
 def stats_command(context: CommandContext, /, as_json: bool) -> None:
     """
     Show how much is stored.
@@ -20,20 +42,18 @@ def stats_command(context: CommandContext, /, as_json: bool) -> None:
     """
     with context.open() as memory:
         stats = record_json(memory.stats()) | {"path": context.target}
-    if as_json:
-        print_json(stats)
-        return
-    models = stats.pop("models")
-    for name, value in stats.items():
-        click.echo(f"{name.replace('_', ' '):<14} {'-' if value is None else value}")
-    for model, count in models.items():
-        click.echo(f"{'':<14} {count} vectors of {model}")
+    lines = [
+        f"{name.replace('_', ' '):<14} {'-' if value is None else value}"
+        for name, value in stats.items()
+        if name != "models"
+    ]
+    lines += [f"{'':<14} {count} vectors of {model}" for model, count in stats["models"].items()]
+    print_answer(as_json, stats, lines)
 
 
 @click.command("check")
 @click.option("--repair", is_flag=True, help="Rebuild what does not agree with the text.")
-@json_option
-@click.pass_obj
+@answer_options
 def check_command(context: CommandContext, /, repair: bool, as_json: bool) -> int:
     """
     Check the database, its indexes and its vectors. The exit code is 1 if anything is left broken.
@@ -44,26 +64,21 @@ def check_command(context: CommandContext, /, repair: bool, as_json: bool) -> in
     """
     with context.open(embedder=None if repair else "none") as memory:
         report = memory.check(repair=repair)
-    if as_json:
-        print_json(record_json(report))
-    else:
-        for problem in report.problems:
-            click.echo(f"{'repaired' if problem in report.repaired else 'broken'}: {problem}")
-        for part in report.skipped:
-            click.echo(f"skipped: {part}")
-        if report.ok:
-            counts = f"{count_of(report.memories, 'memory', 'memories')}, {count_of(report.vectors, 'vector')}"
-            click.echo(f"All is well: {counts}.")
-        elif not repair:
-            click.echo("`memorist check --repair` rebuilds indexes and vectors.", err=True)
+    lines = [f"{'repaired' if one in report.repaired else 'broken'}: {one}" for one in report.problems]
+    lines += [f"skipped: {part}" for part in report.skipped]
+    if report.ok:
+        counts = f"{count_of(report.memories, 'memory', 'memories')}, {count_of(report.vectors, 'vector')}"
+        lines.append(f"All is well: {counts}.")
+    print_answer(as_json, record_json(report), lines)
+    if not (report.ok or repair or as_json):
+        click.echo("`memorist check --repair` rebuilds indexes and vectors.", err=True)
     return 0 if report.ok else 1
 
 
 @click.command("reembed")
 @embedder_option
 @click.option("--prune", is_flag=True, help="Then remove the vectors of all other models.")
-@json_option
-@click.pass_obj
+@answer_options
 def reembed_command(context: CommandContext, /, embedder: str | None, prune: bool, as_json: bool) -> None:
     """
     Compute missing vectors, or all of them with another model. If it is stopped, the next run continues from there.
@@ -76,7 +91,208 @@ def reembed_command(context: CommandContext, /, embedder: str | None, prune: boo
         stats = memory.stats()
         with ProgressBar("Embedding", stats.pending + stats.chunks_pending) as bar:
             done = memory.reembed(prune=prune, progress=bar)
-    if as_json:
-        print_json({"embedded": done})
+    print_answer(as_json, {"embedded": done}, f"Computed {count_of(done, 'vector')}.")
+
+
+# Models
+
+
+@click.group("models", cls=CommandGroup, default_command="list")
+def models_command() -> None:
+    """
+    List, add and remove models.
+
+    \b
+    Example:
+        memorist models list
+        memorist models add models/reranker/src/memorist_reranker
+    """
+
+
+@models_command.command("list")
+@answer_options
+def _list_models(context: CommandContext, /, as_json: bool) -> None:
+    """
+    List the models: what each does, and where it is or how to get it.
+
+    \b
+    Example:
+        memorist models list --json
+    """
+    from memorist.embed.onnx_models import OPTIONAL_MODELS
+
+    models = [_BUNDLED_MODEL, *(_model_json(model, context) for model in OPTIONAL_MODELS.values())]
+    lines = []
+    for model in models:
+        place = model["path"] or ("bundled" if model["installed"] else f"missing: {model['install_hint']}")
+        lines.append(f"{model['name']:<10} {model['description']} ({model['licence']})")
+        lines.append(f"{'':<10} {printable(str(place))}")
+    print_answer(as_json, {"models": models}, lines)
+
+
+@models_command.command("add")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def _add_model(folder: Path) -> None:
+    """
+    Copy an optional model from FOLDER to your models. It must be known and complete.
+
+    \b
+    Example:
+        memorist models add models/reranker/src/memorist_reranker
+    """
+    import shutil
+
+    from memorist.atomic_file import replace_atomically
+    from memorist.embed.onnx_models import OPTIONAL_MODELS
+
+    model = next((model for model in OPTIONAL_MODELS.values() if model.matches(folder)), None)
+    if model is None:
+        raise InvalidInput(
+            f"{folder} holds none of the optional models ({', '.join(OPTIONAL_MODELS)}), or a damaged one"
+        )
+    target = model.user_folder()
+    target.mkdir(parents=True, exist_ok=True)
+    for name in model.checksums:
+        with open(folder / name, "rb") as source, replace_atomically(target / name) as copy:
+            shutil.copyfileobj(source, copy)
+    click.echo(f"Added {model.name}.")
+
+
+@models_command.command("remove")
+@click.argument("name")
+def _remove_model(name: str) -> None:
+    """
+    Remove a model that `models add` added.
+
+    \b
+    Example:
+        memorist models remove reranker
+    """
+    import shutil
+
+    from memorist.embed.onnx_models import OPTIONAL_MODELS
+
+    model = OPTIONAL_MODELS[choice(name, OPTIONAL_MODELS, "model")]
+    if not model.user_folder().is_dir():
+        installed = model.find()
+        hint = f"it is a package: `pip uninstall {model.distribution}`" if installed else "it is not installed"
+        raise NotFound(f"{model.name} was not added with `memorist models add`; {hint}")
+    shutil.rmtree(model.user_folder())
+    click.echo(f"Removed {model.name}.")
+
+
+def _model_json(model: "OptionalModel", context: CommandContext) -> dict[str, Any]:
+    path = model.find(context.models)
+    return {
+        "name": model.name,
+        "description": model.description,
+        "licence": model.licence,
+        "installed": path is not None,
+        "path": str(path) if path else None,
+        "install_hint": None if path else model.install_hint,
+    }
+
+
+# Settings
+
+
+@click.group("config", cls=CommandGroup, default_command="list")
+def config_command() -> None:
+    """
+    Show or change settings.
+
+    \b
+    Example:
+        memorist config
+        memorist config set profile rank
+        memorist config unset profile
+    """
+
+
+@config_command.command("list")
+@answer_options
+def _list_settings(context: CommandContext, /, as_json: bool) -> None:
+    """
+    List all settings with their values and where each comes from.
+
+    \b
+    Example:
+        memorist config list
+    """
+    values, origins = _visible_values(context), context.loaded.origins
+    lines = (f"{name:<13} {_format_value(value):<24} {origins.get(name, 'default')}" for name, value in values.items())
+    print_answer(as_json, values, lines)
+    if not as_json:
+        click.echo(f"Your settings: {config.user_file(os.environ)}", err=True)
+
+
+@config_command.command("get")
+@click.argument("name")
+@answer_options
+def _get_setting(context: CommandContext, /, name: str, as_json: bool) -> None:
+    """
+    Print the value of a setting.
+
+    \b
+    Example:
+        memorist config get embedder
+    """
+    config.check_name(name, "config get")
+    value, origin = _visible_values(context)[name], context.loaded.origins.get(name, "default")
+    lines = [] if value is None else [_format_value(value)]
+    print_answer(as_json, {"name": name, "value": value, "origin": origin}, lines, f"{name} is unset.")
+
+
+@config_command.command("set")
+@click.argument("name")
+@click.argument("value")
+@_project_option
+def _set_setting(name: str, value: str, project: bool) -> None:
+    """
+    Change a setting. A list is written as in JSON.
+
+    \b
+    Example:
+        memorist config set embedder ollama:nomic-embed-text
+        memorist config set trusted '["~/work/shop", "~/team/*"]'
+    """
+    file = _config_file(project)
+    if name in config.SECRETS:
+        raise click.UsageError(f"others can see a secret on a command line: write {name} into {file} by hand")
+    config.write_setting(file, name, value, in_project=project)
+    click.echo(f"{name} = {value}  ({file})")
+
+
+@config_command.command("unset")
+@click.argument("name")
+@_project_option
+def _unset_setting(name: str, project: bool) -> None:
+    """
+    Remove a setting, so that its default counts again.
+
+    \b
+    Example:
+        memorist config unset embedder
+    """
+    file = _config_file(project)
+    if config.remove_setting(file, name):
+        click.echo(f"Unset {name}  ({file})")
     else:
-        click.echo(f"Computed {count_of(done, 'vector')}.")
+        click.echo(f"Nothing changed: {name} is not set in {file}.", err=True)
+
+
+def _config_file(project: bool) -> Path:
+    return Path.cwd() / config.PROJECT_FILE if project else config.user_file(os.environ)
+
+
+def _visible_values(context: CommandContext) -> dict[str, Any]:
+    """Return all values, but of a secret only that it is set."""
+    values = record_json(context.loaded.settings)
+    return values | {name: "(set)" for name in config.SECRETS if values[name] is not None}
+
+
+def _format_value(value: Any) -> str:
+    """Return a value as `config set` takes it."""
+    if value is None:
+        return "(unset)"
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

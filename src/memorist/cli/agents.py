@@ -72,6 +72,9 @@ def mcp_command(
         click.echo(f"Note: {printable(context.loaded.warning)}", err=True)
     with _require_mcp_extra():
         from memorist.mcp_server.server import BackgroundOpener, ServerOptions, serve_stdio
+
+        if http is not None:
+            from memorist.mcp_server import http as http_server
     options = ServerOptions(
         BackgroundOpener(lambda: context.open(create=not read_only, read_only=read_only)),
         answer_tokens=settings.answer_tokens,
@@ -82,8 +85,6 @@ def mcp_command(
     if http is None:
         serve_stdio(options)
     else:
-        with _require_mcp_extra():
-            from memorist.mcp_server import http as http_server
         http_server.serve(options, http_server.ListenAddress.parse(http), settings.http_token, hosts)
 
 

@@ -20,7 +20,7 @@ from memorist.chat.conversation import (
 from memorist.chat.providers import Provider, create_provider
 from memorist.chat.tools import Tools
 from memorist.cli.app import CommandContext, describe_error
-from memorist.cli.options import flag_option, json_option, print_json, read_argument
+from memorist.cli.options import answer_options, flag_option, print_json, read_argument
 from memorist.engine import Memorist
 from memorist.errors import ConfigError, MemoristError
 from memorist.present.render import count_of, printable
@@ -44,8 +44,7 @@ _SLASH_COMMANDS = {
 @click.option("--no-save", is_flag=True, help="Do not save this conversation.")
 @flag_option("--no-redact", "redact", sets=False, help="Store text that looks like a secret unchanged.")
 @flag_option("--allow-add", sets=True, help="Let the model add memories.")
-@json_option
-@click.pass_obj
+@answer_options
 def chat_command(
     context: CommandContext,
     /,
@@ -74,7 +73,12 @@ def chat_command(
     """
     _check_usage(message, as_json, continue_latest, session_id)
     settings, screen = context.loaded.settings, _ChatScreen(silent=as_json)
-    provider = _create_provider(model or settings.chat, settings.chat_timeout)
+    if not (model := model or settings.chat):
+        raise ConfigError(
+            "no chat model is set; choose one with `memorist config set chat anthropic:MODEL` (its key in "
+            "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or just for this call with --model"
+        )
+    provider = create_provider(model, timeout=settings.chat_timeout)
     add, redact = settings.chat_add if allow_add is None else allow_add, redact is not False
     with _open_memory(context, screen, create=add or not no_save, redact=redact) as memory, closing(provider):
         earlier = _find_earlier(memory, continue_latest, session_id, project)
@@ -162,15 +166,6 @@ def _check_usage(message: str | None, as_json: bool, continue_latest: bool, sess
         raise click.UsageError("the message is empty")
     if continue_latest and session_id is not None:
         raise click.UsageError("use either --continue, for the latest conversation, or --session")
-
-
-def _create_provider(model: str | None, timeout: float) -> Provider:
-    if not model:
-        raise ConfigError(
-            "no chat model is set; choose one with `memorist config set chat anthropic:MODEL` (its key in "
-            "ANTHROPIC_API_KEY), openai:MODEL (OPENAI_API_KEY) or ollama:MODEL, or just for this call with --model"
-        )
-    return create_provider(model, timeout=timeout)
 
 
 @contextmanager

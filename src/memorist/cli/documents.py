@@ -12,15 +12,16 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.groups import complete_path
+from memorist.cli.app import CommandContext, complete_path
 from memorist.cli.options import (
     NOTHING_RELEVANT,
     ProgressBar,
+    answer_options,
     combine_options,
     drop_unset,
-    json_option,
+    print_answer,
     print_json,
+    projects_option,
     read_argument,
     secret_options,
     style,
@@ -56,8 +57,7 @@ _index_options = combine_options(
 @_index_options
 @click.option("--remove", is_flag=True, help="Remove files, or all files of a folder, from the index.")
 @click.option("--verbose", "-v", is_flag=True, help="Name every skipped file and where each secret was.")
-@json_option
-@click.pass_obj
+@answer_options
 def index_command(
     context: CommandContext, /, paths: tuple[str, ...], remove: bool, verbose: bool, as_json: bool, **options: Any
 ) -> int:
@@ -91,12 +91,7 @@ def index_command(
             return 130
     if report.quiet and not report.unchanged:
         raise InvalidInput(_explain_nothing(report, options.get("include", ())))
-    if as_json:
-        print_json(record_json(report))
-        return 0
-    click.echo(report_line(report))
-    for line in report_lines(report, verbose=verbose):
-        click.echo(line)
+    print_answer(as_json, record_json(report), [report_line(report), *report_lines(report, verbose=verbose)])
     return 0
 
 
@@ -132,8 +127,7 @@ def _remove_files(context: CommandContext, paths: tuple[str, ...], as_json: bool
 @click.command("watch")
 @_paths_argument
 @_index_options
-@json_option
-@click.pass_obj
+@answer_options
 def watch_command(context: CommandContext, /, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """
     Index files and folders whenever they change. It runs until Ctrl-C and prints a line each time it has indexed
@@ -189,7 +183,7 @@ def _stop_on_signals(stop: threading.Event) -> Iterator[None]:
     shell_complete=complete_path,
     help="Show the links of a file, and which files link to it.",
 )
-@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@projects_option
 @click.option("--sector", multiple=True, help="Only files of this sector.")
 @click.option("--tag", "tags", multiple=True, help="Only files with this tag (repeat for all of several).")
 @click.option("--since", metavar="TIME", help="Only what was written from this time on.")
@@ -197,8 +191,7 @@ def _stop_on_signals(stop: threading.Event) -> Iterator[None]:
 @click.option("--limit", "-n", type=int, help="How many (1..1000; default 10; with --list, all).")
 @click.option("--mode", help="hybrid (default), keyword or semantic.")
 @click.option("--neighbours", type=int, help="Also show this many chunks before and after each hit.")
-@json_option
-@click.pass_obj
+@answer_options
 def docs_command(
     context: CommandContext, /, query: str | None, list_files: bool, links: str | None, as_json: bool, **options: Any
 ) -> None:
@@ -249,24 +242,20 @@ def _print_files(context: CommandContext, options: dict[str, Any], as_json: bool
     with context.open(embedder="none") as memory:
         found = [document for project in projects for document in memory.documents(project=project, **options)]
     documents = sorted(found, key=lambda document: document.path)[: options["limit"]]
-    if as_json:
-        print_json({"documents": [document_json(document) for document in documents]})
-        return
-    for document in documents:
-        click.echo(document_line(document, style()))
-    if not documents:
-        click.echo(_NO_FILES if None in projects else "No files of this project are indexed.", err=True)
+    print_answer(
+        as_json,
+        {"documents": [document_json(document) for document in documents]},
+        (document_line(document, style()) for document in documents),
+        _NO_FILES if None in projects else "No files of this project are indexed.",
+    )
 
 
 def _print_links(context: CommandContext, path: str, as_json: bool) -> None:
     with context.open(embedder="none") as memory:
         document = memory.document(path)
-    if as_json:
-        print_json(record_json(document))
-        return
-    click.echo(document_line(document, style()))
+    lines = [document_line(document, style())]
     for link in document.links:
         target = display_path(link.path) if link.path else f"{printable(link.target)} (not indexed)"
-        click.echo(f"  {link.line:>5}  {target}")
-    for source in document.linked_from:
-        click.echo(f"  from   {display_path(source)}")
+        lines.append(f"  {link.line:>5}  {target}")
+    lines += [f"  from   {display_path(source)}" for source in document.linked_from]
+    print_answer(as_json, record_json(document), lines)

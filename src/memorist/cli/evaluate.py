@@ -1,5 +1,8 @@
-"""Commands that measure search quality, on datasets and on your own memories."""
+"""Commands to try Memorist and to measure it: the demo, and search quality on datasets and on your own memories."""
 
+import os
+import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,9 +13,9 @@ import click
 
 from memorist import __version__
 from memorist.cli.app import CommandContext
-from memorist.cli.options import ProgressBar, combine_options, embedder_option, json_option, print_json
+from memorist.cli.options import ProgressBar, answer_options, combine_options, embedder_option, print_answer, style
 from memorist.errors import MemoristError
-from memorist.present.render import printable, record_json
+from memorist.present.render import hit_text, printable, record_json
 
 _GOOD, _BAD = "good", "bad"
 _NO_RATINGS = (
@@ -83,8 +86,7 @@ class _EvalRequest:
 @click.option("--show", default=5, show_default=True, help="How many of the changed questions to show.")
 @click.option("--min-ndcg", type=float, help="Exit with 1 if nDCG@10 of a chosen profile is below this.")
 @_output_options
-@json_option
-@click.pass_obj
+@answer_options
 def eval_command(
     context: CommandContext,
     /,
@@ -108,11 +110,12 @@ def eval_command(
         memorist eval data/scifact --compare balanced balanced:alpha=.3
         memorist eval --from-recalls
     """
-    from memorist.evaluate import compare as comparison
-    from memorist.evaluate.html_report import render_page
-    from memorist.evaluate.report import drop_answers, format_run, save_run
+    from platformdirs import user_cache_path
 
-    request, cache = _EvalRequest(**options), cache or _default_cache()
+    from memorist.evaluate.html_report import render_page
+    from memorist.evaluate.report import drop_answers, format_comparisons, format_run, save_run
+
+    request, cache = _EvalRequest(**options), cache or user_cache_path("memorist", appauthor=False)
     if compare:
         run, changes = _compare_runs(context, request, compare, cache)
     else:
@@ -123,12 +126,8 @@ def eval_command(
         click.echo(f"Saved as {save_run(run, save, cache)}", err=True)
     if html:
         html.write_text(render_page(run, changes), "utf-8")
-    if as_json:
-        print_json({**drop_answers(run), **({"changes": changes} if changes else {})})
-    else:
-        lines = format_run(run) if not compare else comparison.format_comparisons(changes, show)
-        for line in lines:
-            click.echo(printable(line))
+    lines = format_comparisons(changes, show) if compare else format_run(run)
+    print_answer(as_json, drop_answers(run) | ({"changes": changes} if changes else {}), map(printable, lines))
     _check_quality(run, min_ndcg)
 
 
@@ -136,8 +135,7 @@ def eval_command(
 @click.argument("id", required=False)
 @click.argument("rating", metavar="[good|bad]", required=False, type=click.Choice((_GOOD, _BAD)))
 @click.option("--query", metavar="TEXT", help="The question (default: the last recorded search that found the memory).")
-@json_option
-@click.pass_obj
+@answer_options
 def feedback_command(
     context: CommandContext, /, id: str | None, rating: str | None, query: str | None, as_json: bool
 ) -> None:
@@ -157,13 +155,12 @@ def feedback_command(
         raise click.UsageError("--query needs a memory: give its id, and good or bad")
     with context.open(embedder="none") as memory:
         ratings = memory.feedbacks() if id is None else [memory.feedback(id, rating == _GOOD, query=query)]
-    if as_json:
-        print_json({"feedback": [record_json(feedback) for feedback in ratings]})
-        return
-    for feedback in ratings:
-        click.echo(f"{_GOOD if feedback.good else _BAD:<4}  {feedback.memory[-8:]}  {printable(feedback.query)}")
-    if not ratings:
-        click.echo("Nothing found. `memorist feedback ID good` rates a memory.", err=True)
+    print_answer(
+        as_json,
+        {"feedback": [record_json(feedback) for feedback in ratings]},
+        (f"{_GOOD if one.good else _BAD:<4}  {one.memory[-8:]}  {printable(one.query)}" for one in ratings),
+        "Nothing found. `memorist feedback ID good` rates a memory.",
+    )
 
 
 def _compare_runs(
@@ -172,8 +169,7 @@ def _compare_runs(
     """Compare saved runs, profiles, or one of each; profiles are measured now."""
     from dataclasses import replace
 
-    from memorist.evaluate.compare import choose_system, compare_runs
-    from memorist.evaluate.report import is_saved_run, load_run
+    from memorist.evaluate.report import choose_system, compare_runs, is_saved_run, load_run
     from memorist.evaluate.systems import parse_config, parse_options
 
     saved = {side: load_run(side, cache) for side in sides if is_saved_run(side, cache)}
@@ -252,12 +248,6 @@ def _measure_own(context: CommandContext, request: _EvalRequest, chosen: Sequenc
             yield evaluate_dataset(narrowed, chosen, memory, relevance=request.relevance, progress=ProgressBar)
 
 
-def _default_cache() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("memorist", appauthor=False)
-
-
 def _check_quality(run: Mapping[str, Any], min_ndcg: float | None) -> None:
     """Raise MemoristError if a chosen profile is below the required nDCG@10."""
     for dataset in run["sets"] if min_ndcg is not None else ():
@@ -265,3 +255,71 @@ def _check_quality(run: Mapping[str, Any], min_ndcg: float | None) -> None:
             ndcg = way["measures"]["ndcg@10"]["mean"]
             if way["name"] in dataset["chosen"] and ndcg < min_ndcg:
                 raise MemoristError(f"nDCG@10 of {way['name']} on {dataset['name']} is {ndcg:.4f}, below {min_ndcg:g}")
+
+
+# The demo: a small memory about a software project, and three questions to it
+
+_DEMO_MEMORIES = (
+    ("We deploy with `make ship` from the release branch; it waits for a green build", "procedural", ["deploy"]),
+    ("The staging cluster is rebuilt every night at 02:00 UTC, so never keep data there", "semantic", ["ops"]),
+    ("ADR-016: retries are capped at 5 with exponential back-off, because the billing API bans noisy clients",
+     "reflective", ["decision"]),
+    ("Invoices are rounded per line, not per total, since commit 9f3c2ab: accounting insisted after the March audit",
+     "reflective", ["decision", "billing"]),
+    ("user_id is a UUID everywhere except in the legacy export, where it is a number", "semantic", ["schema"]),
+    ("Anna prefers short pull requests and reviews them before lunch", "episodic", ["people"]),
+    ("The flaky test test_checkout_timeout fails when the CI machine has one core; it is a race in the fake clock",
+     "semantic", ["tests"]),
+    ("Error E4031 means the session token was issued before the last key rotation: log the user out", "semantic",
+     ["auth"]),
+    ("We chose PostgreSQL over DynamoDB since reporting needs joins", "reflective", ["decision"]),
+    ("Customers on the old plan keep their price until they change seats", "semantic", ["billing"]),
+    ("The mobile app caches images for a week; a purge takes effect only after a restart", "semantic", ["mobile"]),
+    ("Login was slow on Mondays because the password hashes are checked on two small machines", "episodic",
+     ["auth", "performance"]),
+)  # fmt: skip
+
+_DEMO_QUESTIONS = (
+    ("pictures look outdated on phones", "The memory that answers shares no word with it: only meaning finds it."),
+    ("9f3c2ab", "A language model sees no meaning in it: only the exact word finds it."),
+    ("why are retries capped?", "Keywords and meaning agree, and the score shows how much each contributed."),
+)
+
+
+@click.command("demo")
+def demo_command() -> None:
+    """
+    Show what Memorist does, in a temporary database.
+
+    \b
+    Example:
+        memorist demo
+    """
+    from memorist.engine import open_memory
+
+    paint = style()
+    with open_memory(":memory:") as memory:
+        memory.add_many(
+            {"content": content, "sector": sector, "tags": tags, "project": "shop"}
+            for content, sector, tags in _DEMO_MEMORIES
+        )
+        click.echo(f"Remembered {len(_DEMO_MEMORIES)} things about a software project, in a temporary database.\n")
+        for question, remark in _DEMO_QUESTIONS:
+            results = memory.search(question, limit=2)
+            click.echo(f"{paint('$ memorist search', dim=True)} {paint(repr(question), bold=True)}")
+            for place, hit in enumerate(results, 1):
+                click.echo(hit_text(place, hit, paint, explain=True))
+            click.echo(f"    {paint(remark, fg='green')}  {paint(f'({results.took_ms:.1f} ms)', dim=True)}\n")
+    click.echo("Nothing was saved, and nothing left this machine. Now try your own memories:\n")
+    program = _program_name()
+    click.echo(f'  {program} add "something to remember" --project NAME --tag TAG')
+    click.echo(f'  {program} search "something you want to know"')
+    click.echo(f"  {program} --help")
+
+
+def _program_name() -> str:
+    """Return how to run this program from here: its name, or the path it was run by."""
+    script = Path(sys.argv[0])
+    if script.name != "memorist" or shutil.which("memorist"):
+        return "memorist"
+    return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else str(script)

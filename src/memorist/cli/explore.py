@@ -8,13 +8,15 @@ import click
 from memorist.cli.app import CommandContext
 from memorist.cli.options import (
     ProgressBar,
+    answer_options,
     as_of_option,
     detail_option,
     drop_unset,
-    json_option,
+    memory_lines,
     must_confirm,
+    print_answer,
     print_json,
-    print_memories,
+    projects_option,
     style,
 )
 from memorist.engine import Memorist
@@ -40,12 +42,11 @@ from memorist.records import Memory
 @click.option("--query", metavar="TEXT", help="Around the memory that matches this best.")
 @click.option("--before", type=int, help="How many before the one in the middle (default 5).")
 @click.option("--after", type=int, help="How many after it (default 5).")
-@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@projects_option
 @click.option("--limit", default=1000, show_default=True, help="How many between two times.")
 @as_of_option
 @detail_option
-@json_option
-@click.pass_obj
+@answer_options
 def timeline_command(
     context: CommandContext, /, query: str | None, limit: int, detail: str | None, as_json: bool, **options: Any
 ) -> None:
@@ -80,8 +81,7 @@ def timeline_command(
 @click.argument("id")
 @click.option("--limit", default=10, show_default=True, help="How many (1..1000).")
 @as_of_option
-@json_option
-@click.pass_obj
+@answer_options
 def related_command(context: CommandContext, /, id: str, limit: int, as_of: str | None, as_json: bool) -> None:
     """
     Show the memories linked or similar to a memory. Linked ones come first.
@@ -92,13 +92,8 @@ def related_command(context: CommandContext, /, id: str, limit: int, as_of: str 
     """
     with context.open() as memory:
         found = memory.related(id, limit, as_of=as_of)
-    if as_json:
-        print_json({"related": [related_json(related) for related in found]})
-        return
-    for related in found:
-        click.echo(related_line(related, style()))
-    if not found:
-        click.echo("Nothing found.", err=True)
+    lines = (related_line(related, style()) for related in found)
+    print_answer(as_json, {"related": [related_json(related) for related in found]}, lines)
 
 
 @click.command("recalls")
@@ -107,8 +102,7 @@ def related_command(context: CommandContext, /, id: str, limit: int, as_of: str 
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @click.option("--never", is_flag=True, help="List the memories that were never recalled instead.")
-@json_option
-@click.pass_obj
+@answer_options
 def recalls_command(context: CommandContext, /, limit: int, never: bool, as_json: bool, **options: Any) -> None:
     """
     Show recorded searches and what they found. `search --record` records a search; the latest come first.
@@ -128,29 +122,25 @@ def recalls_command(context: CommandContext, /, limit: int, never: bool, as_json
         recalls = memory.recalls(limit=limit, **options)
         ids = dict.fromkeys(found.id for recall in recalls for found in recall.memories)
         memories = {found.id: found for found in memory.get(list(ids))}
-    if as_json:
-        print_json({"recalls": [record_json(recall) for recall in recalls]})
-        return
-    for recall in recalls:
-        click.echo(recall_text(recall, memories, style()))
-    if not recalls:
-        click.echo("Nothing found. `memorist search --record log` records a search.", err=True)
+    print_answer(
+        as_json,
+        {"recalls": [record_json(recall) for recall in recalls]},
+        (recall_text(recall, memories, style()) for recall in recalls),
+        "Nothing found. `memorist search --record log` records a search.",
+    )
 
 
 def _print_never_recalled(context: CommandContext, limit: int, as_json: bool) -> None:
     with context.open(embedder="none") as memory:
         page = memory.list(recalled=False, limit=limit)
-    if as_json:
-        print_json({"memories": [memory_json(found) for found in page], "cursor": page.cursor})
-        return
-    print_memories(page)
-    if page.cursor:
+    answer = {"memories": [memory_json(found) for found in page], "cursor": page.cursor}
+    print_answer(as_json, answer, memory_lines(page))
+    if page.cursor and not as_json:
         click.echo(f"There is more: `memorist list --never-recalled --cursor {page.cursor}`", err=True)
 
 
 @click.command("projects")
-@json_option
-@click.pass_obj
+@answer_options
 def projects_command(context: CommandContext, /, as_json: bool) -> None:
     """
     List the projects and how many memories each has.
@@ -165,9 +155,8 @@ def projects_command(context: CommandContext, /, as_json: bool) -> None:
 
 
 @click.command("tags")
-@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
-@json_option
-@click.pass_obj
+@projects_option
+@answer_options
 def tags_command(context: CommandContext, /, project: tuple[str, ...], as_json: bool) -> None:
     """
     List the tags and how many memories have each.
@@ -184,22 +173,16 @@ def tags_command(context: CommandContext, /, project: tuple[str, ...], as_json: 
 
 def _print_counts(key: str, counts: Mapping[str, int], nothing: str, as_json: bool) -> None:
     """Print names with their number of memories, the largest first."""
-    if as_json:
-        print_json({key: [{"name": name, "memories": count} for name, count in counts.items()]})
-        return
-    for name, count in counts.items():
-        click.echo(f"{count:>6}  {printable(name)}")
-    if not counts:
-        click.echo(nothing, err=True)
+    answer = {key: [{"name": name, "memories": count} for name, count in counts.items()]}
+    print_answer(as_json, answer, (f"{count:>6}  {printable(name)}" for name, count in counts.items()), nothing)
 
 
 @click.command("dupes")
 @click.option("--threshold", type=float, help="The share of words that two have in common (0.1..1; default 0.8).")
-@click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
+@projects_option
 @click.option("--merge", is_flag=True, help="Keep the newest of each group; it supersedes the others.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@json_option
-@click.pass_obj
+@answer_options
 def dupes_command(context: CommandContext, /, merge: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """
     Find memories that say almost the same, and merge them. Merging loses nothing: `memorist supersede --undo` reverts

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from memorist.cli.app import CommandContext
-from memorist.cli.options import json_option, print_json
+from memorist.cli.options import answer_options, print_answer, print_json
 from memorist.errors import ConfigError
 from memorist.install import config_edits
 from memorist.install.clients import CLIENTS, PROJECT, SCOPES, USER, Client, ConfigPaths
@@ -29,8 +29,7 @@ from memorist.validation import choice
 @click.option("--hooks/--no-hooks", default=True, help="With or without hooks, if the client has them.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--remove", is_flag=True, help="Remove what was installed, and nothing else.")
-@json_option
-@click.pass_obj
+@answer_options
 def install_command(
     context: CommandContext, /, client: str | None, scope: str, hooks: bool, dry_run: bool, remove: bool, as_json: bool
 ) -> None:
@@ -83,17 +82,12 @@ def _print_changes(client: Client, changes: list[FileChange], copies: list[Path]
 
 
 def _build_command(context: CommandContext, scope: str) -> list[str]:
-    """
-    Return the command by which a client starts Memorist.
-
-    It has the full path, as a client's PATH may differ; in a project's files only the name, as they are used on other
-    machines, too.
-    """
+    """Return the command by which a client starts Memorist: with its full path, as a client's PATH may differ."""
     database, namespace = context.arguments.get("database"), context.arguments.get("namespace")
     if database and scope == USER:
         database = os.path.abspath(os.path.expanduser(database))
     options = [*(["--db", database] if database else []), *(["--namespace", namespace] if namespace else [])]
-    if scope == PROJECT:
+    if scope == PROJECT:  # its files are used on other machines, too
         return ["memorist", *options]
     script = Path(sys.argv[0])
     if script.stem != "memorist" or not script.is_file():
@@ -104,15 +98,14 @@ def _build_command(context: CommandContext, scope: str) -> list[str]:
 
 
 def _print_clients(paths: ConfigPaths, as_json: bool) -> None:
-    rows = [_client_json(client, paths) for client in CLIENTS.values()]
-    if as_json:
-        print_json({"clients": rows})
-        return
+    rows, lines = [_client_json(client, paths) for client in CLIENTS.values()], []
     for row in rows:
         installed = ", ".join(f"{' and '.join(parts)} ({scope})" for scope, parts in row["installed"].items())
         state = row["problem"] or installed or ("not installed" if row["detected"] else "not found here")
-        click.echo(f"{row['name']:<15} {printable(state)}")
-    click.echo("`memorist install CLIENT` sets one up; --dry-run shows what it would change.", err=True)
+        lines.append(f"{row['name']:<15} {printable(state)}")
+    print_answer(as_json, {"clients": rows}, lines)
+    if not as_json:
+        click.echo("`memorist install CLIENT` sets one up; --dry-run shows what it would change.", err=True)
 
 
 def _client_json(client: Client, paths: ConfigPaths) -> dict[str, Any]:

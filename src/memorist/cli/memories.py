@@ -10,10 +10,10 @@ from typing import IO, Any
 import click
 
 from memorist import validation
-from memorist.cli.app import CommandContext, describe_error
-from memorist.cli.groups import complete_path
+from memorist.cli.app import CommandContext, complete_path, describe_error
 from memorist.cli.options import (
     ProgressBar,
+    answer_options,
     as_of_option,
     combine_options,
     decode_text,
@@ -21,9 +21,10 @@ from memorist.cli.options import (
     drop_unset,
     filter_options,
     flag_option,
-    json_option,
+    memory_lines,
     must_confirm,
     open_input,
+    print_answer,
     print_json,
     print_redacted,
     read_argument,
@@ -78,8 +79,7 @@ _field_options = combine_options(
 @click.option("--fact", "facts", multiple=True, help="A fact that it states (repeat for several).")
 @click.option("--near", help=f"If an older memory says almost the same: {', '.join(NEAR_ACTIONS)}.")
 @redact_option
-@json_option
-@click.pass_obj
+@answer_options
 def add_command(
     context: CommandContext,
     /,
@@ -114,13 +114,9 @@ def add_command(
     with context.open(create=True, redact=redact) as memory:
         added = memory.add(near=near, **fields)
     print_redacted(_find_redacted(context.redaction(redact), fields))
-    if as_json:
-        print_json(memory_json(added))
-        return
     outcome = "Remembered" if added.id == own_id else "Already known and now reinforced:"
-    click.echo(f"{outcome} {memory_line(added, style())}")
-    if added.near:
-        click.echo(_near_line(added.near))
+    lines = [f"{outcome} {memory_line(added, style())}", *([_near_line(added.near)] if added.near else [])]
+    print_answer(as_json, memory_json(added), lines)
 
 
 def _near_line(near: NearDuplicate) -> str:
@@ -154,18 +150,14 @@ def _add_many(
         ids = memory.add_many(parse_items(), progress=bar)
     if redacted:
         click.echo(f"Redacted: {', '.join(f'{count} {kind}' for kind, count in redacted.items())}", err=True)
-    if as_json:
-        print_json({"added": len(ids), "ids": ids})
-    else:
-        click.echo(f"Remembered {len(ids)} memories.")
+    print_answer(as_json, {"added": len(ids), "ids": ids}, f"Remembered {len(ids)} memories.")
 
 
 @click.command("get")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--history", is_flag=True, help="Also show what each said before its updates.")
 @as_of_option
-@json_option
-@click.pass_obj
+@answer_options
 def get_command(
     context: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
 ) -> int:
@@ -204,8 +196,7 @@ def get_command(
 @flag_option("--no-superseded", "include_superseded", sets=False, help="Leave out superseded memories.")
 @filter_options
 @detail_option
-@json_option
-@click.pass_obj
+@answer_options
 def list_command(context: CommandContext, /, detail: str | None, as_json: bool, **options: Any) -> None:
     """
     List memories, newest first.
@@ -217,14 +208,12 @@ def list_command(context: CommandContext, /, detail: str | None, as_json: bool, 
     """
     with context.open(embedder="none") as memory:
         page = memory.list(detail=detail or "full", **drop_unset(options))
-    if as_json:
-        print_json({"memories": [memory_json(found, detail or "full") for found in page], "cursor": page.cursor})
-        return
-    for found in page:
-        click.echo(memory_text(found, style()) if detail == "full" else memory_line(found, style(), detail or "index"))
-    if not page:
-        click.echo("Nothing found.", err=True)
-    if page.cursor:
+    print_answer(
+        as_json,
+        {"memories": [memory_json(found, detail or "full") for found in page], "cursor": page.cursor},
+        memory_lines(page, detail or "index"),
+    )
+    if page.cursor and not as_json:
         click.echo(f"There is more: repeat the command with --cursor {page.cursor}", err=True)
 
 
@@ -235,8 +224,7 @@ def list_command(context: CommandContext, /, detail: str | None, as_json: bool, 
 @click.option("--metadata", help="A JSON object that replaces the old one.")
 @session_option
 @redact_option
-@json_option
-@click.pass_obj
+@answer_options
 def update_command(
     context: CommandContext, /, id: str, text: str | None, redact: bool | None, as_json: bool, **options: Any
 ) -> None:
@@ -254,8 +242,7 @@ def update_command(
 @click.command("edit")
 @click.argument("id")
 @redact_option
-@json_option
-@click.pass_obj
+@answer_options
 def edit_command(context: CommandContext, /, id: str, redact: bool | None, as_json: bool) -> None:
     """
     Edit the text of a memory in your editor. That is $VISUAL or $EDITOR; what the memory said before is kept.
@@ -284,10 +271,7 @@ def _update_memory(
         updated = memory.update(id, **changes)
     if context.redaction(redact).on:
         print_redacted(entry for entry in redaction_report(updated.metadata) if reported_field(entry) in changes)
-    if as_json:
-        print_json(memory_json(updated))
-    else:
-        click.echo(f"Updated {memory_line(updated, style())}")
+    print_answer(as_json, memory_json(updated), f"Updated {memory_line(updated, style())}")
 
 
 @click.command("forget")
@@ -331,8 +315,7 @@ def restore_command(context: CommandContext, /, ids: tuple[str, ...]) -> None:
 @click.command("purge")
 @click.option("--before", metavar="TIME", help="Only what was forgotten before this time.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@json_option
-@click.pass_obj
+@answer_options
 def purge_command(context: CommandContext, /, before: str | None, yes: bool, as_json: bool) -> None:
     """
     Erase forgotten memories for good. The file is rewritten, so that no trace of them is left in it.
@@ -345,10 +328,7 @@ def purge_command(context: CommandContext, /, before: str | None, yes: bool, as_
         click.confirm("Erase the forgotten memories? This cannot be undone.", abort=True, err=True)
     with context.open(embedder="none") as memory:
         count = memory.purge(before=before)
-    if as_json:
-        print_json({"purged": count})
-    else:
-        click.echo(f"Erased {count} forgotten memories.")
+    print_answer(as_json, {"purged": count}, f"Erased {count} forgotten memories.")
 
 
 def _find_replaced(memory: Memorist, id: str) -> list[Memory]:
@@ -387,11 +367,7 @@ def _count_lines(source: str) -> int | None:
 
 
 def _parse_lines(stream: IO[bytes], source: str, defaults: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """
-    Parse the fields of a memory from each line: a JSON object with the fields of `add`, or a JSON text.
-
-    An error names its line.
-    """
+    """Parse a memory from each line, a JSON object with the fields of `add` or a JSON text; an error names its line."""
     for number, raw in enumerate(stream, 1):
         line = decode_text(raw, "utf-8-sig", f"line {number} of {source}")
         if not line.strip():

@@ -4,14 +4,14 @@ import codecs
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import IO, Any, TypeVar
 
 import click
 
 from memorist.errors import InvalidInput
-from memorist.present.render import memory_line, printable
+from memorist.present.render import memory_line, memory_text, printable
 from memorist.records import DETAILS, Memory
 
 NOTHING_RELEVANT = "Note: none of these is likely to answer the question; they are only the closest."
@@ -36,7 +36,11 @@ def flag_option(*names: str, sets: bool, help: str) -> Callable[[F], F]:
     return click.option(*names, is_flag=True, callback=lambda context, option, on: sets if on else None, help=help)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that answers its context and --json, as its first argument and as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(click.pass_obj(command))
+
+
 embedder_option = click.option(
     "--embedder", metavar="MODEL", help="local, local:bge-small, openai:MODEL or ollama:MODEL (default: the setting)."
 )
@@ -53,8 +57,9 @@ secret_options = combine_options(
 )
 session_option = click.option("--session", metavar="ID", help="The session in which this happens.")
 
+projects_option = click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
 filter_options = combine_options(
-    click.option("--project", multiple=True, help="Only this project (repeat for any of several)."),
+    projects_option,
     click.option("--sector", multiple=True, help="Only this sector."),
     click.option("--tier", multiple=True, help="Only this tier."),
     click.option("--kind", multiple=True, help="Only this kind."),
@@ -120,12 +125,22 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def print_memories(memories: Sequence[Memory], nothing: str = "Nothing found.") -> None:
-    """Print memories, one on each line; if there are none, say so on stderr."""
-    for memory in memories:
-        click.echo(memory_line(memory, style()))
-    if not memories:
+def print_answer(as_json: bool, value: Any, lines: str | Iterable[str], nothing: str = "Nothing found.") -> None:
+    """Print an answer: a value as JSON, or else its lines; if there are none, say so on stderr."""
+    if as_json:
+        print_json(value)
+        return
+    shown = [lines] if isinstance(lines, str) else list(lines)
+    for line in shown:
+        click.echo(line)
+    if not shown:
         click.echo(nothing, err=True)
+
+
+def memory_lines(memories: Iterable[Memory], detail: str = "index") -> Iterator[str]:
+    """Yield each memory on one line, or all of it in `full` detail."""
+    for memory in memories:
+        yield memory_text(memory, style()) if detail == "full" else memory_line(memory, style(), detail)
 
 
 def print_redacted(entries: Iterable[Mapping[str, Any]]) -> None:

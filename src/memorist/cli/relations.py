@@ -1,14 +1,24 @@
-"""Commands that link memories and change how much they count."""
+"""Commands that say something about memories: link them, note facts, and change how much they count."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.options import drop_unset, json_option, print_json, print_memories, session_option, style
-from memorist.present.render import memory_json, memory_line, printable, record_json
-from memorist.records import Memory
+from memorist.cli.app import CommandContext, CommandGroup
+from memorist.cli.options import (
+    answer_options,
+    as_of_option,
+    drop_unset,
+    memory_lines,
+    print_answer,
+    print_json,
+    print_redacted,
+    session_option,
+    style,
+)
+from memorist.present.render import fact_json, fact_text, memory_json, memory_line, printable, record_json
+from memorist.records import Fact, Memory
 
 _MAX_PINNED = 1000  # that are listed
 
@@ -18,8 +28,7 @@ _MAX_PINNED = 1000  # that are listed
 @click.argument("new", required=False)
 @click.option("--at", metavar="TIME", help="Since when (default: now, or the time of a NEW that was dated back).")
 @click.option("--undo", is_flag=True, help="Make OLD current again.")
-@json_option
-@click.pass_obj
+@answer_options
 def supersede_command(
     context: CommandContext, /, old: str, new: str | None, at: str | None, undo: bool, as_json: bool
 ) -> None:
@@ -37,10 +46,8 @@ def supersede_command(
         raise click.UsageError("give the memory that replaces it: supersede OLD NEW")
     with context.open(embedder="none") as memory:
         changed = memory.unsupersede(old) if new is None else memory.supersede(old, new, at=at)
-    if as_json:
-        print_json(memory_json(changed))
-    else:
-        click.echo(f"{'Current again:' if undo else 'Superseded'} {memory_line(changed, style())}")
+    line = f"{'Current again:' if undo else 'Superseded'} {memory_line(changed, style())}"
+    print_answer(as_json, memory_json(changed), line)
 
 
 @click.command("relate")
@@ -50,8 +57,7 @@ def supersede_command(
 @click.option("--confidence", type=float, help="How certain that is (0..1; default 1).")
 @click.option("--said-by", metavar="WHO", help="Who says so.")
 @click.option("--undo", is_flag=True, help="Remove the link.")
-@json_option
-@click.pass_obj
+@answer_options
 def relate_command(
     context: CommandContext, /, a: str, b: str, kind: str, undo: bool, as_json: bool, **options: Any
 ) -> None:
@@ -74,10 +80,7 @@ def relate_command(
             relation = memory.relate(a, b, kind, **options)
             line = f"Linked: {relation.source[-8:]} {relation.kind} {relation.target[-8:]}"
             answer = record_json(relation)
-    if as_json:
-        print_json(answer)
-    else:
-        click.echo(printable(line))
+    print_answer(as_json, answer, printable(line))
 
 
 @click.command("reinforce")
@@ -89,8 +92,7 @@ def relate_command(
 )
 @click.option("--less", is_flag=True, help="Make them count for less instead.")
 @session_option
-@json_option
-@click.pass_obj
+@answer_options
 def reinforce_command(
     context: CommandContext, /, ids: tuple[str, ...], less: bool, as_json: bool, **options: Any
 ) -> None:
@@ -114,8 +116,7 @@ def reinforce_command(
 @click.command("pin")
 @click.argument("ids", nargs=-1, metavar="[ID...]")
 @click.option("--remove", is_flag=True, help="Unpin them.")
-@json_option
-@click.pass_obj
+@answer_options
 def pin_command(context: CommandContext, /, ids: tuple[str, ...], remove: bool, as_json: bool) -> None:
     """
     Pin memories that belong in every context, or list them. Pin only a few.
@@ -134,10 +135,8 @@ def pin_command(context: CommandContext, /, ids: tuple[str, ...], remove: bool, 
             _change_all(ids, change, f"{'Unpinned' if remove else 'Pinned'} {{line}}", as_json)
             return
         pinned = memory.list(pinned=True, limit=_MAX_PINNED)
-    if as_json:
-        print_json({"memories": [memory_json(found) for found in pinned]})
-        return
-    print_memories(pinned, "Nothing is pinned.")
+    answer = {"memories": [memory_json(found) for found in pinned]}
+    print_answer(as_json, answer, memory_lines(pinned), "Nothing is pinned.")
 
 
 def _change_all(ids: Sequence[str], change: Callable[[str], Memory], template: str, as_json: bool) -> None:
@@ -149,3 +148,98 @@ def _change_all(ids: Sequence[str], change: Callable[[str], Memory], template: s
             click.echo(template.format(line=memory_line(memory, style()), salience=memory.salience))
     if as_json:
         print_json({"memories": [memory_json(memory) for memory in changed]})
+
+
+@click.group("fact", cls=CommandGroup)
+def fact_command() -> None:
+    """
+    Note facts about a memory and how certain they are. Confidence fades with time and rises again when a fact is
+    reinforced.
+
+    \b
+    Example:
+        memorist fact add 4f2a91bc "retries are capped at 5" --kind decision
+        memorist fact list 4f2a91bc
+    """
+
+
+@fact_command.command("add")
+@click.argument("memory_id", metavar="MEMORY")
+@click.argument("text")
+@click.option("--kind", help="identity, decision, preference ... or a word of your own; it decides how fast it fades.")
+@click.option("--confidence", type=float, help="How certain it is now (0..1; default 1).")
+@click.option("--decay-rate", type=float, help="The confidence it loses a day, instead of the rate of its kind.")
+@click.option("--subject", help="Who or what it is about.")
+@click.option("--predicate", help="What it says about the subject.")
+@click.option("--object", help="The other thing it involves.")
+@answer_options
+def _add_fact(context: CommandContext, /, memory_id: str, text: str, as_json: bool, **options: Any) -> None:
+    """
+    Add a fact to a memory. Search then also finds the memory by the words of the fact.
+
+    \b
+    Example:
+        memorist fact add 4f2a91bc "retries are capped at 5" --kind decision --confidence 0.9
+    """
+    with context.open(embedder="none") as memory:
+        _print_fact(memory.add_fact(memory_id, text, **drop_unset(options)), "Noted", as_json)
+    parts = {name: options[name] for name in ("subject", "predicate", "object")}
+    print_redacted(context.redaction().report_secrets({"text": text} | parts))
+
+
+@fact_command.command("list")
+@click.argument("memory_id", metavar="MEMORY")
+@as_of_option
+@answer_options
+def _list_facts(context: CommandContext, /, memory_id: str, as_of: str | None, as_json: bool) -> None:
+    """
+    List the facts of a memory with their current confidence.
+
+    \b
+    Example:
+        memorist fact list 4f2a91bc
+    """
+    with context.open(embedder="none") as memory:
+        found = memory.get(memory_id, as_of=as_of)
+    answer = {"memory_id": found.id, "facts": [fact_json(fact) for fact in found.facts]}
+    print_answer(as_json, answer, map(_fact_line, found.facts))
+
+
+@fact_command.command("reinforce")
+@click.argument("fact_id", metavar="FACT")
+@click.option("--amount", type=float, help="The share of the way to 1 that confidence rises (default 0.1).")
+@answer_options
+def _reinforce_fact(context: CommandContext, /, fact_id: str, as_json: bool, **options: Any) -> None:
+    """
+    Confirm a fact, so that its confidence rises.
+
+    \b
+    Example:
+        memorist fact reinforce a3a2239b --amount 0.5
+    """
+    with context.open(embedder="none") as memory:
+        _print_fact(memory.reinforce_fact(fact_id, **drop_unset(options)), "Reinforced", as_json)
+
+
+@fact_command.command("remove")
+@click.argument("fact_id", metavar="FACT")
+@click.pass_obj
+def _remove_fact(context: CommandContext, /, fact_id: str) -> None:
+    """
+    Remove a fact and its history from its memory.
+
+    \b
+    Example:
+        memorist fact remove a3a2239b
+    """
+    with context.open(embedder="none") as memory:
+        removed = memory.remove_fact(fact_id)
+    click.echo(f"Removed {removed.id[-8:]}  {printable(removed.text)}")
+
+
+def _print_fact(fact: Fact, verb: str, as_json: bool) -> None:
+    print_answer(as_json, record_json(fact), f"{verb} {_fact_line(fact)}")
+
+
+def _fact_line(fact: Fact) -> str:
+    return f"{style()(fact.id[-8:], fg='cyan')}  {fact_text(fact, style()).removeprefix('- ')}"

@@ -1,4 +1,4 @@
-"""The command that searches memories."""
+"""Commands that find memories: search, lenses for it, and context for an agent's prompt."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice, repeat
@@ -6,22 +6,24 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext
+from memorist.cli.app import CommandContext, CommandGroup
 from memorist.cli.options import (
     NOTHING_RELEVANT,
+    answer_options,
     detail_option,
     drop_unset,
     filter_options,
     flag_option,
-    json_option,
+    print_answer,
     print_json,
     read_argument,
     style,
 )
 from memorist.documents import DocumentHit
-from memorist.present.render import document_hit_text, hit_text, printable, results_json
+from memorist.errors import InvalidInput
+from memorist.present.render import describe_lens, document_hit_text, hit_text, printable, record_json, results_json
 from memorist.profiles import PROFILES
-from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORD_MODES, Results
+from memorist.records import FACETS, FUSIONS, GRAMMARS, RECORD_MODES, Lens, Results
 
 _MAX_FACET_VALUES = 10  # of each field, in the table of facets
 
@@ -73,8 +75,7 @@ HIDDEN_REASONS: Mapping[str, str] = {
 @click.option("--record-session", metavar="ID", help="The session to record it for.")
 @detail_option
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
-@json_option
-@click.pass_obj
+@answer_options
 def search_command(
     context: CommandContext,
     /,
@@ -156,3 +157,159 @@ def _result_notes(results: Results) -> list[str]:
     if results.degraded:
         notes.append(f"Note: {results.degraded}")
     return notes
+
+
+@click.group("lens", cls=CommandGroup, default_command="list")
+def lens_command() -> None:
+    """
+    Save filters and ranking options under a name. `memorist search --lens NAME` uses them.
+
+    \b
+    Example:
+        memorist lens set decisions --kind decision --boost tag=adr:1.5
+        memorist search "how do we retry?" --lens decisions
+    """
+
+
+@lens_command.command("list")
+@answer_options
+def _list_lenses(context: CommandContext, /, as_json: bool) -> None:
+    """
+    List the saved lenses.
+
+    \b
+    Example:
+        memorist lens list
+    """
+    with context.open(embedder="none") as memory:
+        lenses = memory.lenses()
+    answer = {"lenses": [record_json(lens) for lens in lenses]}
+    print_answer(as_json, answer, map(_lens_line, lenses), "Nothing found. `memorist lens set` saves a lens.")
+
+
+@lens_command.command("show")
+@click.argument("name")
+@answer_options
+def _show_lens(context: CommandContext, /, name: str, as_json: bool) -> None:
+    """
+    Show the filters and options of a lens.
+
+    \b
+    Example:
+        memorist lens show decisions
+    """
+    with context.open(embedder="none") as memory:
+        lens = memory.lens(name)
+    lines = [printable(lens.name), *(f"  {part}" for part in describe_lens(lens))]
+    print_answer(as_json, record_json(lens), lines)
+
+
+@lens_command.command("set")
+@click.argument("name")
+@filter_options
+@click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
+@click.option("--boost", "boosts", multiple=True, metavar="FIELD=VALUE:FACTOR",
+              help="Multiply the score of a sector, kind, tag or source, as in tag=decision:1.5.")  # fmt: skip
+@click.option("--recency", metavar="FORM:NUMBER",
+              help="How age counts: multiply:WEIGHT, add:RATE, tiers or none, as in multiply:0.3.")  # fmt: skip
+@answer_options
+def _set_lens(
+    context: CommandContext, /, name: str, boosts: tuple[str, ...], recency: str | None, as_json: bool, **options: Any
+) -> None:
+    """
+    Save a lens, replacing one of the same name.
+
+    \b
+    Example:
+        memorist lens set decisions --kind decision --since "last year" --boost tag=adr:1.5 --recency multiply:0.3
+    """
+    recency_options = None if recency is None else _parse_recency(recency)
+    with context.open(create=True, embedder="none") as memory:
+        lens = memory.set_lens(name, boosts=_parse_boosts(boosts), recency=recency_options, **drop_unset(options))
+    print_answer(as_json, record_json(lens), f"Set {_lens_line(lens)}")
+
+
+@lens_command.command("remove")
+@click.argument("name")
+@click.pass_obj
+def _remove_lens(context: CommandContext, /, name: str) -> None:
+    """
+    Remove a lens. Memories are not touched.
+
+    \b
+    Example:
+        memorist lens remove decisions
+    """
+    with context.open(embedder="none") as memory:
+        memory.remove_lens(name)
+    click.echo(f"Removed {printable(name)}")
+
+
+def _lens_line(lens: Lens) -> str:
+    return f"{printable(lens.name)}  {' · '.join(describe_lens(lens))}"
+
+
+def _parse_boosts(texts: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    boosts: dict[str, dict[str, float]] = {}
+    for text in texts:
+        field, _, rest = text.partition("=")
+        value, _, factor = rest.rpartition(":")
+        if not (field and value):
+            raise InvalidInput(f"--boost {text!r} cannot be read; write FIELD=VALUE:FACTOR, as in tag=decision:1.5")
+        boosts.setdefault(field, {})[value] = _parse_number(factor, "--boost", text)
+    return boosts
+
+
+def _parse_recency(text: str) -> dict[str, Any]:
+    """Return the form with its number: the rate a day of `add`, or the weight of `multiply`."""
+    form, colon, number = text.partition(":")
+    if not colon:
+        return {"form": form}
+    return {"form": form, "rate" if form == "add" else "weight": _parse_number(number, "--recency", text)}
+
+
+def _parse_number(text: str, option: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{option} {whole!r} must end in a number, not {text!r}") from None
+
+
+@click.command("context")
+@click.argument("message", required=False)
+@click.option("--budget", type=int, help="How many tokens at most (default 2000).")
+@click.option("--limit", "-n", type=int, help="How many memories at most, besides pinned ones (default 5).")
+@click.option("--min-relevance", type=float, help="Only memories at least this relevant (default 0.25).")
+@click.option("--project", help="Only this project, and what is global or belongs to no project.")
+@click.option("--recent", type=int, help="Without a message: how many of the latest memories (default 10).")
+@flag_option("--no-core", "core", sets=False, help="Leave out pinned memories.")
+@flag_option("--no-documents", "documents", sets=False, help="Leave out indexed files.")
+@answer_options
+def context_command(context: CommandContext, /, message: str | None, as_json: bool, **options: Any) -> None:
+    """
+    Print relevant memories as a block for an agent's prompt. If nothing is relevant to MESSAGE, nothing is printed.
+
+    Without a message, print what to know before one: pinned memories and the latest ones. With - as MESSAGE, it is
+    read from standard input.
+
+    \b
+    Example:
+        memorist context "how do we ship code?" --project api --budget 1000
+        memorist context --project api
+    """
+    options = drop_unset(options)
+    for name in ("recent",) if message is not None else ("limit", "min_relevance", "documents"):
+        if name in options:
+            flag = "--no-documents" if name == "documents" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{flag} cannot be used {'with' if message is not None else 'without'} a message")
+    message = None if message is None else read_argument(message)
+    with context.open() as memory:
+        block = memory.briefing(**options) if message is None else memory.context(message, **options)
+    if as_json:
+        from memorist.embed.wordpiece import count_tokens
+
+        print_json({"message": message, "context": block, "tokens": count_tokens(block) if block else 0})
+    elif block:
+        click.echo(block)
+    else:
+        click.echo("Nothing relevant.", err=True)

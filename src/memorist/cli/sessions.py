@@ -4,10 +4,17 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.groups import CommandGroup
-from memorist.cli.options import drop_unset, flag_option, json_option, print_json, print_redacted, style
-from memorist.present.render import local_time, memory_json, memory_line, session_json, session_line, timestamp
+from memorist.cli.app import CommandContext, CommandGroup
+from memorist.cli.options import (
+    answer_options,
+    drop_unset,
+    flag_option,
+    memory_lines,
+    print_answer,
+    print_redacted,
+    style,
+)
+from memorist.present.render import local_time, memory_json, session_json, session_line, timestamp
 from memorist.records import Session
 
 
@@ -28,9 +35,8 @@ def session_command() -> None:
 @click.option("--project", help="The project it is about.")
 @click.option("--id", "id", help="An id of your own.")
 @click.option("--summary", help="What it is about.")
-@json_option
-@click.pass_obj
-def start_command(context: CommandContext, /, as_json: bool, **options: Any) -> None:
+@answer_options
+def _start_session(context: CommandContext, /, as_json: bool, **options: Any) -> None:
     """
     Start a session and print its id. Pass it to `add --session` and `search --record-session`.
 
@@ -41,18 +47,14 @@ def start_command(context: CommandContext, /, as_json: bool, **options: Any) -> 
     with context.open(create=True, embedder="none") as memory:
         started = memory.start_session(**{"project": context.loaded.settings.project} | drop_unset(options))
     print_redacted(context.redaction().report_secrets({"summary": options["summary"]}))
-    if as_json:
-        print_json(session_json(started))
-    else:
-        click.echo(started.id)
+    print_answer(as_json, session_json(started), started.id)
 
 
 @session_command.command("end")
 @click.argument("id")
 @click.option("--summary", help="What it was about.")
-@json_option
-@click.pass_obj
-def end_command(context: CommandContext, /, id: str, summary: str | None, as_json: bool) -> None:
+@answer_options
+def _end_session(context: CommandContext, /, id: str, summary: str | None, as_json: bool) -> None:
     """
     End a session; no more memories can be added to it.
 
@@ -68,9 +70,8 @@ def end_command(context: CommandContext, /, id: str, summary: str | None, as_jso
 @session_command.command("summarise")
 @click.argument("id")
 @click.argument("text")
-@json_option
-@click.pass_obj
-def summarise_command(context: CommandContext, /, id: str, text: str, as_json: bool) -> None:
+@answer_options
+def _summarise_session(context: CommandContext, /, id: str, text: str, as_json: bool) -> None:
     """
     Set the summary of a session, even after it has ended.
 
@@ -87,9 +88,8 @@ def summarise_command(context: CommandContext, /, id: str, text: str, as_json: b
 @click.option("--project", help="Only this project.")
 @flag_option("--active", sets=True, help="Only sessions that have not ended.")
 @click.option("--limit", default=20, show_default=True, help="How many.")
-@json_option
-@click.pass_obj
-def list_command(context: CommandContext, /, as_json: bool, **options: Any) -> None:
+@answer_options
+def _list_sessions(context: CommandContext, /, as_json: bool, **options: Any) -> None:
     """
     List sessions, the latest first.
 
@@ -99,21 +99,15 @@ def list_command(context: CommandContext, /, as_json: bool, **options: Any) -> N
     """
     with context.open(embedder="none") as memory:
         sessions = memory.sessions(**drop_unset(options))
-    if as_json:
-        print_json({"sessions": [session_json(session) for session in sessions]})
-        return
-    for session in sessions:
-        click.echo(session_line(session, style()))
-    if not sessions:
-        click.echo("Nothing found.", err=True)
+    lines = (session_line(session, style()) for session in sessions)
+    print_answer(as_json, {"sessions": [session_json(session) for session in sessions]}, lines)
 
 
 @session_command.command("show")
 @click.argument("id")
 @click.option("--limit", default=50, show_default=True, help="How many of its memories.")
-@json_option
-@click.pass_obj
-def show_command(context: CommandContext, /, id: str, limit: int, as_json: bool) -> None:
+@answer_options
+def _show_session(context: CommandContext, /, id: str, limit: int, as_json: bool) -> None:
     """
     Show a session with its memories, newest first.
 
@@ -124,22 +118,17 @@ def show_command(context: CommandContext, /, id: str, limit: int, as_json: bool)
     with context.open(embedder="none") as memory:
         session = memory.session(id)
         page = memory.list(session=session.id, limit=limit)
-    if as_json:
-        memories = [memory_json(found) for found in page]
-        print_json({"session": session_json(session), "memories": memories, "cursor": page.cursor})
-        return
-    click.echo(session_line(session, style()))
-    for found in page:
-        click.echo(f"  {memory_line(found, style())}")
-    if page.cursor:
+    memories = [memory_json(found) for found in page]
+    answer = {"session": session_json(session), "memories": memories, "cursor": page.cursor}
+    print_answer(as_json, answer, [session_line(session, style()), *(f"  {line}" for line in memory_lines(page))])
+    if page.cursor and not as_json:
         click.echo("There is more: raise --limit to see it.", err=True)
 
 
 @session_command.command("of")
 @click.argument("memory_id", metavar="MEMORY")
-@json_option
-@click.pass_obj
-def of_command(context: CommandContext, /, memory_id: str, as_json: bool) -> None:
+@answer_options
+def _show_session_of(context: CommandContext, /, memory_id: str, as_json: bool) -> None:
     """
     Show the session that last used a memory, and how it used it.
 
@@ -149,17 +138,10 @@ def of_command(context: CommandContext, /, memory_id: str, as_json: bool) -> Non
     """
     with context.open(embedder="none") as memory:
         used = memory.session_context(memory_id)
-    if as_json:
-        session, usage, at = (session_json(used.session), used.usage, timestamp(used.at)) if used else (None,) * 3
-        print_json({"session": session, "usage": usage, "at": at})
-    elif used:
-        click.echo(f"{used.usage} {local_time(used.at)} in {session_line(used.session, style())}")
-    else:
-        click.echo("No session used it.", err=True)
+    session, usage, at = (session_json(used.session), used.usage, timestamp(used.at)) if used else (None,) * 3
+    lines = [f"{used.usage} {local_time(used.at)} in {session_line(used.session, style())}"] if used else []
+    print_answer(as_json, {"session": session, "usage": usage, "at": at}, lines, "No session used it.")
 
 
 def _print_session(session: Session, verb: str, as_json: bool) -> None:
-    if as_json:
-        print_json(session_json(session))
-    else:
-        click.echo(f"{verb} {session_line(session, style())}")
+    print_answer(as_json, session_json(session), f"{verb} {session_line(session, style())}")

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from memorist.cli.app import CommandContext
-from memorist.cli.groups import CommandGroup, complete_path
-from memorist.cli.options import ProgressBar, drop_unset, json_option, print_json, secret_options
+from memorist.cli.app import CommandContext, CommandGroup, complete_path
+from memorist.cli.options import ProgressBar, answer_options, drop_unset, print_answer, print_json, secret_options
 from memorist.config import is_file_path, is_missing_or_empty
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
@@ -23,8 +22,7 @@ _file_argument = click.argument("file", metavar="FILE", shell_complete=complete_
 @_file_argument
 @click.option("--format", "format_name", help="jsonl (everything, can be imported; default) or markdown (a folder).")
 @click.option("--vectors", is_flag=True, help="Include the vectors, which can be computed again from the texts.")
-@json_option
-@click.pass_obj
+@answer_options
 def export_command(
     context: CommandContext, /, file: str, format_name: str | None, vectors: bool, as_json: bool
 ) -> None:
@@ -60,8 +58,7 @@ def export_command(
 @click.option("--project", help="The project they belong to.")
 @click.option("--tools", is_flag=True, help="Also import the tool calls and results of conversations.")
 @secret_options
-@json_option
-@click.pass_obj
+@answer_options
 def import_command(
     context: CommandContext, /, paths: tuple[str, ...], format_name: str | None, as_json: bool, **options: Any
 ) -> None:
@@ -120,9 +117,8 @@ def backup_command() -> None:
 @backup_command.command("create")
 @_file_argument
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-@json_option
-@click.pass_obj
-def create_command(context: CommandContext, /, file: str, force: bool, as_json: bool) -> None:
+@answer_options
+def _create_backup(context: CommandContext, /, file: str, force: bool, as_json: bool) -> None:
     """
     Copy the database to FILE and check the copy.
 
@@ -135,18 +131,15 @@ def create_command(context: CommandContext, /, file: str, force: bool, as_json: 
     with context.open(embedder="none") as memory:
         memory.backup(file, overwrite=force)
     size = Path(file).stat().st_size
-    if as_json:
-        print_json({"path": file, "bytes": size})
-    else:
-        click.echo(f"Backed up to {printable(file)}: checked, {size:,} bytes.")
+    line = f"Backed up to {printable(file)}: checked, {size:,} bytes."
+    print_answer(as_json, {"path": file, "bytes": size}, line)
 
 
 @backup_command.command("restore")
 @_file_argument
 @click.option("--force", is_flag=True, help="Replace an existing database, which is kept beside it.")
-@json_option
-@click.pass_obj
-def restore_command(context: CommandContext, /, file: str, force: bool, as_json: bool) -> None:
+@answer_options
+def _restore_backup(context: CommandContext, /, file: str, force: bool, as_json: bool) -> None:
     """
     Replace the database with the backup FILE and all its namespaces. The old database is kept beside it as
     memory.db.before-restore, each time in a new file.
@@ -160,11 +153,7 @@ def restore_command(context: CommandContext, /, file: str, force: bool, as_json:
     target = context.target
     if not is_file_path(target):
         raise InvalidInput(f"a backup can only be restored to a file, not to {target}")
-    timeout = context.loaded.settings.busy_timeout
-    kept = restore_backup(file, target, overwrite=force, busy_timeout=timeout)
-    if as_json:
-        print_json({"path": file, "restored_to": target, "kept": None if kept is None else str(kept)})
-        return
-    click.echo(f"Restored {printable(file)} to {printable(target)}.")
-    if kept is not None:
-        click.echo(f"The old database is kept as {printable(str(kept))}.")
+    kept = restore_backup(file, target, overwrite=force, busy_timeout=context.loaded.settings.busy_timeout)
+    lines = [f"Restored {printable(file)} to {printable(target)}."]
+    lines += [f"The old database is kept as {printable(str(kept))}."] if kept else []
+    print_answer(as_json, {"path": file, "restored_to": target, "kept": str(kept) if kept else None}, lines)

@@ -126,11 +126,7 @@ def load_golden_file(memory: Memorist, file: Path) -> tuple[Dataset, list[str]]:
 
 
 def load_recalls(memory: Memorist) -> Dataset:
-    """
-    Make a dataset of the questions for which a user called a memory a good answer.
-
-    Recorded questions without good feedback are count_of as unanswered.
-    """
+    """Make a dataset of the questions that were asked; those for which no memory was called good are unanswered."""
     asked: dict[str, tuple[str, datetime]] = {}
     judgements: dict[str, dict[str, int]] = {}
     for feedback in reversed(memory.feedbacks(limit=_NO_LIMIT)):
@@ -148,11 +144,7 @@ def load_recalls(memory: Memorist) -> Dataset:
 
 
 def assign_times(documents: Sequence[CorpusDocument]) -> Iterator[datetime]:
-    """
-    Yield the time of each document: its own date, or a common one if it has none.
-
-    Documents of the same date are a second apart, which keeps their order.
-    """
+    """Yield the date of each document, or a common one; those of the same date are a second apart, in order."""
     counts: dict[datetime, int] = {}
     for document in documents:
         date = _parse_date(document.metadata.get("date")) or _DEFAULT_DATE

@@ -58,16 +58,11 @@ def run_system(system: System, questions: Sequence[Question], progress: Progress
 
 @dataclass(frozen=True, slots=True)
 class RelevanceCalibration:
-    """
-    The errors of `relevance` over questions with and without an answer.
+    """The errors of `relevance` over questions with and without an answer."""
 
-    `auc` is the probability that a question with an answer has a higher relevance than one without. `false_answers` is
-    the share of questions without an answer at or above `floor`, `missed` the share of those with one below it.
-    """
-
-    auc: float
-    false_answers: float
-    missed: float
+    auc: float  # the probability that a question with an answer has a higher relevance than one without
+    false_answers: float  # the share of questions without an answer at or above the floor
+    missed: float  # the share of questions with an answer below it
     floor: float
     without_answer: int
 
@@ -128,11 +123,7 @@ def evaluate_dataset(
     relevance: bool = False,
     progress: ProgressFactory = _ignore_progress,
 ) -> DatasetResult:
-    """
-    Ask all questions of grep, the legs of the configurations and the configurations themselves.
-
-    With `relevance`, the configurations are also asked questions that have no answer.
-    """
+    """Ask grep, the configurations and their legs all questions; with `relevance`, also some without an answer."""
     searches = [MemoristSystem(config, memory, indexed) for config in add_legs(configs)]
     systems: list[System] = [GrepSystem(dataset.documents), *searches]
     results = {}

@@ -112,11 +112,7 @@ def index_dataset(
     rebuild: bool = False,
     progress: Progress | None = None,
 ) -> IndexedDataset:
-    """
-    Open the dataset's database in the cache folder, building it if it is not there.
-
-    The scores of the `reranker` are cached next to it. `rebuild` deletes both first.
-    """
+    """Open the dataset's database in the cache folder, with a cache of reranker scores; build what is not there."""
     folder = cache / "sets" / f"{dataset.name}-{_cache_key(dataset, embedder)}"
     if folder.exists() and (rebuild or not (folder / _IDS_FILE).exists()):  # no ids: it was deleted only in part
         shutil.rmtree(folder)

@@ -28,17 +28,12 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
-    """
-    The ids that a system found, best first.
-
-    `relevance` is that of the best hit. `degraded` says in words what was missing. `timed` is False where the time is
-    not the system's own, because a cache had some of the reranker's scores.
-    """
+    """The ids that a system found, best first."""
 
     ids: Sequence[str]
-    relevance: float | None = None
-    degraded: str | None = None
-    timed: bool = True
+    relevance: float | None = None  # of the best hit
+    degraded: str | None = None  # what was missing, in words
+    timed: bool = True  # False where the time is not its own: a cache had some of the reranker's scores
 
 
 class System(Protocol):
@@ -111,12 +106,7 @@ class MemoristSystem:
 
 
 class GrepSystem:
-    """
-    A search for the words of the question, as the simplest baseline.
-
-    Texts with most of the words come first, then those that have them most often. There is no stemming and no weight by
-    rarity.
-    """
+    """The simplest baseline: texts with most words of the question first, then those that have them most often."""
 
     name = "grep"
 
@@ -149,11 +139,7 @@ def parse_configs(modes: Sequence[str], specs: Sequence[str], overrides: Mapping
 
 
 def parse_config(spec: str, mode: str, overrides: Mapping[str, Any] | None = None) -> SearchConfig:
-    """
-    Parse a profile with options, such as `balanced:alpha=.3,fusion=rrf`, or the name of a mode.
-
-    Options of the spec take precedence over `overrides`.
-    """
+    """Parse a mode, or a profile with options that replace `overrides`, such as `balanced:alpha=.3,fusion=rrf`."""
     name, _, pairs = spec.partition(":")
     if name in MODES:
         name, mode = "balanced", name

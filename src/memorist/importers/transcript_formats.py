@@ -82,11 +82,7 @@ class ConversationBuilder:
         return ImportedConversation(id, self.format, self.title, self.project, started, ended, tuple(self.turns))
 
     def _derive_id(self, derived_ids: Counter[str]) -> str:
-        """
-        Derive an id from the turns up to the first answer, so that it stays when the conversation goes on.
-
-        Conversations of one file that begin alike get different ids by their order.
-        """
+        """Derive an id from the turns up to the first answer, which stay, and the order of those that begin alike."""
         messages = [turn for turn in self.turns if turn.tool is None] or self.turns
         length = next((count for count, turn in enumerate(messages, 1) if turn.role == "assistant"), 1)
         opening = [(turn.role, turn.text, turn.at and turn.at.isoformat()) for turn in messages[:length]]
@@ -113,18 +109,13 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptFormat:
-    """
-    A format: how it is called, recognised and read.
-
-    `matches` tells whether a JSON value, or a line, has this format. A conversation is either one value, which
-    `read_value` adds to a builder, or it is spread over lines, for which `open_lines` makes a reader of a file's stem.
-    """
+    """A format: how it is called, recognised and read. A conversation is one JSON value, or spread over lines."""
 
     name: str
     description: str  # completes "expected ..."
-    matches: Callable[[Any], bool]
-    read_value: Callable[[ConversationBuilder, Any, bool], None] | None = None
-    open_lines: Callable[[str], LineReader] | None = None
+    matches: Callable[[Any], bool]  # a JSON value, or a line
+    read_value: Callable[[ConversationBuilder, Any, bool], None] | None = None  # adds a value to a builder
+    open_lines: Callable[[str], LineReader] | None = None  # makes a reader for the stem of a file
 
 
 # Claude Code

@@ -174,15 +174,14 @@ def _parse_json(text: str, line: int | None, hint: str = "", what: str = "the li
 def _load_documents(file: Path) -> Iterator[Any]:
     """Yield the file as JSON, or each part of the export in a zip; a problem replaces what is not JSON."""
     with file.open("rb") as raw:
-        zipped = raw.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC
-        size = file.stat().st_size
-        if not zipped and size <= MAX_DOCUMENT_BYTES:
+        if raw.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC:
+            yield from _load_zip(file)
+        elif file.stat().st_size > MAX_DOCUMENT_BYTES:
+            too_large = _too_large(file.name)
+            yield ImportProblem(None, f"{too_large}: split it, or convert it to JSONL, which is read by line")
+        else:
             raw.seek(0)
             yield _parse_document(raw.read(), file.name)
-    if zipped:
-        yield from _load_zip(file)
-    elif size > MAX_DOCUMENT_BYTES:
-        yield ImportProblem(None, f"{_too_large(file.name)}: split it, or convert it to JSONL, which is read by line")
 
 
 def _load_zip(file: Path) -> Iterator[Any]:

@@ -60,6 +60,23 @@ class ConfigPaths:
         return Path(self.environ.get(variable) or self.home / default)
 
 
+def _plain_entry(command: list[str]) -> dict[str, Any]:
+    return {"command": command[0], "args": command[1:]}
+
+
+def _typed_entry(command: list[str]) -> dict[str, Any]:
+    return {"type": "stdio", **_plain_entry(command)}
+
+
+def _opencode_entry(command: list[str]) -> dict[str, Any]:
+    return {"type": "local", "command": command, "enabled": True}
+
+
+def _command_group(timeout: int) -> Callable[[str], dict[str, Any]]:
+    """Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds."""
+    return lambda command: {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+
+
 @dataclass(frozen=True, slots=True)
 class HookConfig:
     """The files in which a client lists hooks, the events it calls them for, and the form of an entry."""
@@ -78,28 +95,11 @@ class Client:
     title: str
     folder: str  # exists once the client was used
     server_files: Mapping[str, str]  # by scope
-    server_key: str  # under which the file lists servers
-    server_entry: _MakeEntry
+    server_key: str = "mcpServers"  # under which the file lists servers
+    server_entry: _MakeEntry = _plain_entry
     hooks: HookConfig | None = None
     allows_comments: bool = False  # in its JSON
     next_step: str = "Restart it for this to take effect."
-
-
-def _plain_entry(command: list[str]) -> dict[str, Any]:
-    return {"command": command[0], "args": command[1:]}
-
-
-def _typed_entry(command: list[str]) -> dict[str, Any]:
-    return {"type": "stdio", **_plain_entry(command)}
-
-
-def _opencode_entry(command: list[str]) -> dict[str, Any]:
-    return {"type": "local", "command": command, "enabled": True}
-
-
-def _command_group(timeout: int) -> Callable[[str], dict[str, Any]]:
-    """Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds."""
-    return lambda command: {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
 
 
 _CLIENTS = (
@@ -108,30 +108,23 @@ _CLIENTS = (
         "Claude Code",
         "{claude}",
         {USER: "{claude.json}/.claude.json", PROJECT: "{project}/.mcp.json"},
-        "mcpServers",
-        _typed_entry,
-        HookConfig(
+        server_entry=_typed_entry,
+        hooks=HookConfig(
             {USER: "{claude}/settings.json", PROJECT: "{project}/.claude/settings.json"},
             ("SessionStart", "UserPromptSubmit", "PreCompact", "SessionEnd"),
             _command_group(_HOOK_TIMEOUT_SECONDS),
         ),
     ),
     Client(
-        "claude-desktop",
-        "Claude Desktop",
-        "{settings}/Claude",
-        {USER: "{settings}/Claude/claude_desktop_config.json"},
-        "mcpServers",
-        _plain_entry,
+        "claude-desktop", "Claude Desktop", "{settings}/Claude", {USER: "{settings}/Claude/claude_desktop_config.json"}
     ),
     Client(
         "codex",
         "Codex",
         "{codex}",
         {USER: "{codex}/config.toml", PROJECT: "{project}/.codex/config.toml"},
-        "mcp_servers",
-        _plain_entry,
-        HookConfig(
+        server_key="mcp_servers",
+        hooks=HookConfig(
             {USER: "{codex}/hooks.json", PROJECT: "{project}/.codex/hooks.json"},
             ("SessionStart", "UserPromptSubmit"),
             _command_group(_HOOK_TIMEOUT_SECONDS),
@@ -143,9 +136,7 @@ _CLIENTS = (
         "Cursor",
         "{home}/.cursor",
         {USER: "{home}/.cursor/mcp.json", PROJECT: "{project}/.cursor/mcp.json"},
-        "mcpServers",
-        _plain_entry,
-        HookConfig(
+        hooks=HookConfig(
             {USER: "{home}/.cursor/hooks.json", PROJECT: "{project}/.cursor/hooks.json"},
             ("sessionStart",),
             lambda command: {"command": command},
@@ -158,9 +149,7 @@ _CLIENTS = (
         "Gemini CLI",
         "{home}/.gemini",
         {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
-        "mcpServers",
-        _plain_entry,
-        HookConfig(
+        hooks=HookConfig(
             {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
             ("SessionStart", "BeforeAgent"),
             _command_group(_HOOK_TIMEOUT_SECONDS * 1000),
@@ -185,21 +174,13 @@ _CLIENTS = (
         _typed_entry,
         allows_comments=True,
     ),
-    Client(
-        "windsurf",
-        "Windsurf",
-        "{home}/.codeium/windsurf",
-        {USER: "{home}/.codeium/windsurf/mcp_config.json"},
-        "mcpServers",
-        _plain_entry,
-    ),
+    Client("windsurf", "Windsurf", "{home}/.codeium/windsurf", {USER: "{home}/.codeium/windsurf/mcp_config.json"}),
     Client(
         "zed",
         "Zed",
         "{zed}",
         {USER: "{zed}/settings.json", PROJECT: "{project}/.zed/settings.json"},
-        "context_servers",
-        _plain_entry,
+        server_key="context_servers",
         allows_comments=True,
     ),
 )

@@ -1,7 +1,7 @@
 """
 Rows of a tool's answer, and answers that fit the size limit.
 
-Stored text is escaped as data. Rows that do not fit are left out and count_of, together with the call that gets them.
+Stored text is escaped as data. Rows that do not fit are left out and counted, together with the call that gets them.
 """
 
 import json
@@ -14,7 +14,7 @@ from memorist.documents import DocumentHit
 from memorist.present.framing import as_data, as_one_line
 from memorist.present.render import timestamp
 from memorist.records import Hit, Memory
-from memorist.text.snippet import MARK, UNMARK, preview
+from memorist.text.snippet import preview, strip_marks
 
 _MAX_LABEL_CHARACTERS = 120
 _MAX_LINE_CHARACTERS = 200
@@ -138,7 +138,7 @@ def hit_row(hit: Hit, detail: str) -> AnswerRow:
     if detail == "index":
         labels["summary"] = _line(memory.summary)
     if detail == "snippet":
-        labels["snippet"] = as_data(hit.snippet.replace(MARK, "").replace(UNMARK, ""))
+        labels["snippet"] = as_data(strip_marks(hit.snippet))
     if isinstance(hit, DocumentHit):  # the ids of its chunks do not outlive the next change of the file
         labels |= {"path": _line(hit.path), "start_line": hit.start_line, "end_line": hit.end_line}
         labels |= {"title": _line(hit.title), "breadcrumb": [short_label(heading) for heading in hit.breadcrumb]}

@@ -10,7 +10,7 @@ from memorist import validation
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.errors import InvalidInput, NotFound
-from memorist.ingest.redaction import redaction_report
+from memorist.ingest.redaction import redaction_report, reported_field
 from memorist.mcp_server.answers import (
     Answer,
     AnswerRow,
@@ -144,10 +144,10 @@ def memory_timeline(
         raise InvalidInput("before and after count rows around a memory: give an anchor or a query as well")
     if start is not None:
         timeline = context.memory.timeline(start=start, end=end, limit=_MAX_TIMELINE_ROWS, **options)
-        return _answer_from_start(context, timeline)
+        return _answer_page(context, timeline.memories, timeline)
     until = None if end is None else validation.end(end, "end")
     page = context.memory.list(until=until, limit=_MAX_TIMELINE_ROWS, detail="index", **options)
-    return _answer_latest(context, list(page))
+    return _answer_page(context, page)
 
 
 def _answer_around_anchor(context: ToolContext, timeline: Timeline) -> Answer:
@@ -164,32 +164,18 @@ def _answer_around_anchor(context: ToolContext, timeline: Timeline) -> Answer:
     return fit_rows([index_row(memories[at]) for at in nearest], build, context.limit)
 
 
-def _answer_from_start(context: ToolContext, timeline: Timeline) -> Answer:
-    """Return the rows from a time on; the next page begins where this one ends."""
+def _answer_page(context: ToolContext, memories: Sequence[Memory], timeline: Timeline | None = None) -> Answer:
+    """Return the rows of a timeline from its start, or the newest memories; the next page goes on from the last."""
 
     def build(entries: list[Answer], rest: Sequence[AnswerRow]) -> Answer:
-        left_out = _describe_next_page(rest, timeline.memories, len(entries), "start")
-        return _build_timeline_answer(entries, timeline, left_out)
-
-    return fit_rows([index_row(memory) for memory in timeline.memories], build, context.limit)
-
-
-def _answer_latest(context: ToolContext, memories: Sequence[Memory]) -> Answer:
-    """Return the newest rows, oldest first; the next page ends where this one begins."""
-
-    def build(entries: list[Answer], rest: Sequence[AnswerRow]) -> Answer:
-        left_out = _describe_next_page(rest, memories, len(entries), "end")
-        return _build_timeline_answer(entries[::-1], None, left_out)
+        left_out: Answer = {}
+        if rest:
+            at_least = "at least this many: " if len(memories) == _MAX_TIMELINE_ROWS else ""
+            place = f"{'end' if timeline is None else 'start'}={timestamp(memories[len(entries)].created_at)}"
+            left_out = describe_left_out(rest, f"{at_least}memory_timeline with {place}")
+        return _build_timeline_answer(entries[::-1] if timeline is None else entries, timeline, left_out)
 
     return fit_rows([index_row(memory) for memory in memories], build, context.limit)
-
-
-def _describe_next_page(rest: Sequence[AnswerRow], memories: Sequence[Memory], shown: int, argument: str) -> Answer:
-    if not rest:
-        return {}
-    at_least = "at least this many: " if len(memories) == _MAX_TIMELINE_ROWS else ""
-    time = timestamp(memories[shown].created_at)
-    return describe_left_out(rest, f"{at_least}memory_timeline with {argument}={time}")
 
 
 def _build_timeline_answer(entries: list[Answer], timeline: Timeline | None, left_out: Answer) -> Answer:
@@ -236,7 +222,7 @@ def _describe_redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any]
     entries = [
         {name: short_line(value) if isinstance(value, str) else value for name, value in entry.items()}
         for entry in redaction_report(memory.metadata)
-        if fields is None or str(entry.get("field", "content")).partition(".")[0] in fields
+        if fields is None or reported_field(entry) in fields
     ]
     return {"redacted": entries[:_MAX_REDACTED]} if entries else {}
 

@@ -84,13 +84,9 @@ class BackgroundOpener:
         """True once a search no longer has to wait for the model."""
         return self._ready.is_set()
 
-    def start(self) -> None:
-        """Begin to open the memory, unless that has begun."""
-        self._ensure_started()
-
     def wait_for_memory(self) -> "Memorist":
         """Return the memory as soon as it is open."""
-        return self._ensure_started().result()
+        return self.start().result()
 
     def close(self) -> None:
         with self._lock:
@@ -98,7 +94,8 @@ class BackgroundOpener:
         if opened is not None and opened.exception() is None:
             opened.result().close()
 
-    def _ensure_started(self) -> "Future[Memorist]":
+    def start(self) -> "Future[Memorist]":
+        """Begin to open the memory, unless that has begun."""
         with self._lock:
             failed = self._opened is not None and self._opened.done() and self._opened.exception() is not None
             if (self._opened is None or failed) and not self._closed:

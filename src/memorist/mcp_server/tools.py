@@ -79,51 +79,44 @@ _HIT = _object_schema(
     "relevance",
 )
 _NEAR = _object_schema({"id": _TEXT, "snippet": _TEXT, "resemblance": _FRACTION, "merged": _BOOLEAN}, "id")
-_REDACTED = _list_schema(
-    _object_schema({"kind": _TEXT, "line": _COUNT, "column": _COUNT, "field": _TEXT}, "kind"),
-)
+_REDACTED = _list_schema(_object_schema({"kind": _TEXT, "line": _COUNT, "column": _COUNT, "field": _TEXT}, "kind"))
 _SESSION = _object_schema({"id": _TEXT, "started_at": _TEXT, "summary": _TEXT}, "id")
 
+
+def _answer_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
+    return _object_schema({**properties, **_COMMON_FIELDS}, *required, "next")
+
+
 _ANSWER_SCHEMAS: Mapping[str, Schema] = {
-    "memory_search": _object_schema(
+    "memory_search": _answer_schema(
         {
             "results": _list_schema(_HIT),
             "relevant": _boolean("Whether any result is likely to answer the query"),
             "degraded": _text("What was missing: the model, or some vectors"),
             "suggestion": _TEXT,
             "hidden": {"type": "object", "description": "How many memories each filter held back"},
-            **_COMMON_FIELDS,
         },
         "results",
         "relevant",
-        "next",
     ),
-    "memory_get": _object_schema(
-        {"memories": _list_schema(_MEMORY), "missing": _TEXTS, **_COMMON_FIELDS}, "memories", "next"
+    "memory_get": _answer_schema({"memories": _list_schema(_MEMORY), "missing": _TEXTS}, "memories"),
+    "memory_timeline": _answer_schema(
+        {"memories": _list_schema(_MEMORY), "anchor": _TEXT, "sessions": _list_schema(_SESSION)}, "memories"
     ),
-    "memory_timeline": _object_schema(
-        {"memories": _list_schema(_MEMORY), "anchor": _TEXT, "sessions": _list_schema(_SESSION), **_COMMON_FIELDS},
-        "memories",
-        "next",
-    ),
-    "memory_add": _object_schema(
+    "memory_add": _answer_schema(
         {
             "id": _TEXT,
             "known": _boolean("It existed already, and is reinforced"),
             "near": _NEAR,
             "redacted": _REDACTED,
-            **_COMMON_FIELDS,
         },
         "id",
         "known",
-        "next",
     ),
-    "memory_update": _object_schema(
-        {"id": _TEXT, "updated_at": _TEXT, "redacted": _REDACTED, **_COMMON_FIELDS}, "id", "next"
-    ),
+    "memory_update": _answer_schema({"id": _TEXT, "updated_at": _TEXT, "redacted": _REDACTED}, "id"),
     "memory_supersede": _object_schema({"id": _TEXT, "superseded_by": _TEXT, "next": _TEXT}, "id", "next"),
     "memory_forget": _object_schema({"id": _TEXT, "next": _TEXT}, "id", "next"),
-    "memory_context": _object_schema({"context": _TEXT, **_COMMON_FIELDS}, "context", "next"),
+    "memory_context": _answer_schema({"context": _TEXT}, "context"),
 }
 
 

@@ -65,11 +65,7 @@ def _limit_detail(hit: Hit, detail: str, include_facts: bool) -> Hit:
 
 
 def apply_detail(memory: Memory, detail: str, include_facts: bool = True) -> Memory:
-    """
-    Return a memory in the detail asked for: `full`, its beginning (`snippet`), or an entry of an `index`.
-
-    In less than full detail it always has a summary: its own, or its first words.
-    """
+    """Return a memory in the detail asked for; in less than `full`, it has a summary, if only its first words."""
     if not include_facts:
         memory = replace(memory, facts=())
     if detail == "full":
@@ -135,18 +131,9 @@ def attach_locations(
 
 
 def _document_hit(hit: Hit, location: ChunkLocation, namespace: str) -> DocumentHit:
-    given = {each.name: getattr(hit, each.name) for each in fields(Hit) if each.name != "memory"}
-    return DocumentHit(
-        memory=replace(hit.memory, namespace=namespace),  # chunks have a namespace of their own
-        **given,
-        path=location.path,
-        title=location.title,
-        breadcrumb=location.breadcrumb,
-        start_line=location.start_line,
-        end_line=location.end_line,
-        document=location.document,
-        ordinal=location.ordinal,
-    )
+    values = {field.name: getattr(record, field.name) for record in (hit, location) for field in fields(record)}
+    # Chunks have a namespace of their own.
+    return DocumentHit(**values | {"memory": replace(hit.memory, namespace=namespace)})
 
 
 def extend_with_chunks(hit: DocumentHit, chunks: Sequence[StoredChunk]) -> DocumentHit:

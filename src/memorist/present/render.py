@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from memorist.documents import Document, DocumentHit, IndexReport
@@ -156,6 +155,10 @@ def _hit_content(hit: Hit, style: Style, detail: str) -> str:
         return printable(preview(hit.memory.summary or "", LINE_CHARACTERS))
     if detail == "full":
         return printable(hit.memory.content)
+    return _marked_snippet(hit, style)
+
+
+def _marked_snippet(hit: Hit, style: Style) -> str:
     snippet = printable(" ".join(hit.snippet.split()))
     return re.sub(f"{MARK}(.*?){UNMARK}", lambda match: style(match[1], bold=True, fg="yellow"), snippet)
 
@@ -285,9 +288,9 @@ _MAX_REDACTED_PLACES = 5  # of secrets of one kind, unless all are asked for
 _COUNTS = ("added", "changed", "unchanged", "renamed", "removed")
 
 
-def display_path(path: str, folder: Path | None = None) -> str:
-    """Return a path relative to a folder where it is inside it, else absolute."""
-    here = os.path.realpath(folder or Path.cwd())
+def display_path(path: str) -> str:
+    """Return a path relative to the current folder where it is inside it, else absolute."""
+    here = os.path.realpath(os.curdir)
     inside = os.path.relpath(path, here) if path.startswith(here.rstrip(os.sep) + os.sep) else path
     return printable(inside)
 
@@ -302,9 +305,7 @@ def document_hit_text(place: int, hit: DocumentHit, style: Style, *, whole: bool
     head = f"{place:>2}. {where}  {printable(' › '.join(titles))}  {numbers}"
     if whole:
         return "\n".join([head, *(f"    {printable(line)}" for line in hit.memory.content.splitlines())])
-    snippet = printable(" ".join(hit.snippet.split()))
-    marked = re.sub(f"{MARK}(.*?){UNMARK}", lambda match: style(match[1], bold=True, fg="yellow"), snippet)
-    return f"{head}\n    {marked}"
+    return f"{head}\n    {_marked_snippet(hit, style)}"
 
 
 def document_json(document: Document) -> dict[str, Any]:
