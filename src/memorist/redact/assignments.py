@@ -10,6 +10,9 @@ from memorist.redact.heuristics import (
     UPPER,
     contains,
     is_placeholder,
+    is_stand_in,
+    looks_like_gibberish,
+    looks_like_passphrase,
     looks_like_password,
     looks_like_strong_password,
     looks_random,
@@ -36,12 +39,13 @@ def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, st
 
 
 _SECRET_NAMES = (
-    r"pass(?:word|wort|wd|phrase|code)?|pwd?|contraseña|senha|пароль|密码|密碼|パスワード"
-    r"|secret(?:(?:[_. -]?access)?[_. -]?key)?|(?:api|access|account|auth|private|signing|encryption|master)[_. -]?key"
-    r"|credential|token|bearer|auth|jwt|_key"
+    r"pass(?:word|wort|wd|phrase|code)?|pwd?|psk|pre-?shared[_. -]?key|contraseña|senha|пароль|密码|密碼|パスワード"
+    r"|secret(?:(?:[_. -]?access)?[_. -]?key)?"
+    r"|(?:api|access|account|auth|private|signing|encryption|master|license|subscription)[_. -]?key"
+    r"|credential|token|bearer|auth|jwt|_key|key-data"
 )
-_AMBIGUOUS_NAMES = frozenset("pass pw pwd auth jwt _key".split())  # also parts of other words
-_PASSWORD_NAMES = ("pass", "pw", "contraseña", "senha", "пароль", "密", "パスワード")
+_AMBIGUOUS_NAMES = frozenset("pass pw pwd psk auth jwt _key".split())  # also parts of other words
+_PASSWORD_NAMES = ("pass", "pw", "psk", "contraseña", "senha", "пароль", "密", "パスワード")
 
 
 def _kind_of_name(name: str) -> str:
@@ -49,7 +53,7 @@ def _kind_of_name(name: str) -> str:
         return "password"
     if name.startswith("secret") and "access" in name:
         return "aws-secret-key"
-    if name.startswith(("secret", "private", "signing", "encryption", "master", "credential")):
+    if name.startswith(("secret", "pr", "signing", "encryption", "master", "credential", "key-data")):
         return "secret"
     return "api-key" if name.endswith("key") else "token"
 
@@ -74,20 +78,83 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
     ):
         return None
     start, end, quoted = find_value(text, link.end())
+    if how == "cell" and not quoted:
+        end = min(end, text.find("|", start, end) % (len(text) + 1))
     value = text[start:end]
+    is_password = name[0].startswith(_PASSWORD_NAMES)
+    if is_password and how in ("assigned", "paired") and regex("[0-9]{6,}").fullmatch(value):
+        return start, end
     if (
         is_placeholder(value)
         or (not quoted and _is_code(value))
         or (how == "tagged" and not text.startswith("</", end))
+        or contains(_PUBLIC_BEFORE, before.lower())
     ):
         return None
-    if how in ("listed", "below") or name[0] == "_key":
+    if _is_certain_place(text, name, link, (start, end), quoted):
+        is_secret = _is_no_stand_in
+    elif how in ("listed", "below") or name[0] == "_key":
         is_secret = _is_random_word
-    elif name[0].startswith(_PASSWORD_NAMES):
-        is_secret = _is_stated_password if how == "said" else looks_like_password
+    elif how == "cell":
+        is_secret = _is_secret_cell
+    elif is_password:
+        is_secret = _is_stated_password if how == "said" else _is_password
     else:
-        is_secret = looks_like_strong_password
-    return (start, end) if is_secret(value) and not contains(_PUBLIC_BEFORE, before.lower()) else None
+        is_secret = _is_strong_password
+    return (start, end) if is_secret(value) else None
+
+
+def _is_certain_place(
+    text: str, name: re.Match[str], link: re.Match[str], span: tuple[int, int], quoted: bool
+) -> bool:
+    """Return True where only a secret can stand, whatever it looks like: in quotes, or as a whole setting."""
+    written, before = text[name.start() : name.end()], text[max(0, name.start() - 1) : name.start()]
+    if name[0] in ("_key", "bearer", "auth", "jwt") or (name[0] in _AMBIGUOUS_NAMES and not written.isupper()):
+        return False
+    if name[0] in ("token", "secret", "credential") and not (written.isupper() or contains(r"[\w.-]", before)):
+        return False  # one of a tokenizer, the name of a secret
+    operator, after = (link["assigned"] or link["paired"] or "").strip(" \t,"), text[span[1] : span[1] + 3]
+    if link.lastgroup == "spaced":
+        return quoted or contains(r"^(?:[ \t\r]?(?:\n|$)|[ ][-\\|>&;])", after)
+    if link.lastgroup not in ("assigned", "paired") or contains(r"==|!|\|\||\?\?|or$", operator):
+        return False
+    if quoted:
+        return True
+    if regex(r"[A-Za-z_$][\w.$]*").fullmatch(text, *span) and contains(_NAME_IN_VALUE, text[span[0] : span[1]].lower()):
+        return False  # a variable, or its type
+    is_last = contains(r"^(?:[ \t\r]?(?:\n|$)|[ \t]+#)", after)
+    if operator == "=" and not link["assigned"].endswith((" ", "\t")) and not link["assigned"].startswith((" ", "\t")):
+        return not contains(r"^[,)\]}]", after)
+    if link.lastgroup == "paired" or operator.endswith(":"):
+        return is_last and regex(_LINE_START).search(text, max(0, name.start() - 80), name.start()) is not None
+    return operator == "=" and is_last and _is_in_section(text, name.start())
+
+
+_NAME_IN_VALUE = r"pass|pwd|secret|token|key|auth|cred|jwt"
+_LINE_START = r"(?:\A|\n)[ \t>+-]{0,40}(?:[\"'`*]{0,2}[\w.-]{0,60})\Z"
+
+
+def _is_in_section(text: str, at: int) -> bool:
+    """Return True below a [section] of a settings file."""
+    return regex(r"(?:\A|\n)\[[\w .:\"-]{1,60}\][ \t\r]*\n").search(text, max(0, at - 1_000), at) is not None
+
+
+def _is_no_stand_in(value: str) -> bool:
+    if is_stand_in(value) or len(value) < 4:
+        return False
+    return looks_like_passphrase(value) if " " in value else not contains(r"\s|^[.~]{0,2}/|^[^A-Za-z0-9]{1,4}$", value)
+
+
+def _is_secret_cell(value: str) -> bool:
+    return not is_stand_in(value) and (looks_like_strong_password(value) or looks_like_gibberish(value))
+
+
+def _is_password(value: str) -> bool:
+    return looks_like_password(value) or looks_like_gibberish(value)
+
+
+def _is_strong_password(value: str) -> bool:
+    return looks_like_strong_password(value) or looks_like_gibberish(value)
 
 
 _LINK = (
@@ -104,7 +171,9 @@ _LINK = (
     r"[ \t]{0,99}(?:\*\*|__)?[ \t]{0,9}(?:[|>][+-]?\n[ \t]{1,40})?)"
     # the password for the old server (staging) is x
     r"|(?P<said>(?:[ ](?:for|of|on|in|to)(?:[ ][\w.@/-]{1,40}){1,4}?)?(?:[ ]\([^()\n]{1,30}\))?"
-    r"(?:[ ](?:is|was|are|be|ist|est|es)(?:[ ]now)?:?[ ]|[ ]?:[ ]|[ ]\|[ ])|[ ]to[ ]|是|为|為|は)"
+    r"(?:[ ](?:is|was|are|be|ist|est|es)(?:[ ]now)?:?[ ]|[ ]?:[ ])|[ ]to[ ]|是|为|為|は)"
+    # | password | x |, and <td>password</td><td>x</td>
+    r"|(?P<cell>[ \t]{0,20}\|[ \t]{0,20}[`*]{0,2}|</t[dh]>\s{0,20}<t[dh][^<>\n]{0,60}>)"
     r"|(?P<quoted>[ \t]{1,4}(?=[\"'`]))|(?P<spaced>[ \t]{1,9})|(?P<tagged>>))"
 )
 _REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, <db-password>x</db-password>
@@ -113,7 +182,7 @@ _REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD 
 }
 # publicKeyToken="...", arn:aws:secretsmanager:eu:123456789012:secret:...
 _PUBLIC_BEFORE = r"public(?:key)?$|[0-9]{12}:$"
-_UNSURE_LINKS = ("listed", "called", "said", "quoted")
+_UNSURE_LINKS = ("listed", "called", "said", "quoted", "cell")
 
 
 def _is_code(value: str) -> bool:
@@ -129,7 +198,7 @@ def _is_code(value: str) -> bool:
 
 def _is_stated_password(value: str) -> bool:
     """Accept the hunter2 of "the password is hunter2", but not the 12-character of "the password is 12-character"."""
-    return looks_like_strong_password(value) or (
+    return looks_like_strong_password(value) or looks_like_gibberish(value) or (
         looks_like_password(value) and regex(r"[A-Za-z]{3,}[0-9]{1,4}[!?#$%]*").fullmatch(value) is not None
     )
 
