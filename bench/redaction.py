@@ -12,6 +12,7 @@ If the package detect-secrets can be imported, it is run on the same secrets and
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -21,15 +22,14 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from planted import everything
-
 from memorist.redact import redact
+from planted import everything
 
 SUFFIXES = frozenset(".c .cfg .css .go .h .html .ini .js .json .md .py .rs .sh .toml .ts .txt .yaml .yml".split())
 SKIPPED_FOLDERS = frozenset("site-packages node_modules __pycache__ .git".split())
 MAX_FILE_BYTES = 400_000
 NAMES = ("pass", "secret", "token", "key", "auth", "credential")  # lines with one of these are the hard ones
-TIMED_BYTES, ROUNDS = 4_000_000, 7
+TIMED_BYTES, ROUNDS = 2_000_000, 5
 
 
 def main() -> None:
@@ -71,6 +71,7 @@ def print_recall(misses: int) -> None:
 
 def is_left(secret: str, text: str) -> bool:
     """Return True if eight characters in a row can still be read."""
+    text = re.sub(r"\[redacted:[a-z0-9-]+\]", "", text)
     return any(secret[at : at + 8] in text for at in range(max(1, len(secret) - 7)))
 
 
@@ -127,7 +128,7 @@ def compare_speed(trees: Iterable[Path], baseline: Path) -> None:
 
 def time_redaction(trees: Iterable[Path]) -> float:
     """Return the processor time to redact the first texts of each folder."""
-    texts, used = list[str](), 0.0
+    texts = list[str]()
     for tree in trees:
         size = 0
         for _, text in read_texts(tree):
@@ -138,8 +139,7 @@ def time_redaction(trees: Iterable[Path]) -> float:
     start = time.process_time()
     for text in texts:
         redact(text)
-    used = time.process_time() - start
-    return used
+    return time.process_time() - start
 
 
 if __name__ == "__main__":

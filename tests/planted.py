@@ -19,7 +19,8 @@ ALNUM, HEX = LETTERS + DIGITS, DIGITS + "abcdef"
 WORD, BASE64, BASE32 = ALNUM + "_-", ALNUM + "+/", UPPER + "234567"
 BECH32 = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-SEED_WORDS = Path(__file__).parents[1].joinpath("src/memorist/redact/bip39_english.txt").read_text("utf-8").split()
+SEED_LIST = Path(__file__).parents[1] / "src" / "memorist" / "redact" / "bip39_english.txt"
+SEED_WORDS = [word for word in SEED_LIST.read_text("utf-8").split() if word != "client"]  # which is in the places below
 OF_EACH_KIND = 24
 
 
@@ -137,7 +138,7 @@ def password_hash(make: Maker) -> str:
 def bitcoin_key(make: Maker) -> str:
     """A private key in the wallet import format, or an extended one."""
     payload = make.one("80", "ef") + make.of(HEX, 64) + make.one("", "01")
-    extended = "0488ade4" + make.of(HEX, 26) + make.of(HEX, 64) + "00" + make.of(HEX, 64)
+    extended = "0488ade4" + make.of(HEX, 82) + "00" + make.of(HEX, 64)
     raw = bytes.fromhex(make.one(payload, payload, extended))
     number = int.from_bytes(raw + hashlib.sha256(hashlib.sha256(raw).digest()).digest()[:4])
     digits = ""
@@ -220,7 +221,7 @@ BY_FORM: dict[str, Callable[[Maker], str]] = {
     "perplexity-key": lambda make: "pplx" + "-" + make.of(ALNUM, 48),
     "pulumi-token": lambda make: "pul" + "-" + make.of(HEX, 40),
     "planetscale-token": lambda make: "pscale" + make.one("_tkn_", "_pw_", "_oauth_") + make.of(WORD, 43),
-    "rubygems-token": lambda make: "rubygems" + "_" + make.of(HEX, 48),
+    "rubygem-token": lambda make: "rubygems" + "_" + make.of(HEX, 48),
     "terraform-token": lambda make: make.of(ALNUM, 14) + "." + "atlasv1" + "." + make.of(ALNUM, 67),
     "doppler-token": lambda make: "dp" + make.one(".pt.", ".st.", ".ct.") + make.of(ALNUM, 43),
     "dynatrace-token": lambda make: "dt0" + "c01." + make.of(UPPER + DIGITS, 24) + "." + make.of(UPPER + DIGITS, 64),
@@ -236,10 +237,6 @@ BY_FORM: dict[str, Callable[[Maker], str]] = {
     "openshift-token": lambda make: "sha256" + "~" + make.of(WORD, 43),
     "sonar-token": lambda make: "sq" + make.one("p", "u", "a") + "_" + make.of(HEX, 40),
     "sourcegraph-token": lambda make: "sgp" + "_" + make.of(HEX, 40),
-    "teams-webhook": lambda make: (
-        "https://acme.webhook.office.com/webhookb2/"
-        + f"{make.uuid()}@{make.uuid()}/IncomingWebhook/{make.of(HEX, 32)}/{make.uuid()}"
-    ),
 }
 ANYWHERE = (
     "HOST=db1\nSERVICE_VALUE={}\nDEBUG=1\n",
@@ -305,7 +302,7 @@ PASSWORD_PLACES = (
     "| service | user | password |\n|---|---|---|\n| billing | app | {} |\n",
     "user,password,role\nada,{},admin\n",
     "<tr><td>Password</td><td>{}</td></tr>",
-    "network={{\n  ssid=\"home\"\n  psk=\"{}\"\n}}\n",
+    'network={{\n  ssid="home"\n  psk="{}"\n}}\n',
     "db1.acme.dev:5432:main:app:{}\n",
 )
 ASSIGNED_PLACES = (
@@ -449,7 +446,7 @@ def in_files() -> Iterator[Planted]:
         yield Planted("azure-devops-token", devops, f"git clone https://dev.azure.com/acme with PAT {devops}\n")
         service = make.one("cloudflare", "CLOUDFLARE", "discord", "datadog", "netlify", "fastly", "okta", "heroku")
         value = make.one(make.of(ALNUM, 40), make.of(HEX, 37), make.of(ALNUM, 32), make.uuid())
-        yield Planted("service-key", value, make.one(f"{service}: {value}\n", f"{service}={value}\n"))
+        yield Planted("api-key", value, make.one(f"{service}: {value}\n", f"{service}={value}\n"))
         notion = "secret" + "_" + make.of(ALNUM, 43)
         yield Planted("notion-token", notion, f"notion = Client('{notion}')\n")
 
@@ -504,6 +501,11 @@ def of_clouds() -> Iterator[Planted]:
         "slack-webhook",
         hook,
         lambda make: f"T{make.of(UPPER + DIGITS, 10)}/B{make.of(UPPER + DIGITS, 10)}/{make.of(ALNUM, 24)}",
+    )
+    yield from in_places(
+        "teams-webhook",
+        ("https://acme.webhook.office.com/webhookb2/{}", "- uri: https://acme.webhook.office.com/webhookb2/{}\n"),
+        lambda make: f"{make.uuid()}@{make.uuid()}/IncomingWebhook/{make.of(HEX, 32)}/{make.uuid()}",
     )
     discord_hook = (
         "https://discord.com/api/" + "webhooks/112233445566778899/{}",

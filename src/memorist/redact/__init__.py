@@ -59,10 +59,12 @@ def _find_secrets(text: str) -> Iterator[_Span]:
     # A placeholder becomes a barrier that no pattern reads across.
     text = re.sub(_PLACEHOLDER, lambda found: "\0" * len(found[0]), text)
     lowered = text.replace("\u0130", "i").lower()  # the only letter that gets longer in lower case
-    yield from patterns.find_secrets_by_pattern(text)
-    yield from checksums.find_secrets_by_checksum(text, lowered)
+    long_words = "\n".join({word for word in text.split() if len(word) >= patterns.MIN_TOKEN_CHARACTERS})
+    yield from patterns.find_secrets_by_pattern(text, long_words)
+    yield from checksums.find_secrets_by_checksum(text, lowered, long_words)
     yield from locations.find_secrets_by_location(text, lowered)
     yield from assignments.find_secrets_by_name(text, lowered)
+    yield from assignments.find_secrets_by_service(text, lowered)
     yield from tables.find_secrets_in_tables(text, lowered)
 
 

@@ -5,18 +5,18 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from memorist.redact.heuristics import is_example, regex
+from memorist.redact.heuristics import contains, is_example, regex
 
 _Found = Iterator[tuple[int, int, str]]
 
 
-def find_secrets_by_checksum(text: str, lowered: str) -> _Found:
+def find_secrets_by_checksum(text: str, lowered: str, long_words: str) -> _Found:
     """Yield start, end and kind of each secret that a checksum or a list of words confirms."""
     for found in regex(_CARD).finditer(text):
         digits = found[0].replace(found[1] or found[2] or " ", "")
         if _is_card_number(digits) and not is_example(digits):
             yield *found.span(), "card-number"
-    for found in regex(_WALLET_KEY).finditer(text):
+    for found in regex(_WALLET_KEY).finditer(text if contains(_WALLET_KEY, long_words) else ""):
         if _is_base58check(found[0]):
             yield *found.span(), "bitcoin-key"
     yield from _find_seed_phrases(text, lowered)
@@ -72,17 +72,18 @@ def _find_seed_phrases(text: str, lowered: str) -> _Found:
                 yield from _find_word_runs(text, found.end(), done)
 
 
-_ELEVEN_WORDS = r"(?: [a-z]{3,8}+){11}"
+_ELEVEN_WORDS = " [a-z]{3,8}+" * 11  # a group that repeats would be several times slower
 _SEED_NAME = r"seed|mnemonic|recovery|wallet"
 _MAX_PHRASE_CHARACTERS = 600
 _MIN_PHRASE_WORDS = 12
+_WORD = r"\\[nrt]|\x1b\[[0-9;]{0,9}m|[A-Za-z]+"  # escapes are no part of a word
 _BETWEEN_WORDS = r"[\s,;:|\"'.()\[\]0-9-]{1,12}"
 
 
 def _find_word_runs(text: str, start: int, end: int) -> _Found:
     """Yield each run of enough listed words with nothing but numbers and punctuation between them."""
     run: list[tuple[int, int]] = []
-    for found in regex("[A-Za-z]+").finditer(text, start, end):
+    for found in regex(_WORD).finditer(text, start, end):
         follows = run and regex(_BETWEEN_WORDS).fullmatch(text, run[-1][1], found.start())
         if run and not (follows and found[0] in _seed_words()):
             if len(run) >= _MIN_PHRASE_WORDS:

@@ -47,14 +47,14 @@ _COMMON_PAIRS = frozenset(
 )
 
 
-def reads_as_words(value: str) -> bool:
-    """Return True for parts of some length with pairs of letters as in words, not letters mixed with digits."""
+def reads_as_words(value: str, share: float = 0.4) -> bool:
+    """Return True for parts of some length with a share of letter pairs as in words, not letters mixed with digits."""
     parts = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+").findall(value)
     pairs = [part[at : at + 2].lower() for part in parts for at in range(len(part) - 1)]
     return (
         sum(map(len, parts)) >= 3 * len(parts)
         and len(regex(r"[A-Za-z][0-9]+(?=[A-Za-z])").findall(value)) < 2
-        and sum(pair in _COMMON_PAIRS for pair in pairs) >= 0.4 * len(pairs)
+        and sum(pair in _COMMON_PAIRS for pair in pairs) >= share * len(pairs)
     )
 
 
@@ -95,15 +95,16 @@ def looks_like_passphrase(value: str) -> bool:
         regex(r"[A-Za-z0-9][^\s<>(){}\[\]|=]*(?: [^\s<>(){}\[\]|=]+){1,11}").fullmatch(value) is not None
         and value[-1] not in ".:,;"
         and len(words) > 1
-        and not _PROSE_WORDS.intersection(words)
+        and not _NAME_WORDS.intersection(words)
+        and sum(word in _PROSE_WORDS for word in words) * 3 < len(words)
     )
 
 
+_NAME_WORDS = frozenset("auth key keys passphrase password passwords secret secrets token tokens".split())
 _PROSE_WORDS = frozenset(
     """
     a an and are as at be been by can cannot could do does enter for from has have if in incorrect invalid is it least
     may missing must no not of on only or please should that the this to was when will with wrong you your
-    auth key keys passphrase password passwords secret secrets token tokens
     """.split()
 )
 
@@ -127,16 +128,16 @@ def is_stand_in(value: str) -> bool:
 
 _STAND_IN_WORDS = frozenset(
     """
-    a abc access account admin an any api app apikey argument auth authentication authorization bar basic baz bearer bool
-    bot boolean buffer bytes client code correct cookie credential credentials csrf custom data db default demo digest
-    disabled dummy empty enabled encrypted env environment expired fake false field file first flag foo foobar generated
-    github google hash hashed header here hidden host http id init inline input int internal invalid jwt key keys last
-    local login long manual masked missing mock model my mysecret mypassword name new next no none null number oauth
-    object off old on one open option optional or other our param parameter pass passwd passphrase password passwords path
-    placeholder plain pointer prefix private public pw pwd random raw read redacted refresh removed required root sample
-    secret secrets server service session set short signing some ssh static str string strings super system target temp
-    test testing text the this tmp todo token tokens true two type undefined unknown unset user username valid value values
-    variable vault web weak write wrong x y your z
+    a abc abcdef access account admin an any api apikey app argument auth authentication authorization bar basic baz
+    bearer bool boolean bot buffer bytes client code cookie correct credential credentials csrf custom data db
+    default demo digest disabled dummy empty enabled encrypted env environment expired fake false field file first
+    flag foo foobar generated github google hash hashed header here hidden host http id init inline input int
+    internal invalid jwt key keys last local login long manual masked missing mock model my mypassword mysecret name
+    new next no none null number oauth object off old on one open option optional or other our param parameter pass
+    passphrase passwd password passwords path placeholder plain pointer prefix private public pw pwd random raw read
+    redacted refresh removed required root sample secret secrets server service session set short signing some ssh
+    static str string strings super system target temp test testing text the this tmp todo token tokens true two
+    type undefined unknown unset user username valid value values variable vault weak web write wrong x y your z
     """.split()
 )
 

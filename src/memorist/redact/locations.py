@@ -88,18 +88,21 @@ def _find_in_authorizations(text: str, lowered: str) -> _Found:
         start, end = found.span("secret")
         value = text[start:end]
         is_basic = (found["scheme"] or found[0]).startswith("basic")
-        if "=" in value[:-2] or is_placeholder(value) or is_stand_in(value):
+        is_number = found["scheme"] and regex("[0-9]{6,}").fullmatch(value)
+        if "=" in value[:-2] or (is_placeholder(value) and not is_number) or is_stand_in(value):
             continue
         if is_basic:
             is_secret = ":" in decode_base64(value)
         elif found["scheme"]:
-            is_secret = regex(_HEADER_END).match(text, end) is not None or looks_like_strong_password(value)
+            is_whole = found["scheme"].strip() in _TOKEN_SCHEMES and regex(_HEADER_END).match(text, end) is not None
+            is_secret = is_whole or looks_like_strong_password(value)
         else:
             is_secret = looks_random(value)
         if is_secret:
             yield start, end, "basic-auth" if is_basic else "bearer-token"
 
 
+_TOKEN_SCHEMES = ("bearer", "token", "bot", "key", "apikey", "api-key", "oauth", "jwt")
 _HEADER_END = r"[\"'`\r\n\\<]|[ \t]{0,9}(?:\n|\Z)"
 _AUTHORIZATION = (
     r"(?:authorization[\"'`\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,4}"

@@ -38,20 +38,26 @@ def find_secrets_in_tables(text: str, lowered: str) -> Iterator[tuple[int, int, 
 
 def _find_markdown_tables(text: str, lowered: str) -> Iterator[tuple[_Cell, int, str]]:
     """Yield the line of titles, the start of the rows, and the separator of each table with a rule below its titles."""
-    if "|" in text and "--" in text:
+    if any(end in text for end in ("-|", "- |", ":|", ": |")):
         for rule in regex(r"\n[ \t]{0,8}\|?[ \t]{0,8}:?--[-:| \t]{0,999}(?=\r?\n)").finditer(text):
-            start = text.rfind("\n", max(0, rule.start() - _MAX_TITLE_CHARACTERS), rule.start()) + 1
-            yield (start, rule.start()), _line_end(text, rule.end()) + 1, "|"
+            if titles := _find_title_line(text, rule.start()):
+                yield titles, text.index("\n", rule.end()) + 1, "|"
 
 
 def _find_separated_lists(text: str, lowered: str) -> Iterator[tuple[_Cell, int, str]]:
-    """Yield the same for each list that has one of the titles among the first words of its first line."""
+    """Yield the same for each list that has one of the titles in its first line."""
     for title in regex(_LISTED_TITLE).finditer(f"\n{lowered}"):
-        start = lowered.rfind("\n", 0, title.start()) + 1
-        end = _line_end(text, start)
-        separator = title[1] if title[1] != "\n" else title[2]
-        if end - start < _MAX_TITLE_CHARACTERS and regex(r"[\w \"'./;,\t-]+").fullmatch(text, start, end):
-            yield (start, end), end + 1, separator
+        separator = title[0][-1] if title[0][0] == "\n" else title[0][0]
+        titles = _find_title_line(text, title.start()) if separator in ",;\t" else None
+        if titles and regex(r"[\w \"'./;,\t-]+\r?").fullmatch(text, *titles):
+            yield titles, titles[1] + 1, separator
+
+
+def _find_title_line(text: str, at: int) -> _Cell | None:
+    """Return start and end of the line that ends or goes on at a position, unless it is long or the last."""
+    start = text.rfind("\n", max(0, at - _MAX_TITLE_CHARACTERS), at) + 1
+    end = text.find("\n", at, at + _MAX_TITLE_CHARACTERS)
+    return (start, end) if end >= 0 and (start or at < _MAX_TITLE_CHARACTERS) else None
 
 
 _MAX_TITLE_CHARACTERS = 1_000
@@ -59,7 +65,7 @@ _TITLE = (
     r"(?:(?:user|db|api|access|client|auth|admin|login|root|wifi|private|app)[ _-]?)?"
     r"(?:pass(?:word|wort|wd|phrase|code)|pwd?|secret|token|(?:api|access|secret|private)[ _-]?key)"
 )
-_LISTED_TITLE = rf"([,;\t\n]) ?[\"']?{_TITLE}[\"']?(?=([,;\t]))|([,;\t]) ?[\"']?{_TITLE}[\"']?(?=\r?\n)"
+_LISTED_TITLE = rf"[,;\t\n] ?[\"']?{_TITLE}[\"']?(?:[,;\t]|(?=\r?\n))"
 
 
 def _find_secret_columns(lowered: str, titles: list[_Cell]) -> dict[int, tuple[str, Callable[[str], bool]]]:
