@@ -33,7 +33,7 @@ class Relations:
 
     def supersede(self, old: str, new: str, at: TimeLike | None, said_by: str | None) -> Memory:
         old, new = validation.id_or_part(old), validation.id_or_part(new)
-        moment, author = validation.moment_or_none(at, "at"), validation.name(said_by, "said_by")
+        moment, author = validation.moment_or_none(at, "at"), self._redact_author(said_by)
         return self._resources.present(self._store.links.supersede(old, new, moment, author, datetime.now(UTC)))
 
     def unsupersede(self, old: str) -> Memory:
@@ -49,7 +49,7 @@ class Relations:
             validation.id_or_part(b),
             validation.relation_kind(kind),
             validation.number(confidence, "confidence", 0, 1),
-            validation.name(said_by, "said_by"),
+            self._redact_author(said_by),
             datetime.now(UTC),
         )
 
@@ -126,6 +126,9 @@ class Relations:
         rows = self._store.load_rows([match.key for match in nearest], model, vector, filter.as_of)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _without(rows, memory)[:limit]
+
+    def _redact_author(self, said_by: str | None) -> str | None:
+        return self._resources.redaction.redact_optional(validation.name(said_by, "said_by"))
 
     def _similar_by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
         text = parse_query(memory.content[:_QUERY_CHARACTERS], "auto")
