@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from memorist.atomic_file import sync_to_disk
+from memorist.atomic_file import make_folder, sync_to_disk
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
 from memorist.store.sqlite.connections import (
@@ -48,7 +48,7 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
     """
     target = Path(path)
     _check_target(pool, target, overwrite)
-    with _temporary_file(target) as part:
+    with _translate_system_errors(target), _temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
             _copy(source, part)
@@ -80,7 +80,7 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
     backup = ConnectionPool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
     sound = False
     try:
-        with backup.snapshot() as connection:
+        with _translate_system_errors(database), backup.snapshot() as connection:
             _check_backup(connection, path)
             sound = True
             return _restore(backup, connection, database, _kept_name(database) if exists else None)
@@ -105,7 +105,7 @@ def _kept_name(database: Path) -> Path:
 
 def _restore(backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None) -> Path | None:
     counts = _count_rows(source)
-    database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(database.parent, mode=0o700)
     with _temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
@@ -190,18 +190,23 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 @contextmanager
 def _temporary_file(target: Path) -> Iterator[Path]:
     """Make a file beside a target, and remove it at the end unless it was renamed."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as exc:
-        raise StoreError(f"cannot write beside {target}: {exc.strerror}") from exc
+    handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
     try:
         yield Path(name)
     finally:
-        for companion in ("", *COMPANIONS):
-            Path(f"{name}{companion}").unlink(missing_ok=True)
-        for copy in target.parent.glob(f"{glob.escape(Path(name).name)}.before-*"):  # from before a migration
-            copy.unlink(missing_ok=True)
+        copies = target.parent.glob(f"{glob.escape(Path(name).name)}.before-*")  # from before a migration
+        for file in (*(Path(f"{name}{companion}") for companion in ("", *COMPANIONS)), *copies):
+            with suppress(OSError):  # an error before this one says more
+                file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _translate_system_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise StoreError(f"cannot write {target}, or beside it: {exc.strerror}") from exc
 
 
 def _rename(part: Path, target: Path) -> None:
@@ -209,6 +214,7 @@ def _rename(part: Path, target: Path) -> None:
     sync_to_disk(part)
     for companion in COMPANIONS:  # of a replaced database: SQLite would take them for those of this one
         Path(f"{target}{companion}").unlink(missing_ok=True)
+    sync_to_disk(target.parent)  # they must not come back beside it
     part.replace(target)
     sync_to_disk(target.parent)
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import apsw
 
+from memorist.atomic_file import make_folder, sync_to_disk
 from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
 from memorist.text.tokenizer import fold
 
@@ -71,7 +72,7 @@ class ConnectionPool:
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
-                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folder(file.parent, mode=0o700)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
             create_private_file(file)
@@ -357,7 +358,15 @@ class SqliteSchema:
             return
         target = Path(f"{self._pool.file}.before-{before}")
         part = target.with_name(target.name + ".part")
-        part.unlink(missing_ok=True)
+        try:
+            part.unlink(missing_ok=True)
+            self._copy_to(part)
+            part.replace(target)
+            sync_to_disk(target.parent)
+        except OSError as exc:
+            raise StoreError(f"cannot keep a copy of the database as {target}: {exc.strerror}") from exc
+
+    def _copy_to(self, part: Path) -> None:
         create_private_file(part)
         copy = apsw.Connection(str(part))
         try:
@@ -367,7 +376,6 @@ class SqliteSchema:
                     backup.step(1000)
         finally:
             copy.close()
-        part.replace(target)
 
 
 def create_private_file(file: Path) -> None:
