@@ -168,6 +168,11 @@ class ConnectionPool:
                 return self._idle.pop()
         return self._open()
 
+    def reopen(self, connection: apsw.Connection) -> apsw.Connection:
+        """Return a new connection in the place of a lent one."""
+        connection.close(True)
+        return self._open()
+
     def give_back(self, loan: "_Loan") -> None:
         """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
         connection, usable = loan.connection, True
@@ -286,7 +291,12 @@ class _Loan:
             self.frame = None if self._stream else sys._getframe(1)
             self.connection = connection = self._pool.borrow(self)
             if self._begin:
-                self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+                try:
+                    self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+                except apsw.ReadOnlyError:
+                    # SQLite opens a log that it cannot create, on a full disk, to read only, and keeps it so.
+                    self.connection = connection = self._pool.reopen(connection)
+                    self._pool.retry_while_locked(lambda: connection.execute(self._begin))
             return connection
         except BaseException as exc:
             self._end()
