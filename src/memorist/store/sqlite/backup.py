@@ -130,7 +130,7 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
             _overwrite(pool, part, target)
         return True
     except StoreCorrupt:
-        if _is_of_another_program(database):
+        if _is_of_another_program(database) or _is_sound(database, busy_timeout):
             raise
         if pool is not None:
             pool.close()
@@ -141,6 +141,18 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
     finally:
         if pool is not None:
             pool.close()
+
+
+def _is_sound(database: Path, busy_timeout: float) -> bool:
+    """Tell if nothing is wrong with a database: a failed read of its copy, too, looks like damage to SQLite."""
+    pool = ConnectionPool(str(database), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+    try:
+        with pool.snapshot() as connection:
+            return not list(find_file_problems(connection))
+    except StoreCorrupt:
+        return False
+    finally:
+        pool.close()
 
 
 def _is_of_another_program(database: Path) -> bool:
