@@ -30,9 +30,9 @@ def oldest(memory: Memorist, number: int = 0) -> str:
     return memory.timeline(limit=3)[number].id
 
 
-def export_of(memory: Memorist, *, vectors: bool = False) -> bytes:
+def export_of(memory: Memorist) -> bytes:
     written = io.BytesIO()
-    memory.export(written, vectors=vectors)
+    memory.export(written)
     return written.getvalue()
 
 
@@ -91,6 +91,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             memory.add_many(f"we live well in house {number} {'and so on ' * 50}" for number in range(20))
             memory.forget(memory.add("forgotten").id)
             memory.backup(folder / "disk" / "memory.db.before-restore")
+            memory.export(folder / "before.jsonl")
         SqliteStore(
             str(folder / "disk" / "old.db"), migrations=dict(list(load_migrations("sqlite").items())[:4])
         ).close()
@@ -109,12 +110,17 @@ def copy(prepared: Path, folder: Path) -> Path:
     return folder / "copy" / "disk" / "memory.db"
 
 
-def list_calls(path: Path, system: FailingSystem, verb: Verb, errors: dict[str, int]) -> list[int]:
-    """The numbers of the calls in an undisturbed run that can fail in a way, counted from its first."""
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[str, list[str]]:
+    """The kinds of calls that each verb makes on a disk without faults; filled as they are needed."""
+    return {}
+
+
+def list_calls(path: Path, system: FailingSystem, verb: Verb) -> list[str]:
     with open_memory(path) as memory:
         first = len(system.calls)
         verb(memory, path, "undisturbed")
-        return [number for number, kind in enumerate(system.calls[first:]) if kind in errors]
+        return system.calls[first:]
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -123,16 +129,18 @@ def list_calls(path: Path, system: FailingSystem, verb: Verb, errors: dict[str, 
     "tries", [pytest.param(1, id="1 try"), pytest.param(25, id="25 tries", marks=pytest.mark.slow)]
 )
 def test_a_failing_disk_is_reported_and_survived(
-    name: str, fault: str, tries: int, prepared: Path, folder: Path
+    name: str, fault: str, tries: int, prepared: Path, undisturbed: dict[str, list[str]], folder: Path
 ) -> None:
     verb, (errors, lasting) = VERBS[name], FAULTS[fault]
+    before = (prepared / "before.jsonl").read_bytes()
     chance = random.Random(f"{name} {fault}")
     with FailingSystem().installed() as system:
-        calls = list_calls(copy(prepared, folder), system, verb, errors)
+        if name not in undisturbed:
+            undisturbed[name] = list_calls(copy(prepared, folder), system, verb)
+        calls = [number for number, kind in enumerate(undisturbed[name]) if kind in errors]
         for number in sorted(chance.sample(calls, min(tries, len(calls)))):
             path = copy(prepared, folder)
             with open_memory(path) as memory:
-                before = export_of(memory)
                 system.fault = Fault(len(system.calls) + number, errors, lasting)
                 try:
                     verb(memory, path, f"{name} at {number}")
@@ -140,7 +148,7 @@ def test_a_failing_disk_is_reported_and_survived(
                 except MemoristError:
                     refused = True
                 system.fault = None
-                where = f"call {number} of {calls[-1]}"
+                where = f"{undisturbed[name][number]}, call {number} of {calls[-1]}"
                 if name in WHOLE:
                     assert (export_of(memory) == before) is refused, where
                 new = memory.add(f"written after {name} at {number}")

@@ -401,6 +401,6 @@ def test_what_follows_a_failed_sync_survives_a_power_cut(syncs: int, tmp_path: P
                 done.append(memory.add(f"number {number} {'and more ' * 1000}").id)
         assert disk.syncs_until_failure < -1
         assert len(done) >= 4
-        for event, files in cut_power(disk, [len(disk.events)] * 10, seed=syncs):
+        for event, files in cut_power(disk, [len(disk.events)] * 5, seed=syncs):
             state, _ = observer.observe(files)
             assert {json.dumps(["memory", id]) for id in done} <= state.keys(), event

@@ -218,7 +218,7 @@ def _translate_system_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise StoreError(f"cannot write {target}, or beside it: {exc.strerror}") from exc
+        raise StoreError(f"cannot write beside {target}: {exc.strerror}") from exc
 
 
 def _rename(part: Path, target: Path) -> None:
