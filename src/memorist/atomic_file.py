@@ -1,13 +1,15 @@
 """Write files whole or not at all."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+_DISK_ERRORS = (errno.EIO, errno.ENOSPC)  # others say that this cannot be synced
 _PART_SUFFIX = ".part"  # of the file beside the target while it is written
 
 
@@ -37,16 +39,29 @@ def replace_atomically(target: Path, new_mode: int = 0o666) -> Iterator[BinaryIO
 
 def write_atomically(target: Path, content: bytes) -> None:
     """Put content in the place of a file, making its folder where there is none."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     with replace_atomically(target) as file:
         file.write(content)
 
 
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it that are missing, so that a power cut does not take them with their files."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True, mode=mode)
+    for each in missing:
+        sync_to_disk(each.parent)
+
+
 def sync_to_disk(path: Path) -> None:
     """Make a file, or a rename in a folder, survive a power cut, where the system can be asked to."""
-    with suppress(OSError):
+    try:
         handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    except OSError:
+        return  # Windows opens no folders
+    try:
+        os.fsync(handle)
+    except OSError as exc:
+        if exc.errno in _DISK_ERRORS:
+            raise
+    finally:
+        os.close(handle)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from memorist.atomic_file import sync_to_disk
+from memorist.atomic_file import make_folder, sync_to_disk
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
 from memorist.store.sqlite.connections import (
@@ -38,7 +38,7 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
     """
     target = Path(path)
     _check_target(pool, target, overwrite)
-    with _temporary_file(target) as part:
+    with _translate_system_errors(target), _temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
             _copy(source, part)
@@ -70,7 +70,7 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
     backup = ConnectionPool(str(source), read_only=True, busy_timeout=busy_timeout, synchronous="full")
     sound = False
     try:
-        with backup.snapshot() as connection:
+        with _translate_system_errors(database), backup.snapshot() as connection:
             is_old = _check_backup(connection, SqliteSchema(backup, connection).load_applied(), path)
             sound = True
             return _restore(backup, connection, database, _kept_name(database) if exists else None, is_old)
@@ -97,7 +97,7 @@ def _restore(
     backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None, is_old: bool
 ) -> Path | None:
     counts = _count_rows(source)
-    database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(database.parent, mode=0o700)
     with _temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
@@ -122,7 +122,7 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
             _overwrite(pool, part, target)
         return True
     except StoreCorrupt:
-        if _is_of_another_program(database):
+        if _is_of_another_program(database) or _is_sound(database, busy_timeout):
             raise
         if pool is not None:
             pool.close()
@@ -133,6 +133,18 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
     finally:
         if pool is not None:
             pool.close()
+
+
+def _is_sound(database: Path, busy_timeout: float) -> bool:
+    """Tell if nothing is wrong with a database: a failed read of its copy, too, looks like damage to SQLite."""
+    pool = ConnectionPool(str(database), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+    try:
+        with pool.snapshot() as connection:
+            return not list(find_file_problems(connection))
+    except StoreCorrupt:
+        return False
+    finally:
+        pool.close()
 
 
 def _is_of_another_program(database: Path) -> bool:
@@ -175,18 +187,23 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 @contextmanager
 def _temporary_file(target: Path) -> Iterator[Path]:
     """Make a file beside a target, and remove it at the end unless it was renamed."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as exc:
-        raise StoreError(f"cannot write beside {target}: {exc.strerror}") from exc
+    handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
     try:
         yield Path(name)
     finally:
-        for companion in ("", *COMPANIONS):
-            Path(f"{name}{companion}").unlink(missing_ok=True)
-        for copy in target.parent.glob(f"{glob.escape(Path(name).name)}.before-*"):  # from before a migration
-            copy.unlink(missing_ok=True)
+        copies = target.parent.glob(f"{glob.escape(Path(name).name)}.before-*")  # from before a migration
+        for file in (*(Path(f"{name}{companion}") for companion in ("", *COMPANIONS)), *copies):
+            with suppress(OSError):  # an error before this one says more
+                file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _translate_system_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise StoreError(f"cannot write beside {target}: {exc.strerror}") from exc
 
 
 def _rename(part: Path, target: Path) -> None:
@@ -194,6 +211,7 @@ def _rename(part: Path, target: Path) -> None:
     sync_to_disk(part)
     for companion in COMPANIONS:  # of a replaced database: SQLite would take them for those of this one
         Path(f"{target}{companion}").unlink(missing_ok=True)
+    sync_to_disk(target.parent)  # they must not come back beside it
     part.replace(target)
     sync_to_disk(target.parent)
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import apsw
 
+from memorist.atomic_file import make_folder, sync_to_disk
 from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
 from memorist.text.tokenizer import fold
 
@@ -71,7 +72,7 @@ class ConnectionPool:
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
-                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_folder(file.parent, mode=0o700)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
             create_private_file(file)
@@ -165,6 +166,11 @@ class ConnectionPool:
             self._loans.add(loan)
             if self._idle:
                 return self._idle.pop()
+        return self._open()
+
+    def reopen(self, connection: apsw.Connection) -> apsw.Connection:
+        """Return a new connection in the place of a lent one."""
+        connection.close(True)
         return self._open()
 
     def give_back(self, loan: "_Loan") -> None:
@@ -285,7 +291,12 @@ class _Loan:
             self.frame = None if self._stream else sys._getframe(1)
             self.connection = connection = self._pool.borrow(self)
             if self._begin:
-                self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+                try:
+                    self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+                except apsw.ReadOnlyError:
+                    # SQLite opens a log that it cannot create, on a full disk, to read only, and keeps it so.
+                    self.connection = connection = self._pool.reopen(connection)
+                    self._pool.retry_while_locked(lambda: connection.execute(self._begin))
             return connection
         except BaseException as exc:
             self._end()
@@ -357,7 +368,15 @@ class SqliteSchema:
             return
         target = Path(f"{self._pool.file}.before-{before}")
         part = target.with_name(target.name + ".part")
-        part.unlink(missing_ok=True)
+        try:
+            part.unlink(missing_ok=True)
+            self._copy_to(part)
+            part.replace(target)
+            sync_to_disk(target.parent)
+        except OSError as exc:
+            raise StoreError(f"cannot keep a copy of the database as {target}: {exc.strerror}") from exc
+
+    def _copy_to(self, part: Path) -> None:
         create_private_file(part)
         copy = apsw.Connection(str(part))
         try:
@@ -367,7 +386,6 @@ class SqliteSchema:
                     backup.step(1000)
         finally:
             copy.close()
-        part.replace(target)
 
 
 def create_private_file(file: Path) -> None:

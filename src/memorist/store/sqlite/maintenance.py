@@ -9,6 +9,8 @@ from pathlib import Path
 import apsw
 import numpy as np
 
+from memorist.atomic_file import sync_to_disk
+from memorist.errors import StoreError
 from memorist.records import SUPERSEDES, CheckReport, Stats
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.migrations import load_migrations
@@ -336,8 +338,11 @@ def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
 
         pool.retry_while_locked(checkpoint)
     file = Path(pool.file)
-    for name in copies:
-        for copy in file.parent.glob(
-            f"{glob.escape(f'{file.name}.before-{name}')}*"
-        ):  # and unfinished copies and logs of it
-            copy.unlink(missing_ok=True)
+    try:
+        for name in copies:
+            for copy in file.parent.glob(f"{glob.escape(f'{file.name}.before-{name}')}*"):  # unfinished ones, too
+                copy.unlink(missing_ok=True)
+        sync_to_disk(Path(f"{file}-wal"))  # SQLite does not, and a power cut would bring back what it held
+        sync_to_disk(file.parent)
+    except OSError as exc:
+        raise StoreError(f"not every copy beside {file} could be removed: {exc.strerror}; purge again") from exc
