@@ -6,16 +6,21 @@ documented parts.
 """
 
 import base64
+import hashlib
 import json
 import random
 import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 LETTERS, LOWER, UPPER, DIGITS = string.ascii_letters, string.ascii_lowercase, string.ascii_uppercase, string.digits
 ALNUM, HEX = LETTERS + DIGITS, DIGITS + "abcdef"
 WORD, BASE64, BASE32 = ALNUM + "_-", ALNUM + "+/", UPPER + "234567"
 BECH32 = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"
+BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+SEED_LIST = Path(__file__).parents[1] / "src" / "memorist" / "redact" / "bip39_english.txt"
+SEED_WORDS = [word for word in SEED_LIST.read_text("utf-8").split() if word != "client"]  # which is in the places below
 OF_EACH_KIND = 24
 
 
@@ -111,6 +116,52 @@ def onepassword_key(make: Maker) -> str:
     return "-".join(["A3", *(make.of(UPPER + DIGITS, size) for size in (6, 6, 5, 5, 5, 5))])
 
 
+def new_relic(make: Maker) -> str:
+    return make.one(
+        "NRAK" + "-" + make.of(UPPER + DIGITS, 27),
+        "NRII" + "-" + make.of(ALNUM, 32),
+        make.of(HEX, 36) + "NR" + "AL",
+    )
+
+
+def password_hash(make: Maker) -> str:
+    crypt = ALNUM + "./"
+    return make.one(
+        "$2" + make.one("a", "b", "y") + "$10$" + make.of(crypt, 53),
+        "$ap" + "r1$" + make.of(crypt, 8) + "$" + make.of(crypt, 22),
+        "$6" + "$" + make.of(crypt, 16) + "$" + make.of(crypt, 86),
+        "$argon2" + "id$v=19$m=65536,t=3,p=4$" + make.of(ALNUM, 22) + "$" + make.of(ALNUM, 43),
+        "{SHA" + "}" + make.base64(20),
+    )
+
+
+def bitcoin_key(make: Maker) -> str:
+    """A private key in the wallet import format, or an extended one."""
+    payload = make.one("80", "ef") + make.of(HEX, 64) + make.one("", "01")
+    extended = "0488ade4" + make.of(HEX, 82) + "00" + make.of(HEX, 64)
+    raw = bytes.fromhex(make.one(payload, payload, extended))
+    number = int.from_bytes(raw + hashlib.sha256(hashlib.sha256(raw).digest()).digest()[:4])
+    digits = ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = BASE58[digit] + digits
+    return digits
+
+
+def card_number(make: Maker) -> str:
+    number = make.one("4", "51", "55", "2345", "37", "6011", "3530")
+    number += make.of(DIGITS, (14 if number == "37" else 15) - len(number))
+    doubled = [int(digit) * (2 - at % 2) for at, digit in enumerate(reversed(number))]
+    number += str(-sum(digit - 9 if digit > 9 else digit for digit in doubled) % 10)
+    between = make.one("", " ", "-")
+    parts = (4, 6, 5) if len(number) == 15 else (4, 4, 4, 4)
+    return between.join(number[sum(parts[:at]) : sum(parts[: at + 1])] for at in range(len(parts)))
+
+
+def seed_phrase(make: Maker) -> str:
+    return " ".join(make.random.choices(SEED_WORDS, k=make.random.choice((12, 15, 18, 21, 24))))
+
+
 BY_FORM: dict[str, Callable[[Maker], str]] = {
     "aws-access-key-id": lambda make: make.one("AKIA", "ASIA") + make.of(BASE32, 16),
     "github-token": github,
@@ -147,6 +198,45 @@ BY_FORM: dict[str, Callable[[Maker], str]] = {
     "linear-key": lambda make: "lin" + "_api_" + make.of(ALNUM, 40),
     "groq-key": lambda make: "gsk" + "_" + make.of(ALNUM, 52),
     "xai-key": lambda make: "xai" + "-" + make.of(ALNUM, 80),
+    "twilio-key": lambda make: "SK" + make.of(HEX, 32),
+    "replicate-token": lambda make: "r8" + "_" + make.of(ALNUM, 37),
+    "figma-token": lambda make: "fig" + make.one("d", "o", "u") + "_" + make.of(WORD, 40),
+    "new-relic-key": new_relic,
+    "tailscale-key": lambda make: (
+        "tskey" + make.one("-auth-", "-api-", "-client-") + make.of(ALNUM, 12, 17) + "-" + make.of(ALNUM, 32)
+    ),
+    "postman-key": lambda make: "PMAK" + "-" + make.of(HEX, 24) + "-" + make.of(HEX, 34),
+    "facebook-token": lambda make: make.one(
+        "EAA" + make.of(ALNUM, 110, 190), make.of("123456789", 15) + "|" + make.of(WORD, 27)
+    ),
+    "cloudflare-token": lambda make: make.one(
+        make.one("cfut", "cfat", "cfk") + "_" + make.of(ALNUM, 40) + make.of(HEX, 8),
+        "v1.0-" + make.of(HEX, 24) + "-" + make.of(HEX, 146),
+    ),
+    "azure-devops-token": lambda make: make.of(ALNUM, 76) + "AZ" + "DO" + make.of(ALNUM, 4),
+    "password-hash": password_hash,
+    "bitcoin-key": bitcoin_key,
+    "card-number": card_number,
+    "seed-phrase": seed_phrase,
+    "perplexity-key": lambda make: "pplx" + "-" + make.of(ALNUM, 48),
+    "pulumi-token": lambda make: "pul" + "-" + make.of(HEX, 40),
+    "planetscale-token": lambda make: "pscale" + make.one("_tkn_", "_pw_", "_oauth_") + make.of(WORD, 43),
+    "rubygem-token": lambda make: "rubygems" + "_" + make.of(HEX, 48),
+    "terraform-token": lambda make: make.of(ALNUM, 14) + "." + "atlasv1" + "." + make.of(ALNUM, 67),
+    "doppler-token": lambda make: "dp" + make.one(".pt.", ".st.", ".ct.") + make.of(ALNUM, 43),
+    "dynatrace-token": lambda make: "dt0" + "c01." + make.of(UPPER + DIGITS, 24) + "." + make.of(UPPER + DIGITS, 64),
+    "fly-token": lambda make: "fm2" + "_" + make.base64(120),
+    "airtable-token": lambda make: "pat" + make.of(ALNUM, 14) + "." + make.of(HEX, 64),
+    "mailchimp-key": lambda make: make.of(HEX, 32) + "-us" + make.of("123456789", 1, 2),
+    "brevo-key": lambda make: "xkeysib" + "-" + make.of(HEX, 64) + "-" + make.of(ALNUM, 16),
+    "square-token": lambda make: make.one("sq0atp" + "-" + make.of(WORD, 22), "EAAA" + make.of(WORD, 60)),
+    "heroku-key": lambda make: "HRKU" + "-AA" + make.of(WORD, 58),
+    "alibaba-key-id": lambda make: "LTAI" + make.of(ALNUM, 20),
+    "artifactory-key": lambda make: "AKCp" + make.of(ALNUM, 69),
+    "bedrock-key": lambda make: "ABSK" + make.base64(90),
+    "openshift-token": lambda make: "sha256" + "~" + make.of(WORD, 43),
+    "sonar-token": lambda make: "sq" + make.one("p", "u", "a") + "_" + make.of(HEX, 40),
+    "sourcegraph-token": lambda make: "sgp" + "_" + make.of(HEX, 40),
 }
 ANYWHERE = (
     "HOST=db1\nSERVICE_VALUE={}\nDEBUG=1\n",
@@ -208,7 +298,40 @@ PASSWORD_PLACES = (
     "-password: old\n+password: {}\n",
     "ERROR auth failed user=app password={} from 10.0.0.7",
     "数据库密码：{}，请保密",
+    "| user | app |\n| password | {} |\n",
+    "| service | user | password |\n|---|---|---|\n| billing | app | {} |\n",
+    "user,password,role\nada,{},admin\n",
+    "<tr><td>Password</td><td>{}</td></tr>",
+    'network={{\n  ssid="home"\n  psk="{}"\n}}\n',
+    "db1.acme.dev:5432:main:app:{}\n",
 )
+ASSIGNED_PLACES = (
+    ("password", "DB_HOST=db1\nDB_PASSWORD={}\nDB_PORT=5432\n"),
+    ("password", "export PGPASSWORD={}\npsql -h db1\n"),
+    ("password", "$ docker run -e DB_PASSWORD={} -p 80:80 acme/api\n"),
+    ("password", "database:\n  user: app\n  password: {}\n  pool: 5\n"),
+    ("password", '{{"user": "app", "password": "{}", "port": 5432}}'),
+    ("password", 'conn = connect(host="db1", password="{}")\n'),
+    ("password", "[client]\nuser = root\npassword = {}\n"),
+    ("password", "spring.datasource.password={}\n"),
+    ("password", "Server=db1;User Id=sa;Password={};Encrypt=true;"),
+    ("password", "host=db1 user=app password={} dbname=main"),
+    ("password", "$ pg_dump --password {} --host db1\n"),
+    ("api-key", "API_KEY={}\nREGION=eu\n"),
+    ("api-key", "X-Api-Key: {}\n"),
+    ("api-key", 'apiKey: "{}",\n'),
+    ("secret", 'client_secret = "{}"\n'),
+    ("secret", "CLIENT_SECRET={}\n"),
+    ("secret", '"clientSecret": "{}"'),
+    ("token", "ACCESS_TOKEN={}"),
+    ("token", '"access_token": "{}", "expires_in": 3600'),
+    ("token", "$ vault login --token={}\n"),
+    ("token", "auth_token: {}\n"),
+    ("bearer-token", "Authorization: Bearer {}\r\nAccept: */*\r\n"),
+    ("bearer-token", "$ curl -H 'Authorization: Bearer {}' https://api.acme.dev\n"),
+    ("secret", "[Peer]\nPresharedKey = {}\n"),
+)
+WORDY = ("sunshine", "kestrelharbour", "Wintergarden", "blueberries", "dragon", "correcthorse", "Liverpool", "monkey")
 TOKEN_PLACES = (
     ("api-key", "API_KEY={}\nREGION=eu\n"),
     ("api-key", "X-Api-Key: {}\n"),
@@ -241,6 +364,13 @@ URL_PLACES = (
     'db, err := sql.Open("mysql", "app:{}@tcp(db1:3306)/main")\n',
     "jdbc:oracle:thin:scott/{}@db1:1521/ORCL\n",
     "proxy http://bob:{}@proxy.acme.dev:3128 is down",
+)
+HARD_URL_PLACES = (
+    "postgres://app:{}@db1.acme.dev:5432/main?sslmode=require",
+    "DATABASE_URL=mysql://root:{}@127.0.0.1/main\n",
+    'REDIS = "redis://:{}@cache:6379/0"\n',
+    "git clone https://deploy:{}@git.acme.dev/team/app.git\n",
+    "see amqp://worker:{}@queue:5672/jobs, please",
 )
 KEY_NAMES = ("RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ", "")
 
@@ -276,6 +406,49 @@ def named() -> Iterator[Planted]:
             yield Planted(kind, secret, fill(place, secret))
     yield from in_places("password", PASSWORD_PLACES, Maker.password)
     yield from in_places("url-password", URL_PLACES, lambda make: make.one(make.password(), make.of(ALNUM, 20)))
+
+
+def assigned() -> Iterator[Planted]:
+    """Values in a place that is a secret's by its name: short, of letters alone, a word."""
+    make = Maker("assigned")
+    alphabets = (ALNUM, LETTERS, LOWER, LOWER + DIGITS, UPPER + DIGITS, HEX)
+    for kind, place in ASSIGNED_PLACES:
+        for size in (8, 9, 10, 12, 16, 20):
+            for alphabet in alphabets:
+                secret = make.of(alphabet, size)
+                yield Planted(kind, secret, fill(place, secret))
+        for word in WORDY:
+            yield Planted(kind, word, fill(place, word))
+        if '"{}"' in place:
+            for _ in range(6):
+                words = " ".join(make.random.sample(SEED_WORDS, 4)) + make.one("", "!", " 7")
+                yield Planted(kind, words, fill(place, words))
+
+
+def in_urls() -> Iterator[Planted]:
+    make = Maker("hard-url")
+    for place in HARD_URL_PLACES * 5:
+        secret = make.of(ALNUM, 3, 8) + make.one("@", "/", "@/", "/@") + make.of(ALNUM, 3, 8) + make.one("", "@x", "/y")
+        yield Planted("url-password", secret, fill(place, secret))
+
+
+def in_files() -> Iterator[Planted]:
+    """Secrets of files with a format of their own."""
+    make = Maker("files")
+    for _ in range(OF_EACH_KIND):
+        encoded = base64.b64encode(make.pem("RSA PRIVATE KEY", 300).encode()).decode()
+        yield Planted("private-key", encoded, f"users:\n- name: ada\n  user:\n    client-key-data: {encoded}\n")
+        wallet = make.one("", "0x") + make.of(HEX, 64)
+        yield Planted("secret", wallet, f"the private key of the ETH wallet is {wallet}\n")
+        yield Planted("secret", wallet, f"ETH_PRIVATE_KEY={wallet}\n")
+        yield Planted("secret", wallet, f"wallet private key {wallet} (testnet)\n")
+        devops = make.of(LOWER + "234567", 52)
+        yield Planted("azure-devops-token", devops, f"git clone https://dev.azure.com/acme with PAT {devops}\n")
+        service = make.one("cloudflare", "CLOUDFLARE", "discord", "datadog", "netlify", "fastly", "okta", "heroku")
+        value = make.one(make.of(ALNUM, 40), make.of(HEX, 37), make.of(ALNUM, 32), make.uuid())
+        yield Planted("api-key", value, make.one(f"{service}: {value}\n", f"{service}={value}\n"))
+        notion = "secret" + "_" + make.of(ALNUM, 43)
+        yield Planted("notion-token", notion, f"notion = Client('{notion}')\n")
 
 
 def in_headers() -> Iterator[Planted]:
@@ -323,13 +496,16 @@ def of_clouds() -> Iterator[Planted]:
     yield from in_places(
         "azure-sas", (sas, f"{sas}&x=1"), lambda make: "".join(sign.get(one, one) for one in make.base64(32))
     )
-    twilio = ("TWILIO_API_KEY_SID={}\n", "twilio = Client('{}', x)\n", "the api key sid {} is for twilio")
-    yield from in_places("twilio-key", twilio, lambda make: "SK" + make.of(HEX, 32))
     hook = ("https://hooks.slack.com/" + "services/{}", "curl -d x https://hooks.slack.com/" + "services/{} -v")
     yield from in_places(
         "slack-webhook",
         hook,
         lambda make: f"T{make.of(UPPER + DIGITS, 10)}/B{make.of(UPPER + DIGITS, 10)}/{make.of(ALNUM, 24)}",
+    )
+    yield from in_places(
+        "teams-webhook",
+        ("https://acme.webhook.office.com/webhookb2/{}", "- uri: https://acme.webhook.office.com/webhookb2/{}\n"),
+        lambda make: f"{make.uuid()}@{make.uuid()}/IncomingWebhook/{make.of(HEX, 32)}/{make.uuid()}",
     )
     discord_hook = (
         "https://discord.com/api/" + "webhooks/112233445566778899/{}",
@@ -360,4 +536,6 @@ def private_keys() -> Iterator[Planted]:
 
 
 def everything() -> list[Planted]:
-    return [*by_form(), *named(), *in_headers(), *of_clouds(), *private_keys()]
+    return [
+        *by_form(), *named(), *assigned(), *in_urls(), *in_files(), *in_headers(), *of_clouds(), *private_keys(),
+    ]  # fmt: skip

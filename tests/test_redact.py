@@ -21,6 +21,7 @@ PLACEHOLDER = re.compile(r"\[redacted:([a-z0-9-]+)\]")
 
 def left_of(secret: str, text: str) -> list[str]:
     """Pieces of the secret that can still be read."""
+    text = PLACEHOLDER.sub("", text)
     return [piece for at in range(max(1, len(secret) - 7)) if (piece := secret[at : at + 8]) in text]
 
 
@@ -239,6 +240,9 @@ class TestAnyText:
 HOSTILE = """
     a = -----BEGIN -----BEGIN\\x20PRIVATE\\x20KEY----- token= token: password password=' :// ://a: ://a:b@ eyJ eyJ. M
     authorization: bearer\\x20 cookie:a= mysql\\x20-p curl\\x20 <password> --token\\x20 token\\x20for\\x20a\\x20b\\x20
+    |--\\n| password,\\n ,password,a password|b\\n|-|-|\\n 4111\\x20 4111- 5K 1\\x20abandon\\x20 \\x20able
+    wallet\\x20able\\x20 @a/ ://a:b@c/ db:5432:a:b: cloudflare: $2b$10$ $argon2id$ {SHA} a\\x20pgpass\\n </td><td>
+    password:\\x20b\\n [a]\\npassword\\x20=\\x20b\\n
     aB3x \\n \\0 [redacted: [redacted:a] \\x27 \\\\n 密码 AKIA Q~ key- 1234567890:AA @tcp( :thin:a/b@ SG.
 """.split()
 
@@ -253,7 +257,7 @@ class TestHostileText:
         assert cost(large) < 40 * cost(small) + 0.5
 
     def test_a_megabyte_of_nothing_is_done_soon(self) -> None:
-        for unit in ("a", "-----BEGIN", "="):
+        for unit in ("a", "-----BEGIN", "=", "password=", " able", "4111 ", "://a:b@c/", ",password,a\n"):
             assert cost(unit * (1_000_000 // len(unit))) < 10
 
 

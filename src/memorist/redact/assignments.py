@@ -1,7 +1,7 @@
 """Secrets known by a name before them: `password = ...` in any language, file or sentence, or a random word nearby."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from memorist.redact.heuristics import (
     DIGIT,
@@ -10,6 +10,9 @@ from memorist.redact.heuristics import (
     UPPER,
     contains,
     is_placeholder,
+    is_stand_in,
+    looks_like_gibberish,
+    looks_like_passphrase,
     looks_like_password,
     looks_like_strong_password,
     looks_random,
@@ -22,12 +25,12 @@ from memorist.redact.locations import find_value, find_value_end
 def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield the value assigned to each such name, or else the first random word shortly after it."""
     done = 0
-    for name in regex(_SECRET_NAMES).finditer(lowered):
+    for name in _find_names(lowered):
         if name.start() < done or (name[0] in _AMBIGUOUS_NAMES and not _starts_word(text, name)):
             continue
         start, end = (
             _find_assigned_value(text, lowered, name)
-            or (name[0] not in _AMBIGUOUS_NAMES and _find_random_word_nearby(text, name.end()))
+            or (name[0] not in _AMBIGUOUS_NAMES and _find_random_word_nearby(text, name))
             or (0, 0)
         )
         if end:
@@ -35,13 +38,36 @@ def find_secrets_by_name(text: str, lowered: str) -> Iterator[tuple[int, int, st
             yield start, done, _kind_of_name(name[0])
 
 
-_SECRET_NAMES = (
-    r"pass(?:word|wort|wd|phrase|code)?|pwd?|contraseña|senha|пароль|密码|密碼|パスワード"
-    r"|secret(?:(?:[_. -]?access)?[_. -]?key)?|(?:api|access|account|auth|private|signing|encryption|master)[_. -]?key"
-    r"|credential|token|bearer|auth|jwt|_key"
+def _find_names(lowered: str) -> Iterator[re.Match[str]]:
+    """Yield the names of secrets. Looking for a part of each first is several times faster than one pattern for all."""
+    places: list[int] = []
+    for part in _NAME_PARTS:
+        at = lowered.find(part)
+        while at >= 0:
+            places.append(at)
+            at = lowered.find(part, at + 1)
+    windows: list[tuple[int, int]] = []
+    for at in sorted(places):
+        start = max(0, at - _MAX_NAME_CHARACTERS)
+        if windows and start <= windows[-1][1]:
+            start, _ = windows.pop()
+        windows.append((start, at + _MAX_NAME_CHARACTERS))
+    for window in windows:
+        yield from regex(_SECRET_NAMES).finditer(lowered, *window)
+
+
+_NAME_PARTS = (
+    "pass pw psk key secret token credential bearer auth jwt contraseña senha пароль 密码 密碼 パスワード".split()
 )
-_AMBIGUOUS_NAMES = frozenset("pass pw pwd auth jwt _key".split())  # also parts of other words
-_PASSWORD_NAMES = ("pass", "pw", "contraseña", "senha", "пароль", "密", "パスワード")
+_MAX_NAME_CHARACTERS = 24
+_SECRET_NAMES = (
+    r"pass(?:word|wort|wd|phrase|code)?|pwd?|psk|pre-?shared[_. -]?key|contraseña|senha|пароль|密码|密碼|パスワード"
+    r"|secret(?:(?:[_. -]?access)?[_. -]?key)?"
+    r"|(?:api|access|account|auth|private|signing|encryption|master|license|subscription)[_. -]?key"
+    r"|credential|token|bearer|auth|jwt|_key|key-data"
+)
+_AMBIGUOUS_NAMES = frozenset("pass pw pwd psk auth jwt _key".split())  # also parts of other words
+_PASSWORD_NAMES = ("pass", "pw", "psk", "contraseña", "senha", "пароль", "密", "パスワード")
 
 
 def _kind_of_name(name: str) -> str:
@@ -49,7 +75,7 @@ def _kind_of_name(name: str) -> str:
         return "password"
     if name.startswith("secret") and "access" in name:
         return "aws-secret-key"
-    if name.startswith(("secret", "private", "signing", "encryption", "master", "credential")):
+    if name.startswith(("secret", "pr", "signing", "encryption", "master", "credential", "key-data")):
         return "secret"
     return "api-key" if name.endswith("key") else "token"
 
@@ -74,20 +100,106 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
     ):
         return None
     start, end, quoted = find_value(text, link.end())
+    if how == "cell" and not quoted:
+        end = min(end, text.find("|", start, end) % (len(text) + 1))
     value = text[start:end]
+    is_password = name[0].startswith(_PASSWORD_NAMES)
+    if how in ("assigned", "paired") and _is_secret_number(name[0], value):
+        return start, end
     if (
         is_placeholder(value)
         or (not quoted and _is_code(value))
         or (how == "tagged" and not text.startswith("</", end))
+        or contains(_PUBLIC_BEFORE, before.lower())
     ):
         return None
-    if how in ("listed", "below") or name[0] == "_key":
-        is_secret = _is_random_word
-    elif name[0].startswith(_PASSWORD_NAMES):
-        is_secret = _is_stated_password if how == "said" else looks_like_password
-    else:
-        is_secret = looks_like_strong_password
-    return (start, end) if is_secret(value) and not contains(_PUBLIC_BEFORE, before.lower()) else None
+    look = "random" if name[0] == "_key" else _LOOKS.get(how, "password")
+    is_secret = _TESTS[look][0 if is_password else 1](value) or (
+        _is_certain_place(text, name, link, (start, end), quoted) and _is_no_stand_in(value)
+    )
+    return (start, end) if is_secret else None
+
+
+def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span: tuple[int, int], quoted: bool) -> bool:
+    """Return True where only a secret can stand, whatever it looks like: in quotes, or as a whole setting."""
+    written, before = text[name.start() : name.end()], text[max(0, name.start() - 1) : name.start()]
+    if name[0] in ("_key", "bearer", "auth", "jwt") or (name[0] in _AMBIGUOUS_NAMES and not written.isupper()):
+        return False
+    is_vague = name[0] in ("token", "secret", "credential") and not (written.isupper() or contains(r"[\w.-]", before))
+    if is_vague and not (quoted and regex("[A-Za-z0-9]{8,}").fullmatch(text, *span)):
+        return False  # one of a tokenizer, the name of a secret
+    operator, after = (link["assigned"] or link["paired"] or "").strip(" \t,"), text[span[1] : span[1] + 3]
+    if link.lastgroup == "spaced":
+        return quoted or contains(r"^(?:[ \t\r]?(?:\n|$)|[ ][-\\|>&;])", after)
+    if link.lastgroup not in ("assigned", "paired") or contains(r"==|!|\|\||\?\?|or$", operator):
+        return False
+    if quoted:
+        return True
+    if regex(r"[A-Za-z_$][\w.$]*").fullmatch(text, *span) and contains(_NAME_IN_VALUE, text[span[0] : span[1]].lower()):
+        return False  # a variable, or its type
+    is_last = contains(r"^(?:[ \t\r]?(?:\n|$)|[ \t]+#)", after)
+    if operator == "=" and not link["assigned"].endswith((" ", "\t")) and not link["assigned"].startswith((" ", "\t")):
+        return not contains(r"^[,)\]}]", after)
+    if link.lastgroup == "paired" or operator.endswith(":"):
+        return is_last and regex(_LINE_START).search(text, max(0, name.start() - 80), name.start()) is not None
+    return operator == "=" and is_last and _is_in_section(text, name.start())
+
+
+_NAME_IN_VALUE = r"pass|pwd|secret|token|(?<!mon)key|auth|cred|jwt"
+_LINE_START = r"(?:\A|\n)[ \t>+-]{0,40}(?:[\"'`*]{0,2}[\w.-]{0,60})\Z"
+
+
+def find_secrets_by_service(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Yield random values that are assigned to the name of a service, as in `cloudflare: ...`, unless they are ids."""
+    for found in regex(_LONG_VALUE).finditer(lowered):
+        start, end = found.span(1)
+        is_secret = contains(_SERVICE, lowered[max(0, found.start() - 50) : found.start()]) and looks_random(
+            text[start:end]
+        )
+        if is_secret and not is_placeholder(text[start:end]):
+            yield start, end, "api-key"
+
+
+_LONG_VALUE = r"[=:][ \t]{0,3}[\"'`]?([a-z0-9](?<![\w+/.].)[a-z0-9_=-]{19,})(?![\w+/.@:])"
+_SERVICE = (
+    r"(?:adafruit|adobe|airtable|algolia|alibaba|anthropic|artifactory|asana|atlassian|beamer|bitbucket|bittrex"
+    r"|cloudflare|codecov|cohere|coinbase|confluent|contentful|datadog|discord|drone|dropbox|elastic|etsy|facebook|fastly"
+    r"|figma|finicity|finnhub|flickr|freshbooks|gitter|gocardless|heroku|hubspot|intercom|jfrog|kraken|kucoin"
+    r"|launchdarkly|linkedin|looker|mailchimp|mailgun|mapbox|mattermost|meraki|messagebird|mistral|netlify|new[-_]?relic"
+    r"|notion|nytimes|okta|openai|plaid|postman|rapidapi|replicate|sendbird|sendgrid|sentry|snyk|sonar|squarespace|stripe"
+    r"|sumo(?:logic)?|tailscale|telegram|travis|twilio|twitch|twitter|wandb|yandex|zendesk)"
+    r"(?:[_.-]?(?:api|app|bot|access|client|secret|signing|license|personal|global|live|test|prod|pat|key|auth)){0,3}"
+    r"[\"'`\])]{0,2}[ \t]{0,3}$"
+)
+
+
+def _is_in_section(text: str, at: int) -> bool:
+    """Return True below a [section] of a settings file."""
+    return regex(r"(?:\A|\n)\[[\w .:\"-]{1,60}\][ \t\r]*\n").search(text, max(0, at - 1_000), at) is not None
+
+
+def _is_no_stand_in(value: str) -> bool:
+    if is_stand_in(value) or len(value) < 4:
+        return False
+    return looks_like_passphrase(value) if " " in value else not contains(r"\s|^[.~]{0,2}/|^[^A-Za-z0-9]{1,4}$", value)
+
+
+def _is_secret_number(name: str, value: str) -> bool:
+    """Return True for a number that is too long to count anything: a password of six digits, a token of ten."""
+    length = 6 if name.startswith(_PASSWORD_NAMES) else 10 if name == "token" else 8
+    return value.isdecimal() and len(value) >= length
+
+
+def _is_secret_cell(value: str) -> bool:
+    return not is_stand_in(value) and (looks_like_strong_password(value) or looks_like_gibberish(value))
+
+
+def _is_password(value: str) -> bool:
+    return looks_like_password(value) or looks_like_gibberish(value)
+
+
+def _is_strong_password(value: str) -> bool:
+    return looks_like_strong_password(value) or looks_like_gibberish(value)
 
 
 _LINK = (
@@ -100,11 +212,13 @@ _LINK = (
     r"|(?P<below>[ \t]{0,9}:[ \t]{0,9}\n{1,2}(?:[ \t]{0,9}```\w{0,20}\n)?[ \t>]{0,20}(?=\S{16,200}(?:\s|\Z)))"
     # password: str = x, password string = x, password => x, password || x, password: |, and on the next line x
     r"|(?P<assigned>[ \t]{0,99}(?:[?!]?:[ \t]?[a-z&*][a-z_.&\[\]|<>?, ]{0,40}[ \t]=[ \t]|[ \t]string[ \t]:?="
-    r"|=>|:=|[=!]={0,2}|->|→|[?!]?:(?!:)|：|\|\||\?\?|or(?=[ ][\"']))"
+    r"|=>|:=|!?={1,3}|->|→|[?!]?:(?!:)|：|\|\||\?\?|or(?=[ ][\"']))"
     r"[ \t]{0,99}(?:\*\*|__)?[ \t]{0,9}(?:[|>][+-]?\n[ \t]{1,40})?)"
     # the password for the old server (staging) is x
     r"|(?P<said>(?:[ ](?:for|of|on|in|to)(?:[ ][\w.@/-]{1,40}){1,4}?)?(?:[ ]\([^()\n]{1,30}\))?"
-    r"(?:[ ](?:is|was|are|be|ist|est|es)(?:[ ]now)?:?[ ]|[ ]?:[ ]|[ ]\|[ ])|[ ]to[ ]|是|为|為|は)"
+    r"(?:[ ](?:is|was|are|be|ist|est|es)(?:[ ]now)?:?[ ]|[ ]?:[ ])|[ ]to[ ]|是|为|為|は)"
+    # | password | x |, and <td>password</td><td>x</td>
+    r"|(?P<cell>[ \t]{0,20}\|[ \t]{0,20}[`*]{0,2}|</t[dh]>\s{0,20}<t[dh][^<>\n]{0,60}>)"
     r"|(?P<quoted>[ \t]{1,4}(?=[\"'`]))|(?P<spaced>[ \t]{1,9})|(?P<tagged>>))"
 )
 _REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD x, <db-password>x</db-password>
@@ -113,7 +227,7 @@ _REQUIRED_BEFORE = {  # --db-password x, setx DB_PASSWORD x, set -x DB_PASSWORD 
 }
 # publicKeyToken="...", arn:aws:secretsmanager:eu:123456789012:secret:...
 _PUBLIC_BEFORE = r"public(?:key)?$|[0-9]{12}:$"
-_UNSURE_LINKS = ("listed", "called", "said", "quoted")
+_UNSURE_LINKS = ("listed", "called", "said", "quoted", "cell")
 
 
 def _is_code(value: str) -> bool:
@@ -129,8 +243,10 @@ def _is_code(value: str) -> bool:
 
 def _is_stated_password(value: str) -> bool:
     """Accept the hunter2 of "the password is hunter2", but not the 12-character of "the password is 12-character"."""
-    return looks_like_strong_password(value) or (
-        looks_like_password(value) and regex(r"[A-Za-z]{3,}[0-9]{1,4}[!?#$%]*").fullmatch(value) is not None
+    return (
+        looks_like_strong_password(value)
+        or (looks_like_gibberish(value) and not reads_as_words(value, 0.25))
+        or (looks_like_password(value) and regex(r"[A-Za-z]{3,}[0-9]{1,4}[!?#$%]*").fullmatch(value) is not None)
     )
 
 
@@ -138,8 +254,20 @@ def _is_random_word(value: str) -> bool:
     return looks_random(value) and regex(r"[\w+/~.:-]+={0,2}").fullmatch(value) is not None
 
 
-def _find_random_word_nearby(text: str, start: int) -> tuple[int, int] | None:
-    """Return the span of the first random word among the next few on the line."""
+# How a secret has to look after each link, if its place is not certain: a password, and any other.
+_LOOKS = {"listed": "random", "below": "random", "cell": "cell", "said": "stated", "quoted": "quoted"}
+_TESTS: dict[str, tuple[Callable[[str], bool], Callable[[str], bool]]] = {
+    "random": (_is_random_word, _is_random_word),
+    "cell": (_is_secret_cell, _is_secret_cell),
+    "stated": (_is_stated_password, looks_like_strong_password),
+    "quoted": (looks_like_password, looks_like_strong_password),
+    "password": (_is_password, _is_strong_password),
+}
+
+
+def _find_random_word_nearby(text: str, name: re.Match[str]) -> tuple[int, int] | None:
+    """Return the span of the first random word among the next few on the line; of a key, also 64 hexadecimal digits."""
+    start, is_key = name.end(), name[0].startswith("private")
     if not regex(r"s?(?![A-Za-z0-9_])").match(text, start):
         return None
     stop = regex(r"[\n\0]").search(text, start, start + _MAX_DISTANCE)
@@ -149,7 +277,7 @@ def _find_random_word_nearby(text: str, start: int) -> tuple[int, int] | None:
         if word.start() > start + _MAX_DISTANCE:
             break
         if (
-            all(contains(kind, word[0]) for kind in (LOWER, UPPER, DIGIT))
+            (all(contains(kind, word[0]) for kind in (LOWER, UPPER, DIGIT)) or (is_key and len(word[0]) in (64, 66)))
             and looks_random(word[0])
             and not is_placeholder(word[0])
         ):

@@ -47,14 +47,14 @@ _COMMON_PAIRS = frozenset(
 )
 
 
-def reads_as_words(value: str) -> bool:
-    """Return True for parts of some length with pairs of letters as in words, not letters mixed with digits."""
+def reads_as_words(value: str, share: float = 0.4) -> bool:
+    """Return True for parts of some length with a share of letter pairs as in words, not letters mixed with digits."""
     parts = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+").findall(value)
     pairs = [part[at : at + 2].lower() for part in parts for at in range(len(part) - 1)]
     return (
         sum(map(len, parts)) >= 3 * len(parts)
         and len(regex(r"[A-Za-z][0-9]+(?=[A-Za-z])").findall(value)) < 2
-        and sum(pair in _COMMON_PAIRS for pair in pairs) >= 0.4 * len(pairs)
+        and sum(pair in _COMMON_PAIRS for pair in pairs) >= share * len(pairs)
     )
 
 
@@ -83,6 +83,32 @@ def looks_like_strong_password(value: str) -> bool:
     return contains(_SIGN, value) or not reads_as_words(value)
 
 
+def looks_like_gibberish(value: str) -> bool:
+    """Return True for letters and digits that are no words: the qzvkxwpt of a generator."""
+    return len(value) >= 8 and regex("[A-Za-z][A-Za-z0-9]*").fullmatch(value) is not None and not reads_as_words(value)
+
+
+def looks_like_passphrase(value: str) -> bool:
+    """Return True for some words in quotes that are no sentence, label or message."""
+    words = regex(r"[a-z]+").findall(value.lower())
+    return (
+        regex(r"[A-Za-z0-9][^\s<>(){}\[\]|=]*(?: [^\s<>(){}\[\]|=]+){1,11}").fullmatch(value) is not None
+        and value[-1] not in ".:,;"
+        and len(words) > 1
+        and not _NAME_WORDS.intersection(words)
+        and sum(word in _PROSE_WORDS for word in words) * 3 < len(words)
+    )
+
+
+_NAME_WORDS = frozenset("auth key keys passphrase password passwords secret secrets token tokens".split())
+_PROSE_WORDS = frozenset(
+    """
+    a an and are as at be been by can cannot could do does enter for from has have if in incorrect invalid is it least
+    may missing must no not of on only or please should that the this to was when will with wrong you your
+    """.split()
+)
+
+
 def is_example(secret: str) -> bool:
     """Return True for an example from documentation: ghp_xxxx, AKIA...EXAMPLE, sk-your-key-here."""
     return len(set(secret[-16:])) < 5 or contains(_EXAMPLE, secret[:MAX_JUDGED_CHARACTERS].lower())
@@ -92,6 +118,28 @@ def is_placeholder(value: str) -> bool:
     """Return True for a placeholder, a variable, a number, an algorithm, an address, a file or a regex."""
     start = value[:MAX_JUDGED_CHARACTERS].lower()
     return len(set(start)) < 4 or contains(_EXAMPLE, start) or regex(_PLACEHOLDER).fullmatch(start) is not None
+
+
+def is_stand_in(value: str) -> bool:
+    """Return True for words that stand for a secret or its type: test-token, WRONG_PASSWORD, userSecret, str."""
+    words = [word.lower() for word in regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W0-9_]+").findall(value)]
+    return all(word in _STAND_IN_WORDS or (word.isdigit() and len(word) < 4) for word in words)
+
+
+_STAND_IN_WORDS = frozenset(
+    """
+    a abc abcdef access account admin an any api apikey app argument auth authentication authorization bar basic baz
+    bearer bool boolean bot buffer bytes client code cookie correct credential credentials csrf custom data db
+    default demo digest disabled dummy empty enabled encrypted env environment expired fake false field file first
+    flag foo foobar generated github google hash hashed header here hidden host http id init inline input int
+    internal invalid jwt key keys last local login long manual masked missing mock model my mypassword mysecret name
+    new next no none null number oauth object off old on one open option optional or other our param parameter pass
+    passphrase passwd password passwords path placeholder plain pointer prefix private public pw pwd random raw read
+    redacted refresh removed required root sample secret secrets server service session set short signing some ssh
+    static str string strings super system target temp test testing text the this tmp todo token tokens true two
+    type undefined unknown unset user username valid value values variable vault weak web write wrong x y your z
+    """.split()
+)
 
 
 _EXAMPLE = r"example|placeholder|(?:^|[^a-z0-9])(?:your|insert|replace)(?:[^a-z0-9]|$)|xxxxxx|\*\*\*|\.\.\.|…|•••|://"
@@ -105,5 +153,5 @@ _PLACEHOLDER = (
     r"|(?:sha[0-9]+|md5|arn|urn|data|env|file)[:-].*|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|[\w./~@$-]*\.(?:ya?ml|json|txt|pem|key|crt|env|toml|ini|conf|py|[jt]sx?|go|rs|rb|sh|md|html?|xml|io|com|org|net)"
     r"|(?:sha|md|aes|rsa|ecdsa|ed|x|[rhep]s|base|utf|iso|rfc|oauth|pbkdf|tls|http|ipv|argon|blake|crc|int|value|param|arg)"
-    r"[-_]?[0-9][\w-]{0,8}"
+    r"[-_]?[0-9]{1,5}(?:id|sum|with[a-z]+|[-_.][\w-]{0,8})?"
 )

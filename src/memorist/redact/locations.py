@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from memorist.redact.heuristics import (
     MAX_JUDGED_CHARACTERS,
     is_placeholder,
+    is_stand_in,
     looks_like_password,
     looks_like_strong_password,
     looks_random,
+    reads_as_words,
     regex,
 )
 from memorist.redact.patterns import decode_base64
@@ -28,21 +30,55 @@ def find_secrets_by_location(text: str, lowered: str) -> _Found:
         for word in ("mysql", "mariadb", "login", "redis-cli", "identified", "requirepass", "sshpass", "curl")
     ):
         yield from _find_in_commands(text, lowered)
+    if ":5432:" in text or ":*:" in text or "pgpass" in lowered:
+        yield from _find_in_pgpass(text, "pgpass" in lowered)
+    if "htpasswd" in lowered:
+        for found in regex(_HTPASSWD_LINE).finditer(text):
+            if looks_like_strong_password(found[1]):
+                yield *found.span(1), "password-hash"
+
+
+def _find_in_pgpass(text: str, is_named: bool) -> _Found:
+    """Yield the passwords of lines such as host:5432:database:user:password; other ports only in a .pgpass."""
+    for found in regex(_PGPASS_LINE).finditer(text):
+        if (is_named or found[1] in ("5432", "*")) and not is_placeholder(found[2]):
+            yield *found.span(2), "password"
+
+
+_PGPASS_LINE = r"(?m)^[ \t]{0,8}[\w.*-]{1,253}:([0-9]{2,5}|\*):[\w.*-]{1,63}:[\w.*-]{1,63}:(\S{4,256})[ \t\r]*$"
+_HTPASSWD_LINE = r"(?m)^[ \t]{0,8}[\w.@-]{1,64}:([./A-Za-z0-9]{13})\r?$"  # the oldest form, of crypt
 
 
 def _find_in_urls(text: str) -> _Found:
     """Yield passwords of URLs, of Go's user:password@tcp(host) and of Oracle's thin:user/password@host."""
-    for mark, form in (("://", _URL_LOGIN), ("@tcp(", _GO_LOGIN), (":thin:", _ORACLE_LOGIN)):
+    if "://" in text:
+        yield from _find_url_passwords(text)
+    for mark, form in (("@tcp(", _GO_LOGIN), (":thin:", _ORACLE_LOGIN)):
         if mark in text:
             for found in regex(form).finditer(text):
-                if not is_placeholder(found[1]) and ("/" not in found[1] or looks_like_password(found[1])):
+                if not is_placeholder(found[1]):
                     yield *found.span(1), "url-password"
 
 
-_URL_LOGIN = (
-    r"://(?=[^@\s]{1,400}@)[^\s/?#@:\[\"'`<>\0]{0,100}:(?![0-9]{1,5}[/?#])"
-    r"([^\s/?#\"'`<>\0]{1,256}|[^\s\"'`<>\0]{1,256})@(?=[\w.\u0080-\uffff-]{1,253}(?:[:/?,;|&<>\s\"'`)\]}\\]|\Z)|[\[{$%*])"
-)
+def _find_url_passwords(text: str) -> _Found:
+    """Yield passwords of URLs. They may hold @ and /, so one ends at the last @ that a host can follow."""
+    for found in regex(_URL_LOGIN).finditer(text):
+        start, rest = found.start(1), found[1]
+        hosts = [at for at in range(len(rest)) if rest[at] == "@" and regex(_URL_HOST).match(rest, at + 1)]
+        query = regex("[?#]").search(rest)
+        within = [at for at in hosts if query is None or at < query.start()] or hosts[:1]
+        if not within:
+            continue
+        # A path may hold an @ as well: after a first host that surely is one, only another sure one counts.
+        certain = [at for at in within if regex(_CERTAIN_HOST).match(rest, at + 1)]
+        end = certain[-1] if within[0] in certain else within[-1]
+        if end and not is_placeholder(rest[:end]) and ("/" not in rest[:end] or not reads_as_words(rest[:end])):
+            yield start, start + end, "url-password"
+
+
+_URL_LOGIN = r"://(?=[^@\s]{1,400}@)[^\s/?#@:\[\"'`<>\0]{0,100}:(?![0-9]{1,5}[/?#])([^\s\"'`<>\0]{1,600})"
+_URL_HOST = r"[\w.\u0080-\uffff-]{1,253}(?:[:/?,;|&<>\s\"'`)\]}\\]|\Z)|[\[{$%*]"
+_CERTAIN_HOST = r"(?:localhost|[\w-]{1,63}(?:\.[\w-]{1,63})+)(?![\w.-])|[\w.-]{1,253}:[0-9]{2,5}(?![\w])|[\[{$%*]"
 _GO_LOGIN = r"(?<=\w):([^\s:\"'`<>\0]{1,256})@tcp\("
 _ORACLE_LOGIN = r":thin:[\w$#]{1,64}/([^\s@\"'`<>\0]{1,256})@"
 
@@ -50,19 +86,27 @@ _ORACLE_LOGIN = r":thin:[\w$#]{1,64}/([^\s@\"'`<>\0]{1,256})@"
 def _find_in_authorizations(text: str, lowered: str) -> _Found:
     for found in regex(_AUTHORIZATION).finditer(lowered):
         start, end = found.span("secret")
+        value = text[start:end]
         is_basic = (found["scheme"] or found[0]).startswith("basic")
-        is_secret = _is_encoded_login if is_basic else looks_like_strong_password if found["scheme"] else looks_random
-        if "=" not in text[start : end - 2] and not is_placeholder(text[start:end]) and is_secret(text[start:end]):
+        is_number = found["scheme"] and regex("[0-9]{6,}").fullmatch(value)
+        if "=" in value[:-2] or (is_placeholder(value) and not is_number) or is_stand_in(value):
+            continue
+        if is_basic:
+            is_secret = ":" in decode_base64(value)
+        elif found["scheme"]:
+            is_whole = found["scheme"].strip() in _TOKEN_SCHEMES and regex(_HEADER_END).match(text, end) is not None
+            is_secret = is_whole or looks_like_strong_password(value)
+        else:
+            is_secret = looks_random(value)
+        if is_secret:
             yield start, end, "basic-auth" if is_basic else "bearer-token"
 
 
-def _is_encoded_login(value: str) -> bool:
-    return ":" in decode_base64(value)
-
-
+_TOKEN_SCHEMES = ("bearer", "token", "bot", "key", "apikey", "api-key", "oauth", "jwt")
+_HEADER_END = r"[\"'`\r\n\\<]|[ \t]{0,9}(?:\n|\Z)"
 _AUTHORIZATION = (
     r"(?:authorization[\"'`\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,4}"
-    r"(?P<scheme>(?:[a-z][a-z0-9-]{2,20}[ \t]{1,4})?)|bearer[ \t]{1,4}|basic[ \t]{1,4})(?P<secret>[\w.~+/=-]{8,})"
+    r"(?P<scheme>(?:[a-z][a-z0-9-]{2,20}[ \t]{1,4})?)|bearer[ \t]{1,4}|basic[ \t]{1,4})(?P<secret>[\w.~+/=-]{6,})"
 )
 
 

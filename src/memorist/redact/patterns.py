@@ -5,17 +5,21 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from memorist.redact.heuristics import HEX, is_example, looks_random, regex
+from memorist.redact.heuristics import DIGIT, HEX, contains, is_example, looks_random, regex
+
+MIN_TOKEN_CHARACTERS = 15
 
 
-def find_secrets_by_pattern(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and kind of each secret that is known by its form."""
+def find_secrets_by_pattern(text: str, long_words: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and kind of each secret that is known by its form; the long words tell which can occur."""
     yield from _find_private_keys(text)
     for kind, hints, form in _FORMATS:
-        if any(hint in text for hint in hints.split()):
+        if any(hint in long_words for hint in hints) and contains(form, long_words):
             yield from _find_format(text, kind, form)
-    if any(hint in text for hint in ("AKIA", "ASIA")):
+    if any(hint in long_words for hint in ("AKIA", "ASIA")):
         yield from _find_aws_secret_keys(text)
+    if any(hint in text for hint in ("azure.com", "visualstudio.com", "evops", "EVOPS", "vsts", "VSTS")):
+        yield from _find_format(text, "azure-devops-token", r"(?<![A-Za-z0-9])[a-z2-7]{52}(?![A-Za-z0-9])")
 
 
 def _start(prefix: str) -> str:
@@ -33,12 +37,14 @@ def _start(prefix: str) -> str:
     return f"{prefix}(?:{'|'.join(behind)})"
 
 
+_BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=[0-9]m))"  # as _start, for a token without a prefix
 _WORD_CHAR, _HEX_BYTE = "[A-Za-z0-9_-]", "[0-9A-Fa-f][0-9A-Fa-f]"
 _END = "(?![A-Za-z0-9])"
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _AWS_ID = rf"{_start('(?:AKIA|ASIA|ABIA|ACCA)')}[A-Z2-7]{{16}}{_END}"
 
 # The kind, texts of which one must occur, and the pattern; a group in the pattern is the secret.
-_FORMATS = (
+_FORMATS_BY_HINTS = (
     ("aws-access-key-id", "AKIA ASIA ABIA ACCA", _AWS_ID),
     ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9_]{30,}(?:\.[\w-]{20,}){0,2}"),
     ("github-token", "github_pat_", r"github_pat_[A-Za-z0-9_]{22,}"),
@@ -81,7 +87,97 @@ _FORMATS = (
     ("linear-key", "lin_api_", r"lin_api_[A-Za-z0-9]{32,}"),
     ("groq-key", "gsk_", rf"{_start('gsk_')}[A-Za-z0-9]{{40,}}"),
     ("xai-key", "xai-", rf"{_start('xai-')}[A-Za-z0-9]{{60,}}"),
+    ("replicate-token", "r8_", rf"{_start('r8_')}[A-Za-z0-9]{{37,}}"),
+    ("figma-token", "figd_ figo_ figu_", r"fig[dou]_[\w-]{36,}"),
+    ("new-relic-key", "NRAK- NRII- NRIQ- NRAA- NRJS- NRSP-", r"NR(?:AK|II|IQ|AA|JS|SP)-[\w-]{19,}"),
+    ("new-relic-key", "NRAL", rf"{_BEGIN}[0-9A-Za-z]{{36}}NRAL{_END}"),
+    ("tailscale-key", "tskey-", r"tskey-(?:[a-z]+-)?[A-Za-z0-9]{8,}(?:-[A-Za-z0-9]{10,})?"),
+    ("postman-key", "PMAK- PMAT-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}|PMAT-[0-9A-Z]{26}"),
+    ("facebook-token", "EAA", rf"{_start('EAA')}[A-Za-z0-9]{{80,}}"),
+    ("facebook-token", "|", rf"{_BEGIN}[0-9]{{13,17}}\|[\w-]{{27}}(?![\w-])"),
+    ("square-token", "EAAA sq0", rf"{_start('EAAA')}[\w-]{{57,61}}(?![\w-])|sq0(?:atp|csp)-[\w-]{{22,43}}"),
+    ("cloudflare-token", "cfut_ cfat_ cfk_", r"cf(?:ut|at|k)_[A-Za-z0-9]{40,}"),
+    ("cloudflare-token", "v1.0-", r"v1\.0-[0-9a-f]{24}-[0-9a-f]{100,}"),
+    ("azure-devops-token", "AZDO", rf"{_BEGIN}[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}{_END}"),
+    ("notion-token", "secret_", rf"{_start('secret_')}[A-Za-z0-9]{{43}}{_END}"),
+    ("password-hash", "$2a$ $2b$ $2x$ $2y$", r"\$2[abxy]\$[0-9]{2}\$[./A-Za-z0-9]{53}"),
+    (
+        "password-hash",
+        "$1$ $5$ $6$ $apr1$",
+        r"\$(?:1|5|6|apr1)\$(?:rounds=[0-9]+\$)?[./A-Za-z0-9]{1,16}\$[./\w]{22,86}",
+    ),
+    ("password-hash", "$y$ $7$", r"\$[y7]\$[./A-Za-z0-9]{1,40}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"),
+    ("password-hash", "$argon2", r"\$argon2(?:id?|d)\$(?:[vmtp=0-9,]{1,40}\$){1,2}[\w+/]{8,90}\$[\w+/]{16,}={0,2}"),
+    ("password-hash", "pbkdf2", r"pbkdf2[_-]sha(?:1|256|512)\$[0-9]{1,9}\$[\w./+]{1,90}\$[\w+/.]{27,}={0,2}"),
+    ("password-hash", "{SHA {SSHA", r"\{S?SHA(?:256|512)?\}[A-Za-z0-9+/]{26,}={0,2}"),
+    ("private-key", "LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{40,}={0,2}"),
+    ("perplexity-key", "pplx-", r"pplx-[A-Za-z0-9]{40,}"),
+    ("pulumi-token", "pul-", rf"{_start('pul-')}[0-9a-f]{{40}}{_END}"),
+    ("planetscale-token", "pscale_", r"pscale_(?:tkn|pw|oauth)_[\w.=-]{32,}"),
+    ("rubygem-token", "rubygems_", rf"{_start('rubygems_')}[0-9a-f]{{48}}"),
+    ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}"),
+    ("doppler-token", "dp.", rf"{_start('dp[.]')}(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{{1,40}}\.)?[A-Za-z0-9]{{40,}}"),
+    ("dynatrace-token", "dt0", rf"{_start('dt0')}[a-z][0-9]{{2}}\.[A-Z0-9]{{24}}\.[A-Z0-9]{{64}}"),
+    ("fly-token", "fm1 fm2_ fo1_", rf"{_start('f[mo][12]')}(?:[ar]?_[\w+/=,-]{{43,}})"),
+    ("airtable-token", "pat", rf"{_start('pat')}[A-Za-z0-9]{{14}}\.[0-9a-f]{{64}}"),
+    ("hubspot-token", "pat-", rf"{_start('pat-')}[a-z]{{2}}[0-9]-{_UUID}"),
+    ("mailchimp-key", "-us", rf"{_BEGIN}[0-9a-f]{{32}}-us[0-9]{{1,2}}{_END}"),
+    ("brevo-key", "xkeysib- xsmtpsib-", r"x(?:key|smtp)sib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    ("heroku-key", "HRKU-", r"HRKU-[\w-]{36,}"),
+    ("alibaba-key-id", "LTAI", rf"{_start('LTAI')}[A-Za-z0-9]{{16,20}}{_END}"),
+    ("tencent-key-id", "AKID", rf"{_start('AKID')}[A-Za-z0-9]{{32}}{_END}"),
+    ("artifactory-key", "AKCp cmVmd", rf"{_start('AKCp')}[A-Za-z0-9]{{69,}}|{_start('cmVmd')}[A-Za-z0-9]{{59}}{_END}"),
+    (
+        "bedrock-key",
+        "ABSK bedrock-api-key-",
+        rf"{_start('ABSK')}[A-Za-z0-9+/]{{100,}}={{0,2}}|bedrock-api-key-[\w+/=-]{{30,}}",
+    ),
+    ("openshift-token", "sha256~", r"sha256~[\w-]{43}"),
+    ("sonar-token", "sqp_ squ_ sqa_", rf"{_start('sq[pua]_')}[0-9a-f]{{40}}"),
+    ("sourcegraph-token", "sgp_", r"sgp_(?:(?:[0-9a-f]{16}|local)_)?[0-9a-f]{40}"),
+    ("teams-webhook", ".webhook.office.com/", r"\.webhook\.office\.com/webhookb2/([\w@/-]{80,})"),
+    ("adobe-secret", "p8e-", rf"{_start('p8e-')}[\w-]{{32}}"),
+    ("clojars-token", "CLOJARS_", r"CLOJARS_[0-9a-f]{60}"),
+    ("defined-key", "dnkey-", r"dnkey-[\w=-]{26}-[\w=-]{52}"),
+    ("duffel-token", "duffel_", r"duffel_(?:test|live)_[\w=-]{43}"),
+    ("easypost-key", "EZAK EZTK", rf"{_start('EZ[AT]K')}[A-Za-z0-9]{{54}}"),
+    ("flutterwave-key", "FLWSECK", r"FLWSECK(?:_TEST)?-[0-9A-Za-z]{12,32}(?:-X)?"),
+    ("frameio-token", "fio-u-", r"fio-u-[\w=-]{64}"),
+    ("harness-key", "pat. sat.", rf"{_start('[ps]at[.]')}[\w-]{{22}}\.[A-Za-z0-9]{{24}}\.[A-Za-z0-9]{{20}}"),
+    ("infracost-key", "ico-", rf"{_start('ico-')}[A-Za-z0-9]{{32}}{_END}"),
+    ("intra42-secret", "s-s4t2", r"s-s4t2(?:ud|af)-[0-9a-f]{64}"),
+    ("maxmind-key", "_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
+    ("octopus-key", "API-", rf"{_start('API-')}[A-Z0-9]{{26,}}{_END}"),
+    ("plaid-token", "access-", rf"access-(?:sandbox|development|production)-{_UUID}"),
+    ("launchdarkly-key", "sdk- api-", rf"{_start('(?:sdk|api)-')}{_UUID}"),
+    ("prefect-key", "pnu_ pnb_", rf"{_start('pn[ub]_')}[A-Za-z0-9]{{36}}"),
+    ("readme-key", "rdme_", r"rdme_[a-z0-9]{70}"),
+    ("scalingo-token", "tk-us-", r"tk-us-[\w-]{48}"),
+    ("settlemint-token", "sm_", rf"{_start('sm_')}[aps]at_[A-Za-z0-9]{{16}}"),
+    ("shippo-token", "shippo_", r"shippo_(?:live|test)_[0-9a-fA-F]{40}"),
+    ("typeform-token", "tfp_", r"tfp_[\w.=-]{44,}"),
+    (
+        "yandex-key",
+        "AQVN t1.",
+        rf"{_start('AQVN')}[\w-]{{35,}}|{_start('t1[.]')}[\w-]{{1,200}}={{0,2}}\.[\w-]{{86}}={{0,2}}",
+    ),
+    (
+        "authress-key",
+        ".acc",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,}",
+    ),
+    ("mapbox-token", "sk.eyJ", r"sk\.eyJ[\w-]{20,}\.[\w-]{20,}"),
+    ("nvidia-key", "nvapi-", r"nvapi-[\w-]{40,}"),
+    ("langsmith-key", "lsv2_", r"lsv2_[a-z]{2}_[0-9a-f]{32}_[0-9a-f]{10}"),
+    ("supabase-key", "sbp_ sb_secret_", rf"{_start('sbp_')}[0-9a-f]{{40}}|sb_secret_[\w-]{{20,}}"),
+    ("pinecone-key", "pcsk_", r"pcsk_[\w-]{40,}"),
+    ("circleci-token", "CCIPAT_ CCIPRJ_", r"CCIP(?:AT|RJ)_[A-Za-z0-9]{22}_[0-9a-f]{40}"),
+    ("buildkite-token", "bkua_", r"bkua_[0-9a-f]{40}"),
+    ("neon-key", "napi_", rf"{_start('napi_')}[a-z0-9]{{60,}}"),
+    ("render-key", "rnd_", rf"{_start('rnd_')}[A-Za-z0-9]{{32,}}"),
+    ("cerebras-key", "csk-", rf"{_start('csk-')}[a-z0-9]{{40,}}"),
 )
+_FORMATS = tuple((kind, tuple(hints.split()), form) for kind, hints, form in _FORMATS_BY_HINTS)
 
 
 def _find_format(text: str, kind: str, form: str) -> Iterator[tuple[int, int, str]]:
@@ -99,22 +195,26 @@ def _is_jwt(found: re.Match[str]) -> bool:
 
 
 def _is_discord_token(found: re.Match[str]) -> bool:
-    """Require that the first part is the number of a user."""
-    return decode_base64(found[0].split(".")[0]).isdigit()
+    """Require that the first part is the number of a user, or that no part is a word."""
+    parts = found[0].split(".")
+    return decode_base64(parts[0]).isdigit() or all(contains(DIGIT, part) for part in parts)
 
 
-def _is_twilio_key(found: re.Match[str]) -> bool:
-    """Require a word about keys nearby, because many ids have the same form."""
-    around = found.string[max(0, found.start() - 100) : found.end() + 100].lower()
-    return any(word in around for word in ("twilio", "api", "auth", "secret", "token"))
+def _is_encoded_private_key(found: re.Match[str]) -> bool:
+    return "PRIVATE KEY" in decode_base64(found[0][:80])
 
 
 _VALIDATORS: dict[str, Callable[[re.Match[str]], bool]] = {
     "jwt": _is_jwt,
     "discord-token": _is_discord_token,
-    "twilio-key": _is_twilio_key,
+    "private-key": _is_encoded_private_key,
     "openai-key": lambda found: looks_random(found[0][3:]),
     "slack-token": lambda found: any(map(str.isdigit, found[0])),
+    "azure-devops-token": lambda found: looks_random(found[0]),
+    "facebook-token": lambda found: looks_random(found[0]),
+    "alibaba-key-id": lambda found: looks_random(found[0]),
+    "octopus-key": lambda found: looks_random(found[0]),
+    "render-key": lambda found: looks_random(found[0]),
 }
 
 
