@@ -84,6 +84,26 @@ def by_sessions(memory: Memorist) -> None:
     memory.end_session(session.id, f"it was {TOKEN}")
 
 
+def by_tags(memory: Memorist) -> None:
+    note = memory.add("fine", tags=[TOKEN, "api"])
+    memory.update(note.id, tags=["api", f"{TOKEN} again"])
+
+
+def by_metadata_keys(memory: Memorist) -> None:
+    note = memory.add("fine", metadata={TOKEN: 1, "deep": [{f"of {TOKEN}": "x"}]})
+    memory.update(note.id, metadata={TOKEN: 2})
+
+
+def by_relations(memory: Memorist) -> None:
+    one, other, third = (memory.add(text) for text in ("the first", "the second", "the third"))
+    memory.relate(one.id, other.id, "supports", said_by=f"bot {TOKEN}")
+    memory.supersede(one.id, third.id, said_by=TOKEN)
+
+
+def by_lens(memory: Memorist) -> None:
+    memory.set_lens("mine", tags=[TOKEN], source=f"https://{TOKEN}.example.org", boosts={"tag": {TOKEN: 2}})
+
+
 def by_recall(memory: Memorist) -> None:
     memory.add("the key is kept in the vault")
     memory.search(f"key {TOKEN}", record="log")
@@ -91,7 +111,8 @@ def by_recall(memory: Memorist) -> None:
 
 
 PATHS: list[Callable[[Memorist], None]] = [
-    by_add, by_title, by_metadata, by_facts, by_add_again, by_add_many, by_update, by_fact, by_sessions, by_recall,
+    by_add, by_title, by_metadata, by_facts, by_add_again, by_add_many, by_update, by_fact, by_sessions, by_tags,
+    by_metadata_keys, by_relations, by_lens, by_recall,
 ]  # fmt: skip
 
 
@@ -124,10 +145,47 @@ class TestEveryPathIn:
         with memorist.open(path, embedder="none", redact=True) as memory:
             assert texts(memory.search(TOKEN)) == [f"the key is {TOKEN}"]
 
-    def test_names_of_things_stay_as_they_are(self, guarded: Memorist) -> None:
-        note = guarded.add("fine", project=TOKEN, tags=[TOKEN], id=TOKEN, kind=TOKEN)
+    def test_ids_projects_and_kinds_stay_as_they_are(self, guarded: Memorist) -> None:
+        note = guarded.add("fine", project=TOKEN, id=TOKEN, kind=TOKEN)
 
-        assert (note.project, note.tags, note.id, note.kind) == (TOKEN, (TOKEN,), TOKEN, TOKEN)
+        assert (note.project, note.id, note.kind) == (TOKEN, TOKEN, TOKEN)
+
+    def test_tags_are_redacted_and_each_is_listed_once(self, guarded: Memorist) -> None:
+        note = guarded.add("fine", tags=[TOKEN, "api", OTHER])
+
+        assert set(note.tags) == {MARK, "api"}
+        assert [entry["field"] for entry in note.metadata["redacted"]] == ["tags", "tags"]
+        assert guarded.update(note.id, tags=["api"]).metadata == {}
+
+    def test_keys_of_metadata_that_become_the_same_keep_their_values(self, guarded: Memorist) -> None:
+        note = guarded.add("fine", metadata={TOKEN: 1, OTHER: 2, "mine": 3})
+
+        assert {key: value for key, value in note.metadata.items() if key != "redacted"} == {
+            MARK: 1,
+            f"{MARK} 2": 2,
+            "mine": 3,
+        }
+        assert [entry["field"] for entry in note.metadata["redacted"]] == ["metadata", "metadata"]
+
+    def test_who_said_a_relation_is_redacted(self, guarded: Memorist) -> None:
+        one, other = guarded.add("the first"), guarded.add("the second")
+
+        assert guarded.relate(one.id, other.id, "supports", said_by=f"bot {TOKEN}").said_by == f"bot {MARK}"
+
+    def test_a_lens_finds_the_tags_that_were_redacted(self, guarded: Memorist) -> None:
+        guarded.add("the first", tags=[TOKEN])
+        guarded.add("the second")
+        lens = guarded.set_lens("mine", tags=[TOKEN], boosts={"tag": {TOKEN: 2}})
+
+        assert lens.filters == {"tags": [MARK]}
+        assert lens.boosts == {"tag": {MARK: 2}}
+        assert texts(guarded.search("the first", mode="keyword", lens="mine")) == ["the first"]
+
+    def test_a_value_of_metadata_is_a_secret_by_its_key_however_it_looks(self, guarded: Memorist) -> None:
+        note = guarded.add("fine", metadata={"password": "correct horse battery staple", "api_key": "kestrelharbour"})
+
+        assert note.metadata["password"] == "[redacted:password]"
+        assert note.metadata["api_key"] == "[redacted:api-key]"
 
     def test_a_key_of_several_lines_is_one_mark(self, guarded: Memorist, path: Path) -> None:
         note = guarded.add(f"before\n{PEM}\nafter")

@@ -77,10 +77,11 @@ class Lenses:
     ) -> Lens:
         plain = {field: _as_json_value(value) for field, value in filters.items() if value is not None}
         validation.search_filter(plain)
+        redaction = self._resources.redaction
         lens = Lens(
             validation.required_name(name, "name"),
-            plain,
-            _check_boosts(boosts or {}),
+            redaction.redact_value(plain)[0],
+            redaction.redact_value(_check_boosts(boosts or {}))[0],
             None if recency is None else dict(recency),
             None if profile is None else find_profile(profile).name,
         )

@@ -20,7 +20,7 @@ class Relations:
 
     def supersede(self, old: str, new: str, at: TimeLike | None, said_by: str | None) -> Memory:
         old, new = validation.id_or_part(old), validation.id_or_part(new)
-        moment, author = validation.moment_or_none(at, "at"), validation.name(said_by, "said_by")
+        moment, author = validation.moment_or_none(at, "at"), self._redact_author(said_by)
         return self._resources.present(self._store.links.supersede(old, new, moment, author, datetime.now(UTC)))
 
     def unsupersede(self, old: str) -> Memory:
@@ -36,7 +36,7 @@ class Relations:
             validation.id_or_part(b),
             validation.relation_kind(kind),
             validation.number(confidence, "confidence", 0, 1),
-            validation.name(said_by, "said_by"),
+            self._redact_author(said_by),
             datetime.now(UTC),
         )
 
@@ -66,6 +66,9 @@ class Relations:
     def set_pin(self, id: str, pinned: bool) -> Memory:
         id = validation.id_or_part(id)
         return self._resources.present(self._store.strength.set_pinned(id, pinned, datetime.now(UTC)))
+
+    def _redact_author(self, said_by: str | None) -> str | None:
+        return self._resources.redaction.redact_optional(validation.name(said_by, "said_by"))
 
     def _change_strength(self, id: str, share: float, session: str | None) -> Memory:
         id, session = validation.id_or_part(id), None if session is None else validation.session_id(session)

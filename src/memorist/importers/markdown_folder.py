@@ -208,7 +208,7 @@ class MarkdownFolder:
         for relation in fields.get("relations") or ():
             if isinstance(relation, Mapping):
                 extra = {
-                    "said_by": validation.name(relation.get("said_by"), "said_by"),
+                    "said_by": self._redactor(validation.name(relation.get("said_by"), "said_by")),
                     "confidence": validation.number(relation.get("confidence", 1.0), "confidence", 0, 1),
                 }
                 since = validation.moment(relation.get("since"), "since")
@@ -245,7 +245,7 @@ class MarkdownFolder:
         return record
 
     def _redact(self, values: dict[str, Any]) -> dict[str, Any]:
-        texts = ("content", "title", "summary", "facts", "metadata")
+        texts = ("content", "title", "summary", "facts", "tags", "metadata")
         return values | {name: self._redactor(values[name]) for name in texts if name in values}
 
     def _relation_records(self) -> Iterator[ExportRecord]:

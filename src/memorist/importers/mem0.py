@@ -63,7 +63,7 @@ def _read_entry(place: str, entry: Any, project: str | None, redactor: Redactor)
         "content": redactor(text),
         "project": project,
         "created_at": entry.get("created_at"),
-        "tags": validation.tag_names(entry.get("categories")),
+        "tags": redactor(list(validation.tag_names(entry.get("categories")))),
         "metadata": redactor({**metadata, **rest, **original_id}),
     }
     return memory_record(place, values)

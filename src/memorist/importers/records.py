@@ -8,8 +8,8 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from memorist import validation
+from memorist.ingest.redaction import Redaction
 from memorist.records import FactDraft, MemoryDraft
-from memorist.redact import redact
 from memorist.store.export_schema import ExportRecord
 
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "decay_rate")
@@ -20,19 +20,13 @@ class Redactor:
     """Redacts the texts within a value, and counts the secrets by kind."""
 
     def __init__(self, allow: Collection[str] | None) -> None:
-        self._allow = allow  # None: nothing is redacted
+        self._redaction = Redaction(allow is not None, tuple(allow or ()))  # None: nothing is redacted
         self.counts: Counter[str] = Counter()
 
     def __call__(self, value: Any) -> Any:
-        if self._allow is None:
-            return value
-        if isinstance(value, str):
-            text, secrets = redact(value, self._allow)
-            self.counts.update(secret.kind for secret in secrets)
-            return text
-        if isinstance(value, Mapping):
-            return {name: self(item) for name, item in value.items()}
-        return [self(item) for item in value] if isinstance(value, list) else value
+        clean, report = self._redaction.redact_value(value)
+        self.counts.update(entry["kind"] for entry in report)
+        return clean
 
 
 def derive_id(*parts: str | None) -> str:

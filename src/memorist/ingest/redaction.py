@@ -1,6 +1,6 @@
 """Redact what callers hand in before it is compared, hashed or stored, and report each secret by its place."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,12 +37,18 @@ class Redaction:
     def redact_fact(self, fact: FactDraft) -> FactDraft:
         return self._redact_fact(fact, []) if self.on else fact
 
+    def redact_value(self, value: Any) -> tuple[Any, RedactionReport]:
+        """Return a JSON value without the secrets in its texts and keys, and a report of them."""
+        report: RedactionReport = []
+        return self._redact_value(value, "", report) if self.on else value, report
+
     def redact_draft(self, draft: MemoryDraft) -> MemoryDraft:
-        """Return a memory without the secrets in its texts, reported in its metadata. Names such as tags stay."""
+        """Return a memory without the secrets in its texts and tags, reported in its metadata."""
         if not self.on:
             return draft
         report: RedactionReport = []
         texts = self._redact_fields({field: getattr(draft, field) for field in _TEXT_FIELDS}, report)
+        texts["tags"] = self._redact_tags(draft.tags, report)
         facts = tuple(self._redact_fact(fact, report) for fact in draft.facts)
         metadata, earlier = _split_metadata(draft.metadata)
         metadata = self._redact_value(metadata, "metadata", report)
@@ -54,6 +60,8 @@ class Redaction:
             return dict(changes)
         report: RedactionReport = []
         texts = self._redact_fields({field: changes[field] for field in _TEXT_FIELDS if field in changes}, report)
+        if changes.get("tags"):
+            texts["tags"] = self._redact_tags(changes["tags"], report)
         metadata, _ = _split_metadata(changes.get("metadata", before))
         if "metadata" in changes:
             metadata = self._redact_value(metadata, "metadata", report)
@@ -71,31 +79,52 @@ class Redaction:
     def _redact_fields(self, texts: Mapping[str, str | None], report: RedactionReport) -> dict[str, Any]:
         return {field: text and self._redact(text, field, report) for field, text in texts.items()}
 
+    def _redact_tags(self, tags: Iterable[str], report: RedactionReport) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._redact(tag, "tags", report) for tag in tags))
+
     def _redact_fact(self, fact: FactDraft, report: RedactionReport) -> FactDraft:
         texts = {field: text for field in _FACT_FIELDS if (text := getattr(fact, field)) is not None}
         clean: dict[str, Any] = {field: self._redact(text, "facts", report) for field, text in texts.items()}
         return replace(fact, **clean)
 
     def _redact(self, text: str, field: str, report: RedactionReport, name: str = "") -> str:
-        """Redact a text. Its name may tell that it is a secret, so the text is read as if the name stood before it."""
-        before = f"{' '.join(name.split())}: " if name else ""
-        clean, found = redact(before + text, self.allow)
-        if not clean.startswith(before):
-            return self._redact(text, field, report)
+        """Redact a text. If nothing is found, its name may tell that it is a secret, so it is read with the name."""
+        (clean, found), before = redact(text, self.allow), ""
+        if name and not found:
+            plain = " ".join(name.split())
+            is_quotable = not any(character in text for character in '"\\\n')
+            before, after = (f'"{plain}": "', '"') if is_quotable else (f"{plain}: ", "")
+            whole, found = redact(before + text + after, self.allow)
+            if not (whole.startswith(before) and whole.endswith(after)):
+                return text  # the name was taken for a secret, not the text
+            clean = whole[len(before) : len(whole) - len(after)]
         for secret in found:
             place = {"line": secret.line, "column": secret.column - (len(before) if secret.line == 1 else 0)}
             report.append({"kind": secret.kind, **place} | ({} if field == "content" else {"field": field}))
-        return clean[len(before) :]
+        return clean
 
     def _redact_value(self, value: Any, field: str, report: RedactionReport, name: str = "") -> Any:
-        """Redact the texts within a JSON value."""
+        """Redact the texts within a JSON value, and the keys of its objects."""
         if isinstance(value, str):
             return self._redact(value, field, report, name)
         if isinstance(value, Mapping):
-            return {key: self._redact_value(item, f"{field}.{key}", report, key) for key, item in value.items()}
+            clean: dict[str, Any] = {}
+            for key, item in value.items():
+                known = _unused_key(self._redact(str(key), field, report), clean)
+                clean[known] = self._redact_value(item, f"{field}.{known}", report, str(key))
+            return clean
         if isinstance(value, list):
             return [self._redact_value(item, f"{field}.{at}", report, name) for at, item in enumerate(value)]
         return value
+
+
+def _unused_key(key: str, used: Mapping[str, Any]) -> str:
+    """Return the key with a number if it is used already, because two secrets may have become one placeholder."""
+    number, known = 1, key
+    while known in used:
+        number += 1
+        known = f"{key} {number}"
+    return known
 
 
 def redaction_report(metadata: Mapping[str, Any]) -> RedactionReport:
