@@ -13,6 +13,7 @@ import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 LETTERS, LOWER, UPPER, DIGITS = string.ascii_letters, string.ascii_lowercase, string.ascii_uppercase, string.digits
 ALNUM, HEX = LETTERS + DIGITS, DIGITS + "abcdef"
@@ -36,8 +37,10 @@ class Planted:
 class Maker:
     """Random texts of the alphabets that secrets are made of."""
 
+    salt: ClassVar[str] = ""  # for other texts than the usual ones
+
     def __init__(self, seed: str) -> None:
-        self.random = random.Random(seed)
+        self.random = random.Random(self.salt + seed)
 
     def of(self, alphabet: str, least: int, most: int | None = None) -> str:
         return "".join(self.random.choices(alphabet, k=self.random.randint(least, most or least)))
