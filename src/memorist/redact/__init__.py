@@ -2,9 +2,9 @@
 Replace secrets in text by `[redacted:KIND]` before anything is stored.
 
 A secret is found by its documented form (`ghp_...`, a PEM block), by a checksum (a card number), by its location (the
-password of a URL, an Authorization header, a column), or by a name like "password" before it. It is reported by kind and place, never by value. A key
-of several lines becomes one placeholder on its first line; no other line changes. Each pattern reads the text once,
-and a bounded stretch for each match, so no text can make redaction slow.
+password of a URL, an Authorization header, a column), or by a name like "password" before it. It is reported by kind
+and place, never by value. A key of several lines becomes one placeholder on its first line; no other line changes. Each
+pattern reads the text once, and a bounded stretch for each match, so no text can make redaction slow.
 """
 
 import re
