@@ -1,0 +1,92 @@
+"""
+Train the embedding model, from the original weights of all-MiniLM-L6-v2 and a folder of pairs.
+
+    python training/build.py --data groups.jsonl.gz --sets DATA --model model.safetensors --teacher model.onnx --out OUT
+
+DATA holds the evaluation sets: nothing that they contain is trained on, and their development halves are measured.
+With --judge the other halves are measured as well. OUT gets a file of weights for each training of the recipe, and
+`mean.safetensors`, the mean of them all.
+"""
+
+import argparse
+import random
+from pathlib import Path
+
+import torch
+from figures import EvaluationSet, hold_out, measure, read_evaluation_set
+from models import Encoder, Teacher, encode_texts
+from negatives import choose_negatives, find_candidates, score_candidates
+from pairs import Pairs, read_pairs
+from train import QUESTION_TOKENS, TEXT_TOKENS, Recipe, TrainingData, average, train
+
+SETS = ("locomo", "longmemeval_oracle_turn", "scifact", "cranfield", "xquad_en")
+KINDS = {
+    "held-out talk": ("friendsqa", "molweni", "qmsum", "spc_", "irc_", "topical", "sgd", "canard"),
+    "held-out docs": ("docs_", "ms_faq"),
+    "held-out commands": ("tldr",),
+    "held-out passages": ("selqa", "squad", "fairytale", "qamr", "covid", "medquad", "clapnq"),
+}
+RECIPES = {
+    "first": Recipe(seed=3),
+    "second": Recipe(anchor=8.0, epochs=2.0, seed=4),
+    "third": Recipe(anchor=8.0, rate=3e-4, user=0.5, seed=5),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("data", "sets", "model", "teacher", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--limit", type=int, help="train on so many questions only")
+    parser.add_argument("--judge", action="store_true", help="measure the judging halves, too")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    folders = [arguments.sets / name for name in SETS]
+    pairs, held_out = read_pairs(arguments.data, folders)
+    original = Encoder(arguments.model).to(device)
+    data = prepare(pairs, original, Teacher(arguments.teacher).to(device), arguments.limit)
+    sets = [read_evaluation_set(folder, "development", parts) for folder in folders for parts in (False, True)]
+    sets += hold_out(held_out, KINDS)
+    print_figures("original", original, sets)
+
+    trained = []
+    for name, recipe in RECIPES.items():
+        print(f"{name}: {recipe}", flush=True)
+        encoder = Encoder(arguments.model).to(device)
+        train(encoder, data, recipe)
+        encoder.save(arguments.out / f"{name}.safetensors")
+        print_figures(name, encoder, sets)
+        trained.append(encoder)
+    mean = Encoder(arguments.model)
+    mean.bert.load_state_dict(average(trained))
+    mean.to(device).save(arguments.out / "mean.safetensors")
+    print_figures("mean", mean, sets)
+    if arguments.judge:
+        judging = [read_evaluation_set(folder, "judging", parts) for folder in folders for parts in (False, True)]
+        print_figures("original, judging", original, judging)
+        print_figures("mean, judging", mean, judging)
+
+
+def prepare(pairs: Pairs, original: Encoder, teacher: Teacher, limit: int | None) -> TrainingData:
+    """Turn pairs into examples: tokens, original vectors, hard negatives, and the teacher's scores."""
+    if limit:
+        pairs.pairs = random.Random(0).sample(pairs.pairs, min(limit, len(pairs.pairs)))
+    texts = encode_texts(pairs.texts, TEXT_TOKENS)
+    questions = encode_texts([pair.question for pair in pairs.pairs], QUESTION_TOKENS)
+    vectors = original.embed(texts)
+    candidates = find_candidates(pairs, vectors, original.embed(questions))
+    scores = score_candidates(teacher, pairs.pairs, candidates, questions, texts)
+    examples = choose_negatives(pairs.pairs, candidates, scores)
+    print(f"{len(examples):,} examples of {len(pairs.pairs):,} questions", flush=True)
+    return TrainingData(pairs, examples, questions, texts, vectors.cpu().numpy())
+
+
+def print_figures(name: str, encoder: Encoder, sets: list[EvaluationSet]) -> None:
+    """Print the nDCG@10 of an encoder's vectors on each set."""
+    print(f"{name}: " + ", ".join(f"{one.name} {measure(encoder, one):.3f}" for one in sets), flush=True)
+
+
+if __name__ == "__main__":
+    main()
