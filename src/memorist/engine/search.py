@@ -13,7 +13,6 @@ from memorist.engine.resources import Resources
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
 from memorist.records import (
-    NO_FILTER,
     Filter,
     Hit,
     Lens,
@@ -291,7 +290,7 @@ class Searcher:
         if ranking.candidates.below_floor and request.profile.min_similarity is not None:
             hidden["min_similarity"] = ranking.candidates.below_floor
         full = len(ranking.page.hits) == request.profile.limit or not request.memories
-        if not full and request.query and request.filter != NO_FILTER:
+        if not full and request.query and request.filter != request.filter.wall:
             hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
         return hidden | dict(ranking.page.hidden)
 
@@ -299,7 +298,7 @@ class Searcher:
         """Suggest another spelling, but only where the words of the query find little."""
         coverage = max((match.coverage for match in results.keyword), default=0.0)
         few = len(results.keyword) < _FEW_KEYWORD_HITS or (results.unknown_words and coverage < _MOST_OF_QUERY)
-        if request.mode == "semantic" or not few:
+        if request.mode == "semantic" or not few or request.filter.walled:  # the words are those of all projects
             return None
         store = self._store if request.memories else self._store.documents.chunks
         return suggest_query(request.query, store.find_known_terms, store.find_similar_words)

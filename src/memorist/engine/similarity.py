@@ -74,7 +74,8 @@ class Similarity:
 
     def _find_near_duplicate(self, memory: Memory, action: str) -> Memory:
         words = _word_set(memory.content)
-        scope = replace(_NOT_SUPERSEDED, project=(memory.project,) if memory.project else ())
+        project = (memory.project,) if memory.project else ()
+        scope = replace(self._resources.wall, superseded=False, project=project)
         # By words: almost the same text has almost the same words, and no vectors need to be read for it.
         others = [row.memory() for row in self._similar_by_words(memory, _DUPLICATE_CANDIDATES, scope)]
         same_project = [other for other in others if other.project == memory.project]

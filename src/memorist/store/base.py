@@ -170,7 +170,8 @@ class SessionStore(Protocol):
 
     def resolve_id(self, id: str, *, open: bool = False) -> str: ...
 
-    def require(self, id: str) -> Session: ...
+    def require(self, id: str, project: str | None = None) -> Session:
+        """Return the session with this id, or a unique part of it; of a project, if one is given."""
 
     def find_context(self, id: str) -> SessionContext | None: ...
 
@@ -313,6 +314,9 @@ class Store(Protocol):
     def require(self, id: str) -> Memory:
         """Return the live memory with this id; a NotFound says if it was forgotten."""
 
+    def find_in_project(self, id: str, project: str) -> Memory | None:
+        """Return the live memory of a project with this id, or with this part of it, which other projects may share."""
+
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page: ...
 
     def list_around(self, id: str, filter: Filter, *, before: int, after: int) -> list[Memory]:
@@ -387,8 +391,8 @@ class Store(Protocol):
     def merge(self, keep: str, others: Sequence[str], now: datetime) -> Memory:
         """Let one memory supersede others and take over their tags, facts and pins."""
 
-    def list_unembedded(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        """Return live texts beyond a key for which no vector was made since they were written."""
+    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> Sequence[EmbeddingJob]:
+        """Return live texts beyond a key, of all projects or one, for which no vector was made since they changed."""
 
     def list_without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
         """Return live texts beyond a key that have no vector of this model."""

@@ -12,13 +12,13 @@ import apsw
 
 from memorist.records import Filter, Match
 from memorist.store.coverage import Atom, QueryWords, measure_coverage
+from memorist.store.sqlite.bm25 import K1
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import filter_conditions
 from memorist.store.sqlite.rows import MEMORIES_AS_OF
 from memorist.text import tokenizer
 
 INDEX_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
-_K1 = 1.2  # of BM25, as in FTS5
 
 _CHANGED = f"""(
     select distinct rid from (
@@ -134,7 +134,7 @@ def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mappin
         counts = {name: term.count_in(column) for name, column in tokens[term.stemmed].items()}
         found += any(counts.values())
         weighted = sum(weights.get(name, 0.0) * count for name, count in counts.items())
-        score += term.idf * weighted * (_K1 + 1) / (weighted + _K1)
+        score += term.idf * weighted * (K1 + 1) / (weighted + K1)
     has_all = found == len(query.terms)
     if has_all or (found and not query.needs_all) or query.raw is not None:
         return Match(rid, max(score, 1e-9), has_all, measure_coverage(query.words, " ".join(texts.values())))

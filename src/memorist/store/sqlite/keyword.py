@@ -19,10 +19,11 @@ from typing import Any
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import NO_FILTER, Filter, Match, Query, Term
+from memorist.records import Filter, Match, Query, Term
 from memorist.store.base import KeywordMatches, Scope
 from memorist.store.coverage import Atom, QueryWords, inverse_document_frequency, measure_coverage
 from memorist.store.sqlite.as_of import INDEX_COLUMNS, PastQuery, PastTerm, match_past_texts
+from memorist.store.sqlite.bm25 import MEAN_LENGTH
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import (
     CHANGED,
@@ -51,6 +52,7 @@ _MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs t
 MERGE_EVERY, _MERGE_PAGES = 4096, 2000  # rows added before segments are merged, and pages merged at a time
 _MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
 _MAX_COUNTS = 20_000  # remembered
+_MAX_PROJECTS = 100  # whose statistics are remembered
 _COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, at which counts are read again
 _MAX_FILTERED_OUT = 5000  # rows read to count what a filter leaves out
 _MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
@@ -63,6 +65,7 @@ class KeywordLeg:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self._statistics = _WordStatistics()
+        self._by_project: dict[Any, _WordStatistics] = {}
 
     def match(
         self,
@@ -102,7 +105,7 @@ class KeywordLeg:
         raw = replace(search, needs_all=True, all_first=False, is_narrow=False, literals=(), spare=[], substring=None)
         self.plan(connection, raw)
         raw.expressions = [_raw_expression(expression)]
-        search.rows, search.counts = raw.rows, raw.counts
+        search.rows, search.counts, search.mean_length = raw.rows, raw.counts, raw.mean_length
         search.word_weights, search.shares_index = raw.word_weights, raw.shares_index
         try:
             return _run(connection, raw)[0]
@@ -125,11 +128,13 @@ class KeywordLeg:
             substring=_substring(query),
             is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
             hidden_rows=_SUPERSEDED_ROWS if hides else None,
+            walled=scope.filter.walled,
         )
 
     def plan(self, connection: apsw.Connection, search: "KeywordSearch") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
-        rows, others, counts = self._statistics.count(connection, search)
+        statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
+        rows, others, counts, search.mean_length = statistics.count(connection, search)
         search.rows, search.counts = rows, counts
         if rows > (_MAX_FILTERED_SUBSTRING_ROWS if search.where else _MAX_SUBSTRING_ROWS):
             search.substring = None
@@ -140,6 +145,11 @@ class KeywordLeg:
         needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
         if needs_guard and not search.is_narrow:
             search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if search.where else _GUARD_ROWS)
+
+    def _statistics_of(self, project: str) -> "_WordStatistics":
+        if len(self._by_project) >= _MAX_PROJECTS:
+            self._by_project.clear()
+        return self._by_project.setdefault(project, _WordStatistics())
 
     def parse_raw(self, connection: apsw.Connection, expression: str) -> "Expression | None":
         """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
@@ -158,6 +168,7 @@ class Expression:
     index: str
     atoms: tuple[Atom, ...]
     all_of: str
+    required: tuple[Atom, ...] = ()  # those in `all_of`
 
     @property
     def any_of(self) -> str:
@@ -181,6 +192,8 @@ class KeywordSearch:
     is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
     shares_index: bool = False  # there are other namespaces in the index
     hidden_rows: str | None = None  # a query for rows that must not be found
+    walled: bool = False  # only the project `:project` counts
+    mean_length: float | None = None  # of that project's memories, in tokens
     rows: int = 0
     counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
     word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
@@ -188,6 +201,20 @@ class KeywordSearch:
     def visible(self, key: str) -> str:
         """Return the condition that the row with this key may be found, as ` and ...`."""
         return f"and {key} not in ({self.hidden_rows})" if self.hidden_rows else ""
+
+    def join_wall(self, index: str) -> str:
+        """Return the join that leaves the rows of an index which the caller may know of."""
+        return f"cross join memories m on m.rid = {index}.rowid and {_IN_WALL}" if self.walled else ""
+
+    def score(self, number: int, index: str) -> str:
+        """Return the BM25 of a row of one expression's index."""
+        if not self.walled:
+            return f"-bm25({index}, {_WEIGHTS})"
+        expression = self.expressions[number]
+        atoms = expression.required if self.needs_all else expression.atoms
+        self.values[f"idf{number}"] = json.dumps([self._bm25_idf(self.counts.get(atom, 0)) for atom in atoms])
+        self.values["mean_length"] = self.mean_length
+        return f"project_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
 
     def query_words(self) -> list[QueryWords]:
         return [QueryWords.from_atom(atom, weight, self.literals) for atom, weight in self.word_weights.items()]
@@ -221,14 +248,20 @@ class _WordStatistics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         renew_after_fork(self)
-        self._counts: dict[Any, int] = {}
+        self._counts: dict[Any, Any] = {}
         self._expires = 0.0
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def count(self, connection: apsw.Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int]]:
-        """Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom."""
+    def count(
+        self, connection: apsw.Connection, search: KeywordSearch
+    ) -> tuple[int, int, dict[Atom, int], float | None]:
+        """
+        Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom.
+
+        Of a walled search these are the rows of its project, whose mean length comes last.
+        """
         queries: dict[Any, str] = {
             "rows": "select max(rid) from memories",
             "others": """
@@ -236,12 +269,15 @@ class _WordStatistics:
                      + exists (select 1 from memories where namespace > :namespace)
             """,
         }
+        if search.walled:
+            queries = {"rows": f"select count(*) from memories m where {_IN_WALL}", "mean_length": MEAN_LENGTH}
         names: dict[str, str] = {}
         for expression in search.expressions:
             for atom in expression.atoms:
                 name = f"atom{len(names)}"
                 names[name] = atom.expression
-                queries[atom] = f"select count(*) from {expression.index} where {expression.index} match :{name}"
+                index, wall = expression.index, search.join_wall(expression.index)
+                queries[atom] = f"select count(*) from {index} {wall} where {index} match :{name}"
         with self._lock:
             if time.monotonic() > self._expires or len(self._counts) > _MAX_COUNTS:
                 self._counts, self._expires = {}, time.monotonic() + _COUNTS_SECONDS
@@ -255,11 +291,11 @@ class _WordStatistics:
                 self._counts = {}
             known = self._read(connection, queries, values)
         counts = {key: known[key] for key in queries if isinstance(key, Atom)}
-        return known["rows"], known["others"], counts
+        return int(known["rows"]), int(known.get("others", 0)), counts, known.get("mean_length")
 
     def _read(
         self, connection: apsw.Connection, queries: Mapping[Any, str], values: Mapping[str, Any]
-    ) -> dict[Any, int]:
+    ) -> dict[Any, Any]:
         columns = ", ".join(f"({sql})" for sql in queries.values())
         (counts,) = fetch(connection, f"select {columns}", values)
         new = dict(zip(queries, (count or 0 for count in counts), strict=True))
@@ -297,7 +333,7 @@ def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
                 atoms |= dict.fromkeys(alternatives)
         if atoms:
             all_of = " AND ".join(atom.expression for atom in required[:_MAX_ATOMS])
-            found.append(Expression(index, tuple(atoms)[:_MAX_ATOMS], all_of))
+            found.append(Expression(index, tuple(atoms)[:_MAX_ATOMS], all_of, tuple(required[:_MAX_ATOMS])))
     return found
 
 
@@ -409,6 +445,7 @@ def _select_ranked(search: KeywordSearch, *, guarded: bool) -> str:
     """
 
 
+_IN_WALL = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
 _PASSING = "select value from json_each(:passing)"
 _SUPERSEDED_ROWS = """
     select rid from memories indexed by memories_superseded
@@ -419,7 +456,7 @@ _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 def _select_scored(search: KeywordSearch, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
-        select {index}.rowid as rid, -bm25({index}, {_WEIGHTS}) as score
+        select {index}.rowid as rid, {search.score(number, index)} as score
         from {index}
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"
@@ -559,13 +596,13 @@ def count_filtered_out(
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
         return {}
-    unfiltered = Scope(replace(NO_FILTER, as_of=filter.as_of))
+    unfiltered = Scope(replace(filter.wall, as_of=filter.as_of))
     matching, more, _ = _select_matching(connection, leg, query, unfiltered, keys, filtered=False)
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
         from ({matching}) f cross join memories n on n.rid = f.rid
-        where n.namespace = :namespace
+        where n.namespace = :namespace {"and n.project = :project" if filter.walled else ""}
         limit {_MAX_FILTERED_OUT}) found
     """
     sql = f"""
@@ -614,11 +651,15 @@ def _select_matching(
     values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
     values |= {f"found{number}": text for number, text in enumerate(wanted)}
     arms = [
-        f"select rowid as rid, 1 as by_words from {each.index} where {each.index} match :found{number}"
+        f"""
+        select {each.index}.rowid as rid, 1 as by_words
+        from {each.index} {search.join_wall(each.index)}
+        where {each.index} match :found{number}
+        """
         for number, each in enumerate(expressions)
     ]
     if filtered and search.is_narrow:
-        arms = [f"{arm} and +rowid in ({_PASSING})" for arm in arms]
+        arms = [f"{arm} and +{each.index}.rowid in ({_PASSING})" for arm, each in zip(arms, expressions, strict=True)]
         values |= search.values
     if search.needs_all and len(arms) > 1:
         arms = [f"select * from ({' intersect '.join(arms)})"]

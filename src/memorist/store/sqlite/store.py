@@ -270,6 +270,11 @@ class SqliteStore:
         with self._pool.reading() as connection:
             return self._ids.require(connection, id)[1]
 
+    def find_in_project(self, id: str, project: str) -> Memory | None:
+        with self._pool.reading() as connection:
+            found = self._ids.find(connection, id, project=project)
+        return found[1] if found else None
+
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", {"limit": limit + 1}
         if cursor is not None:
@@ -419,8 +424,8 @@ class SqliteStore:
             blob = fetch_value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
         return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
 
-    def list_unembedded(self, after: int, limit: int) -> Sequence[EmbeddingJob]:
-        return self._vectors.list_unembedded(after, limit)
+    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> Sequence[EmbeddingJob]:
+        return self._vectors.list_unembedded(after, limit, project)
 
     def list_without_vector(self, model: Model, after: int, limit: int) -> Sequence[EmbeddingJob]:
         return self._vectors.list_without_vector(model, after, limit)
