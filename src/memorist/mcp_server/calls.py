@@ -45,6 +45,7 @@ class ToolContext:
     limit: int  # characters
     project: str | None = None
     is_ready: bool = True  # the model is loaded
+    read_only: bool = False
 
 
 def memory_search(context: ToolContext, query: str, detail: str = "snippet", **options: Any) -> Answer:
@@ -104,7 +105,8 @@ def memory_get(context: ToolContext, ids: list[str], offset: int = 0, as_of: str
         if any("more_from" in entry for entry in entries):
             following = "memory_get with this id and offset=more_from for the rest of the content"
         else:
-            following = "memory_timeline with anchor=ID for what came around it; memory_supersede if it is outdated"
+            following = "memory_timeline with anchor=ID for what came around it"
+            following += "" if context.read_only else "; memory_supersede if it is outdated"
         return answer | describe_left_out(rest, "memory_get with their ids") | {"next": following}
 
     return fit_rows([full_row(memory, offset) for memory in memories], build, context.limit)

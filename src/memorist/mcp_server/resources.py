@@ -88,7 +88,9 @@ def _format_day(context: ToolContext, date: str) -> str:
 
 def _format_row(memory: Memory) -> str:
     kind = f" [{short_label(memory.kind)}]" if memory.kind else ""
-    return f"{format_time(memory.created_at)} {memory.id}{kind} {short_line(memory.summary or '')}"
+    successor = f" by {memory.superseded_by.id}" if memory.superseded_by else ""
+    superseded = f" [superseded{successor}]" if memory.valid_until else ""
+    return f"{format_time(memory.created_at)} {memory.id}{kind}{superseded} {short_line(memory.summary or '')}"
 
 
 def _take_fitting(rows: Sequence[str], room: int) -> list[str]:

@@ -154,12 +154,11 @@ def _run_with_memory(options: ServerOptions, work: Callable[..., T], *arguments:
     from memorist.engine.project_view import ProjectView
     from memorist.mcp_server.calls import ToolContext
 
-    opener = options.opener
+    opener, only = options.opener, options.only_project
     memory = opener.wait_for_memory()
-    if options.only_project is not None:
-        view = ProjectView(memory, options.only_project)
-        return work(ToolContext(view, options.limit, is_ready=opener.is_ready), *arguments)
-    return work(ToolContext(memory, options.limit, options.project, opener.is_ready), *arguments)
+    served = memory if only is None else ProjectView(memory, only)
+    project = options.project if only is None else None
+    return work(ToolContext(served, options.limit, project, opener.is_ready, options.read_only), *arguments)
 
 
 # Tools
