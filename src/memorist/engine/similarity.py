@@ -60,7 +60,7 @@ class Similarity:
         return [tuple(self._resources.present(memory) for memory in group if memory) for group in found]
 
     def merge(self, keep: str, others: Sequence[str]) -> Memory:
-        if isinstance(others, str):
+        if not isinstance(others, list | tuple):
             raise InvalidInput("merge takes the id that stays, and a list of ids that go")
         merged = [validation.id_or_part(id) for id in others]
         return self._resources.present(self._store.merge(validation.id_or_part(keep), merged, datetime.now(UTC)))
