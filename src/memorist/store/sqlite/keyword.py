@@ -144,7 +144,8 @@ class KeywordLeg:
         search.all_first = search.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
         needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
         if needs_guard and not search.is_narrow:
-            search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if search.where else _GUARD_ROWS)
+            is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
+            search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if is_filtered else _GUARD_ROWS)
 
     def _statistics_of(self, project: str) -> "_WordStatistics":
         if len(self._by_project) >= _MAX_PROJECTS:
