@@ -179,6 +179,16 @@ class TestFindingById:
         with pytest.raises(Ambiguous, match="project-1-a, project-1-b"):
             memory.get("project-1")
 
+    def test_a_whole_id_of_a_forgotten_memory_is_not_the_beginning_of_another(self, memory: Memorist) -> None:
+        memory.add("the first", id="note-01")
+        memory.add("the eleventh", id="note-011")
+        memory.forget("note-01")
+
+        assert memory.get(["note-01"]).missing == ("note-01",)
+        with pytest.raises(NotFound, match="forgotten"):
+            memory.get("note-01")
+        assert memory.get("note-0").content == "the eleventh"
+
     @pytest.mark.parametrize("id", ["nobody", "short", "%", "______", "' or 1=1 --", "\x00" * 8])
     def test_an_unknown_id_is_not_found(self, memory: Memorist, id: str) -> None:
         memory.add("x")

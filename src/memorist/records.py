@@ -221,7 +221,8 @@ class Filter:
     Any value of a field matches, except for `tags`, of which all must be there. `since` is inclusive, `until`
     exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded memories pass. With `include_global`,
     memories of no project and of the tier `global` pass, whatever the `project`. With `as_of`, every condition holds
-    for that time.
+    for that time. If it is `walled`, what the one `project` does not contain has no influence on an answer at all:
+    neither on a score nor on a count.
     """
 
     project: tuple[str, ...] = ()
@@ -241,6 +242,12 @@ class Filter:
     superseded: bool = True
     include_global: bool = False
     as_of: datetime | None = None
+    walled: bool = False
+
+    @property
+    def wall(self) -> "Filter":
+        """The filter for all that the caller may know of."""
+        return Filter(project=self.project, walled=True) if self.walled else NO_FILTER
 
 
 NO_FILTER = Filter()

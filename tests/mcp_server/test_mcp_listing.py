@@ -1,6 +1,7 @@
 """What a client is told before it calls anything: tools, resources, prompts, instructions."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,22 @@ class TestResources:
         assert "it rained" in day
         assert "it snowed" not in day
         assert month.index("rained") < month.index("snowed")
+
+    def test_a_day_marks_what_is_superseded(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            old = memory.add("kept in the barn", created_at="2026-01-05T10:00:00Z", kind="note")
+            new = memory.add("kept in the cellar", created_at="2026-01-05T11:00:00Z")
+            elsewhere = memory.add("kept on the roof", created_at="2026-01-05T12:00:00Z", project="api")
+            memory.supersede(old.id, new.id)
+            memory.supersede(elsewhere.id, new.id)
+        with serving(path) as agent, serving(path, only_project="api") as bound:
+            first, second, third = re.findall(r"^2026.*$", agent.read("memory://timeline/2026-01-05"), re.MULTILINE)
+            (outside,) = re.findall(r"^2026.*$", bound.read("memory://timeline/2026-01-05"), re.MULTILINE)
+
+        assert first.endswith(f"[note] [superseded by {new.id}] kept in the barn")
+        assert "superseded" not in second
+        assert f"[superseded by {new.id}]" in third
+        assert outside.endswith(f"{elsewhere.id} [superseded] kept on the roof")
 
     def test_stats_count_and_say_nothing_of_the_machine(self, path: Path) -> None:
         with serving(path) as agent:

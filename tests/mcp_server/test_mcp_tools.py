@@ -1,6 +1,7 @@
 """The eight tools, called by the SDK's own client, which holds each answer against the tool's output schema."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -419,6 +420,30 @@ class TestReadOnly:
             assert agent.call("memory_search", query="kept")["results"]
             with pytest.raises(MCPError):
                 agent.prompt("save")
+
+    def test_no_answer_recommends_a_tool_that_is_not_there(self, path: Path) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            old, new = memory.add("kept in the barn"), memory.add("kept in the cellar")
+            memory.supersede(old.id, new.id)
+            long = memory.add("a long text " * 2000)
+        with serve_in_process(lambda: memorist.open(path, embedder="none", read_only=True), read_only=True) as agent:
+            answers = [
+                *(agent.call("memory_search", query="kept", detail=detail) for detail in ("snippet", "index", "full")),
+                agent.call("memory_search", query="unheard-of"),
+                *(agent.call("memory_get", ids=[one.id]) for one in (old, new, long)),
+                agent.refused("memory_get", ids=["no-such-id"]),
+                agent.call("memory_timeline"),
+                agent.call("memory_timeline", anchor=old.id),
+                agent.call("memory_timeline", end="1999-01-01"),
+                agent.call("memory_context", message="kept"),
+                agent.call("memory_context", message="unheard-of"),
+                *(agent.read(f"memory://{name}") for name in (old.id, long.id, "stats", "timeline/today")),
+                agent.prompt("recall", task="kept"),
+                agent.client.instructions,
+                *((tool.description, tool.input_schema, tool.output_schema) for tool in agent.tools().values()),
+            ]
+
+            assert set(re.findall(r"memory_[a-z]+", repr(answers))) <= set(agent.tools())
 
 
 class TestOnlyProject:

@@ -1,36 +1,35 @@
 """A view of one project that refuses access to any other."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from memorist import validation
 from memorist.engine.facade import Memorist
-from memorist.errors import Ambiguous, InvalidInput, NotFound
+from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memories, Memory, Page, Results, SessionRef, Timeline
-
-T = TypeVar("T")
 
 
 class ProjectView:
     """
     The methods of a memory, restricted to one project.
 
-    No other project can be named, ids of memories elsewhere are not found, and what an answer would tell about other
-    projects (a successor, a count of filtered memories, a suggested spelling) is left out.
+    No other project can be named, ids of memories elsewhere are not found, and no answer depends on what is in other
+    projects: scores, counts and the meaning of a part of an id are those of this project, a successor elsewhere is left
+    out, and no spelling is suggested.
     """
 
     def __init__(self, memory: Memorist, project: str) -> None:
-        self._memory = memory
         self.project = validation.required_name(project, "project")
+        resources = memory._resources.restrict_to(self.project)
+        self._memory, self._store = Memorist(resources), resources.store
 
     def search(self, query: str, **options: Any) -> Results:
         found = self._memory.search(query, **self._search_options(options))
         hidden = {name: count for name, count in found.hidden.items() if name != "project"}
         memories = self._restrict([hit.memory for hit in found])
         hits = tuple(replace(hit, memory=memory) for hit, memory in zip(found, memories, strict=True))
-        # Suggestions are made from the words of all projects.
-        return replace(found, hits=hits, hidden=hidden, suggestion=None)
+        return replace(found, hits=hits, hidden=hidden)
 
     def get(self, ids: Sequence[str], *, as_of: validation.TimeLike | None = None) -> Memories:
         """Return memories by id; one that is elsewhere now, or was at that time, counts as missing."""
@@ -95,16 +94,15 @@ class ProjectView:
         return {name: value for name, value in options.items() if name != "project"} | named
 
     def _session(self, id: str) -> str:
-        session = _found_or_none(lambda: self._memory.session(id))
-        if session is None or session.project != self.project:
-            raise NotFound(f"no session of project {self.project!r} has the id {id!r}")
-        return session.id
+        try:
+            return self._store.sessions.require(validation.session_id(id), self.project).id
+        except NotFound as exc:
+            raise NotFound(f"no session of project {self.project!r} has the id {id!r}", hint=exc.hint) from exc
 
     def _resolve_id(self, id: str) -> str:
         """Return the whole id of a memory of this project; all others are not found."""
-        wanted = validation.id_or_part(id)
-        memory = _found_or_none(lambda: self._memory.get(wanted))
-        if memory is None or memory.project != self.project:
+        memory = self._store.find_in_project(validation.id_or_part(id), self.project)
+        if memory is None:
             raise NotFound(f"no memory of project {self.project!r} has the id {id!r}")
         return memory.id
 
@@ -129,11 +127,3 @@ class ProjectView:
         if session is None or session.project == self.project:
             return session
         return replace(session, summary=None, project=None)
-
-
-def _found_or_none(look: Callable[[], T]) -> T | None:
-    """Return what is found, or None: a caller with a part of an id must not learn which others it fits."""
-    try:
-        return look()
-    except (NotFound, Ambiguous):
-        return None

@@ -75,6 +75,9 @@ class Lenses:
         profile: str | None,
         filters: Mapping[str, Any],
     ) -> Lens:
+        for value, what in ((boosts, "boosts"), (recency, "recency")):
+            if value is not None and not isinstance(value, Mapping):
+                raise InvalidInput(f"{what} must be a mapping, not {type(value).__name__}")
         plain = {field: _as_json_value(value) for field, value in filters.items() if value is not None}
         validation.search_filter(plain)
         redaction = self._resources.redaction

@@ -86,7 +86,7 @@ class Relations:
         return [tuple(self._resources.present(memory) for memory in group if memory) for group in found]
 
     def merge(self, keep: str, others: Sequence[str]) -> Memory:
-        if isinstance(others, str):
+        if not isinstance(others, list | tuple):
             raise InvalidInput("merge takes the id that stays, and a list of ids that go")
         merged = [validation.id_or_part(id) for id in others]
         return self._resources.present(self._store.merge(validation.id_or_part(keep), merged, datetime.now(UTC)))
@@ -100,7 +100,8 @@ class Relations:
 
     def _find_near_duplicate(self, memory: Memory, action: str) -> Memory:
         words = _word_set(memory.content)
-        scope = replace(_NOT_SUPERSEDED, project=(memory.project,) if memory.project else ())
+        project = (memory.project,) if memory.project else ()
+        scope = replace(self._resources.wall, superseded=False, project=project)
         # By words: almost the same text has almost the same words, and no vectors need to be read for it.
         others = [row.memory() for row in self._similar_by_words(memory, _DUPLICATE_CANDIDATES, scope)]
         same_project = [other for other in others if other.project == memory.project]

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
 from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
-from memorist.records import CheckReport, Decay, Filter, Lens, Memory, Stats
+from memorist.records import NO_FILTER, CheckReport, Decay, Filter, Lens, Memory, Stats
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
 from memorist.store.records import EmbeddingJob
@@ -51,7 +52,16 @@ class Resources:
         self._resolve_embedder = resolve_embedder
         self._owns_embedder = owns_embedder
         self._owns_reranker = owns_reranker
+        self.wall = NO_FILTER  # lets everything pass that the caller may know of
         self._set_model(embedder)
+
+    def restrict_to(self, project: str) -> "Resources":
+        """Return the same resources for a caller who may not know that there are other projects."""
+        restricted = copy(self)
+        restricted.wall = Filter(project=(project,), walled=True)
+        # With a queue shared by all, the number of texts that still wait would tell about those of other projects.
+        restricted.vectorizer = Vectorizer(self.store, self.model, project=project)
+        return restricted
 
     def _set_model(self, embedder: Embedder | None) -> None:
         self.model = ActiveModel(embedder)
@@ -116,6 +126,8 @@ class Resources:
     def resolve_filter(self, filters: Mapping[str, Any], *, include_superseded: object = True) -> Filter:
         """Check filters as callers give them; a session may be named by a part of its id, but has to exist."""
         filter = validation.search_filter(filters, include_superseded=include_superseded)
+        if self.wall.walled:
+            filter = replace(filter, project=self.wall.project, include_global=False, walled=True)
         if filter.recalled is not None:
             self.recorder.settle()
         if filter.session is None:

@@ -12,7 +12,7 @@ from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
-from memorist.records import NO_FILTER, Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
+from memorist.records import Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
 from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import Candidates, LegResults, candidate_count, gather_candidates, merge_results
 from memorist.search.options import apply_options, find_profile, parse_mode, with_leg_weights
@@ -256,7 +256,7 @@ class Searcher:
         if ranking.candidates.below_floor and request.profile.min_similarity is not None:
             hidden["min_similarity"] = ranking.candidates.below_floor
         full = len(ranking.page.hits) == request.profile.limit or not request.memories
-        if not full and request.query and request.filter != NO_FILTER:
+        if not full and request.query and request.filter != request.filter.wall:
             hidden |= self._store.count_filtered_out(request.keyword_query, request.filter, ranking.results.unfiltered)
         return hidden | dict(ranking.page.hidden)
 
@@ -264,7 +264,7 @@ class Searcher:
         """Suggest another spelling, but only where the words of the query find little."""
         coverage = max((match.coverage for match in results.keyword), default=0.0)
         few = len(results.keyword) < _FEW_KEYWORD_HITS or (results.unknown_words and coverage < _MOST_OF_QUERY)
-        if request.mode == "semantic" or not few:
+        if request.mode == "semantic" or not few or request.filter.walled:  # the words are those of all projects
             return None
         store = self._store if request.memories else self._store.documents.chunks
         return suggest_query(request.query, store.find_known_terms, store.find_similar_words)

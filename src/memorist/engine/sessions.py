@@ -42,6 +42,8 @@ class Sessions:
     def list_sessions(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
         validation.whole_number(limit, "limit", 1, 1_000_000)
         self._resources.recorder.settle()
+        if active is not None:
+            validation.flag(active, "active")
         return self._store.list_sessions(validation.name(project, "project"), active, limit)
 
     def context_of(self, memory_id: str) -> SessionContext | None:

@@ -37,7 +37,7 @@ class Writer:
         return self._relations.report_near_duplicate(memory, action) if is_new and action != "off" else memory
 
     def add_many(self, items: Iterable[str | Mapping[str, Any]], progress: Callable[[int], None] | None) -> list[str]:
-        if isinstance(items, str | Mapping):
+        if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
             raise InvalidInput("add_many takes a list of texts or mappings; `add` takes one")
         ids: list[str] = []
         remaining = iter(items)

@@ -41,10 +41,11 @@ class Vectorizer:
     A model that fails never costs a memory: its text waits for the next attempt.
     """
 
-    def __init__(self, store: Store, model: ActiveModel, *, parts: bool = True) -> None:
+    def __init__(self, store: Store, model: ActiveModel, *, parts: bool = True, project: str | None = None) -> None:
         self._store = store
         self.model = model
         self._cut_parts = parts  # chunks of files are parts already
+        self._project = project  # whose waiting texts are embedded; None for all
         self._backlog, self._after = True, 0  # texts may be waiting since before this process, from this key on
 
     def embed(self, jobs: Sequence[EmbeddingJob]) -> None:
@@ -54,7 +55,7 @@ class Vectorizer:
         try:
             self._embed_and_store(jobs)
             if self._backlog:
-                waiting = self._store.vectors.list_unembedded(self._after, BATCH)
+                waiting = self._store.vectors.list_unembedded(self._after, BATCH, self._project)
                 self._embed_and_store(waiting)
                 self._backlog = len(waiting) == BATCH
                 self._after = waiting[-1].key if waiting else self._after

@@ -64,6 +64,7 @@ class ToolContext:
     limit: int  # characters
     project: str | None = None
     is_ready: bool = True  # the model is loaded
+    read_only: bool = False
 
 
 def memory_search(context: ToolContext, query: str, detail: str = "snippet", **options: Any) -> Answer:
@@ -123,7 +124,8 @@ def memory_get(context: ToolContext, ids: list[str], offset: int = 0, as_of: str
         if any("more_from" in entry for entry in entries):
             following = "memory_get with this id and offset=more_from for the rest of the content"
         else:
-            following = "memory_timeline with anchor=ID for what came around it; memory_supersede if it is outdated"
+            following = "memory_timeline with anchor=ID for what came around it"
+            following += "" if context.read_only else "; memory_supersede if it is outdated"
         return answer | describe_left_out(rest, "memory_get with their ids") | {"next": following}
 
     return fit_rows([full_row(memory, offset) for memory in memories], build, context.limit)
@@ -329,7 +331,9 @@ def _format_day(context: ToolContext, date: str) -> str:
 
 def _format_row(memory: Memory) -> str:
     kind = f" [{short_label(memory.kind)}]" if memory.kind else ""
-    return f"{format_time(memory.created_at)} {memory.id}{kind} {short_line(memory.summary or '')}"
+    successor = f" by {memory.superseded_by.id}" if memory.superseded_by else ""
+    superseded = f" [superseded{successor}]" if memory.valid_until else ""
+    return f"{format_time(memory.created_at)} {memory.id}{kind}{superseded} {short_line(memory.summary or '')}"
 
 
 def _take_fitting(rows: Sequence[str], room: int) -> list[str]:

@@ -3,19 +3,23 @@ The server: a memory that is opened in the background, with tools, resources and
 
 A handshake waits neither for the engine nor for the model. Over standard input and output, the process ends when its
 input ends, on a signal, and when its parent is gone, even if another process still holds the other end of its input.
+The SDK passes over lines that are no messages; here they are answered with an error, because a client would wait for an
+answer for ever.
 """
 
+import io
+import json
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -24,6 +28,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
@@ -219,12 +224,11 @@ def _run_with_memory(options: ServerOptions, work: Callable[..., T], *arguments:
     from memorist.engine.project_view import ProjectView
     from memorist.mcp_server.calls import ToolContext
 
-    opener = options.opener
+    opener, only = options.opener, options.only_project
     memory = opener.wait_for_memory()
-    if options.only_project is not None:
-        view = ProjectView(memory, options.only_project)
-        return work(ToolContext(view, options.limit, is_ready=opener.is_ready), *arguments)
-    return work(ToolContext(memory, options.limit, options.project, opener.is_ready), *arguments)
+    served = memory if only is None else ProjectView(memory, only)
+    project = options.project if only is None else None
+    return work(ToolContext(served, options.limit, project, opener.is_ready, options.read_only), *arguments)
 
 
 # Tools
@@ -351,12 +355,74 @@ async def _run_stdio(options: ServerOptions) -> None:
         watchers.start_soon(_exit_with_parent, options.opener)
         if sys.platform != "win32":
             watchers.start_soon(_exit_on_signal, options.opener)
-        async with stdio_server() as (incoming, outgoing):
+        lines = _MessageLines()
+        async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (incoming, outgoing):
+            lines.outgoing = outgoing
             try:
                 await server.run(incoming, outgoing, server.create_initialization_options())
             except anyio.get_cancelled_exc_class():  # the client closed our output; do not wait for more input
                 _exit()
         watchers.cancel_scope.cancel()
+
+
+class _MessageLines:
+    """The lines of the client that are messages. What is none is answered with an error."""
+
+    outgoing: Any  # the stream of the server's messages
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in anyio.wrap_file(io.TextIOWrapper(sys.stdin.buffer, "utf-8", "replace")):
+            if not line.strip():
+                continue
+            text = _repair_surrogates(line)
+            if errors := _find_errors(text):
+                for error in errors:
+                    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                        await self.outgoing.send(SessionMessage(error))
+            else:
+                yield text
+
+
+def _repair_surrogates(line: str) -> str:
+    """Replace escaped halves of surrogate pairs, which Python's JSON takes and the SDK's does not, by U+FFFD."""
+    if "\\ud" not in line.lower():
+        return line
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return line
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _find_errors(line: str) -> Sequence[types.JSONRPCError]:
+    """Return the answers to a line that is no message; those to the requests of a batch, which MCP does not have."""
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        # A request whose id is of a wrong type looks like a notification, which is not answered.
+        if not isinstance(message, types.JSONRPCNotification) or "id" not in json.loads(line):
+            return ()
+    except ValueError:
+        pass
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return [_error(None, types.PARSE_ERROR, "this is not JSON")]
+    if isinstance(value, list):
+        reason, ids = "batches are not supported: send one request a line", [_find_id(one) for one in value]
+    else:
+        reason, ids = "this is not a JSON-RPC 2.0 request whose id is a text or a whole number", [_find_id(value)]
+    return [_error(id, types.INVALID_REQUEST, reason) for id in ids if id is not None] or [
+        _error(None, types.INVALID_REQUEST, reason)
+    ]
+
+
+def _find_id(value: object) -> str | int | None:
+    id = value.get("id") if isinstance(value, dict) else None
+    return id if isinstance(id, str | int) and not isinstance(id, bool) else None
+
+
+def _error(id: str | int | None, code: int, reason: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=reason))
 
 
 async def _exit_with_parent(opener: BackgroundOpener) -> None:

@@ -38,15 +38,10 @@ from memorist.store.records import (
 )
 from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
+from memorist.store.sqlite.counts import count_facets, count_filtered_out
 from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
 from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
-from memorist.store.sqlite.keyword import (
-    MERGE_EVERY,
-    KeywordLeg,
-    count_facets,
-    count_filtered_out,
-    merge_index_segments,
-)
+from memorist.store.sqlite.keyword import MERGE_EVERY, KeywordLeg, merge_index_segments
 from memorist.store.sqlite.maintenance import (
     check_database,
     collect_stats,
@@ -278,6 +273,12 @@ class Store(StorePart):
         """Return the live memory with this id; a NotFound says if it was forgotten."""
         with self._pool.reading() as connection:
             return self._require_memory(connection, id)[1]
+
+    def find_in_project(self, id: str, project: str) -> Memory | None:
+        """Return the live memory of a project with this id, or with this part of it, which other projects may share."""
+        with self._pool.reading() as connection:
+            found = self._find_memory(connection, id, project=project)
+        return found[1] if found else None
 
     def list_page(self, filter: Filter, *, limit: int, cursor: str | None, deleted: bool) -> Page:
         where, values = "", {"limit": limit + 1}

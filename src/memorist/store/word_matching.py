@@ -13,7 +13,7 @@ from memorist.records import Match
 from memorist.text import tokenizer
 
 INDEX_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
-_K1 = 1.2  # of BM25, as in FTS5
+K1 = 1.2  # of BM25, as in FTS5
 _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
 _WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
 
@@ -181,7 +181,7 @@ def _match(rid: int, texts: Mapping[str, str], query: PastQuery, weights: Mappin
         counts = {name: term.count_in(column) for name, column in tokens[term.stemmed].items()}
         found += any(counts.values())
         weighted = sum(weights.get(name, 0.0) * count for name, count in counts.items())
-        score += term.idf * weighted * (_K1 + 1) / (weighted + _K1)
+        score += term.idf * weighted * (K1 + 1) / (weighted + K1)
     has_all = found == len(query.terms)
     if has_all or (found and not query.needs_all) or query.raw is not None:
         return Match(rid, max(score, 1e-9), has_all, measure_coverage(query.words, " ".join(texts.values())))

@@ -18,6 +18,7 @@ import apsw
 
 from memorist.atomic_file import make_folder, sync_to_disk
 from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
+from memorist.store.sqlite.bm25 import register_functions
 from memorist.text.tokenizer import fold
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
@@ -259,6 +260,7 @@ class ConnectionPool:
         connection.pragma("cache_size", -_PAGE_CACHE_KIB)
         connection.pragma("temp_store", "memory")
         connection.create_scalar_function("folded", _fold_text, 1, deterministic=True)
+        register_functions(connection)
 
     def _make_busy_handler(self) -> Callable[[int], bool]:
         deadline = 0.0

@@ -1,5 +1,5 @@
 """
-The keyword leg on FTS5, and counts of all that matches a query: by field, and by what a filter leaves out.
+The keyword leg on FTS5.
 
 FTS5 walks through the rows with a word almost for free; scoring and joining them is what costs. A natural question has
 words that are in a tenth of all rows. So only rows with a rare word of the query, or a pair of its commoner ones, are
@@ -20,19 +20,14 @@ from typing import Any
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import NO_FILTER, Filter, Match, Query, Term
+from memorist.records import Filter, Match, Query, Term
 from memorist.store.records import KeywordMatches, Scope
+from memorist.store.sqlite.bm25 import MEAN_LENGTH
 from memorist.store.sqlite.connections import fetch
 from memorist.store.sqlite.filters import (
-    CHANGED,
-    EXISTED,
-    FACT_KIND_AS_OF,
-    MONTH,
-    filter_clauses,
     filter_conditions,
-    to_micros,
 )
-from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE, memories_table
+from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
@@ -61,10 +56,8 @@ _MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs t
 MERGE_EVERY, _MERGE_PAGES = 4096, 2000  # rows added before segments are merged, and pages merged at a time
 _MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
 _MAX_COUNTS = 20_000  # remembered
+_MAX_PROJECTS = 100  # whose statistics are remembered
 _COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, at which counts are read again
-_MAX_FILTERED_OUT = 5000  # rows read to count what a filter leaves out
-_MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
-_MAX_FACET_VALUES = 100  # of one field; the rest is rarer still
 
 
 class KeywordLeg:
@@ -73,6 +66,7 @@ class KeywordLeg:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self._statistics = _WordStatistics()
+        self._by_project: dict[Any, _WordStatistics] = {}
 
     def match(
         self,
@@ -112,7 +106,7 @@ class KeywordLeg:
         raw = replace(search, needs_all=True, all_first=False, is_narrow=False, literals=(), spare=[], substring=None)
         self.plan(connection, raw)
         raw.expressions = [_raw_expression(expression)]
-        search.rows, search.counts = raw.rows, raw.counts
+        search.rows, search.counts, search.mean_length = raw.rows, raw.counts, raw.mean_length
         search.word_weights, search.shares_index = raw.word_weights, raw.shares_index
         try:
             return _run(connection, raw)[0]
@@ -135,11 +129,13 @@ class KeywordLeg:
             substring=_substring(query),
             is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
             hidden_rows=_SUPERSEDED_ROWS if hides else None,
+            walled=scope.filter.walled,
         )
 
     def plan(self, connection: apsw.Connection, search: "KeywordSearch") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
-        rows, others, counts = self._statistics.count(connection, search)
+        statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
+        rows, others, counts, search.mean_length = statistics.count(connection, search)
         search.rows, search.counts = rows, counts
         if rows > (_MAX_FILTERED_SUBSTRING_ROWS if search.where else _MAX_SUBSTRING_ROWS):
             search.substring = None
@@ -149,7 +145,13 @@ class KeywordLeg:
         search.all_first = search.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
         needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
         if needs_guard and not search.is_narrow:
-            search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if search.where else _GUARD_ROWS)
+            is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
+            search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if is_filtered else _GUARD_ROWS)
+
+    def _statistics_of(self, project: str) -> "_WordStatistics":
+        if len(self._by_project) >= _MAX_PROJECTS:
+            self._by_project.clear()
+        return self._by_project.setdefault(project, _WordStatistics())
 
     def parse_raw(self, connection: apsw.Connection, expression: str) -> "Expression | None":
         """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
@@ -186,6 +188,7 @@ class Expression:
     index: str
     atoms: tuple[Atom, ...]
     all_of: str
+    required: tuple[Atom, ...] = ()  # those in `all_of`
 
     @property
     def any_of(self) -> str:
@@ -209,6 +212,8 @@ class KeywordSearch:
     is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
     shares_index: bool = False  # there are other namespaces in the index
     hidden_rows: str | None = None  # a query for rows that must not be found
+    walled: bool = False  # only the project `:project` counts
+    mean_length: float | None = None  # of that project's memories, in tokens
     rows: int = 0
     counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
     word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
@@ -216,6 +221,20 @@ class KeywordSearch:
     def visible(self, key: str) -> str:
         """Return the condition that the row with this key may be found, as ` and ...`."""
         return f"and {key} not in ({self.hidden_rows})" if self.hidden_rows else ""
+
+    def join_wall(self, index: str) -> str:
+        """Return the join that leaves the rows of an index which the caller may know of."""
+        return f"cross join memories m on m.rid = {index}.rowid and {_IN_WALL}" if self.walled else ""
+
+    def score(self, number: int, index: str) -> str:
+        """Return the BM25 of a row of one expression's index."""
+        if not self.walled:
+            return f"-bm25({index}, {_WEIGHTS})"
+        expression = self.expressions[number]
+        atoms = expression.required if self.needs_all else expression.atoms
+        self.values[f"idf{number}"] = json.dumps([self._bm25_idf(self.counts.get(atom, 0)) for atom in atoms])
+        self.values["mean_length"] = self.mean_length
+        return f"project_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
 
     def query_words(self) -> list[QueryWords]:
         return [QueryWords.from_atom(atom, weight, self.literals) for atom, weight in self.word_weights.items()]
@@ -249,14 +268,20 @@ class _WordStatistics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         renew_after_fork(self)
-        self._counts: dict[Any, int] = {}
+        self._counts: dict[Any, Any] = {}
         self._expires = 0.0
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def count(self, connection: apsw.Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int]]:
-        """Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom."""
+    def count(
+        self, connection: apsw.Connection, search: KeywordSearch
+    ) -> tuple[int, int, dict[Atom, int], float | None]:
+        """
+        Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom.
+
+        Of a walled search these are the rows of its project, whose mean length comes last.
+        """
         queries: dict[Any, str] = {
             "rows": "select max(rid) from memories",
             "others": """
@@ -264,12 +289,15 @@ class _WordStatistics:
                      + exists (select 1 from memories where namespace > :namespace)
             """,
         }
+        if search.walled:
+            queries = {"rows": f"select count(*) from memories m where {_IN_WALL}", "mean_length": MEAN_LENGTH}
         names: dict[str, str] = {}
         for expression in search.expressions:
             for atom in expression.atoms:
                 name = f"atom{len(names)}"
                 names[name] = atom.expression
-                queries[atom] = f"select count(*) from {expression.index} where {expression.index} match :{name}"
+                index, wall = expression.index, search.join_wall(expression.index)
+                queries[atom] = f"select count(*) from {index} {wall} where {index} match :{name}"
         with self._lock:
             if time.monotonic() > self._expires or len(self._counts) > _MAX_COUNTS:
                 self._counts, self._expires = {}, time.monotonic() + _COUNTS_SECONDS
@@ -283,11 +311,11 @@ class _WordStatistics:
                 self._counts = {}
             known = self._read(connection, queries, values)
         counts = {key: known[key] for key in queries if isinstance(key, Atom)}
-        return known["rows"], known["others"], counts
+        return int(known["rows"]), int(known.get("others", 0)), counts, known.get("mean_length")
 
     def _read(
         self, connection: apsw.Connection, queries: Mapping[Any, str], values: Mapping[str, Any]
-    ) -> dict[Any, int]:
+    ) -> dict[Any, Any]:
         columns = ", ".join(f"({sql})" for sql in queries.values())
         (counts,) = fetch(connection, f"select {columns}", values)
         new = dict(zip(queries, (count or 0 for count in counts), strict=True))
@@ -339,7 +367,7 @@ def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
                 atoms |= dict.fromkeys(alternatives)
         if atoms:
             all_of = " AND ".join(atom.expression for atom in required[:_MAX_ATOMS])
-            found.append(Expression(index, tuple(atoms)[:_MAX_ATOMS], all_of))
+            found.append(Expression(index, tuple(atoms)[:_MAX_ATOMS], all_of, tuple(required[:_MAX_ATOMS])))
     return found
 
 
@@ -451,7 +479,8 @@ def _select_ranked(search: KeywordSearch, *, guarded: bool) -> str:
     """
 
 
-_PASSING = "select value from json_each(:passing)"
+_IN_WALL = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
+PASSING = "select value from json_each(:passing)"
 _SUPERSEDED_ROWS = """
     select rid from memories indexed by memories_superseded
     where namespace = :namespace and valid_until is not null and deleted_at is null
@@ -461,14 +490,14 @@ _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 def _select_scored(search: KeywordSearch, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
-        select {index}.rowid as rid, -bm25({index}, {_WEIGHTS}) as score
+        select {index}.rowid as rid, {search.score(number, index)} as score
         from {index}
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"
     filtered = f"and m.namespace = :namespace {search.where}"
     visible = search.visible(f"+{index}.rowid")
     if guarded and search.is_narrow:
-        guard = _PASSING
+        guard = PASSING
     elif guarded and search.guard is not None and search.is_unrestricted:
         guard = f"select rowid from {index} where {index} match :guard"
     elif guarded and search.guard is not None:
@@ -508,7 +537,7 @@ def _select_spare(search: KeywordSearch) -> str:
     """
 
 
-def _contains(substring: str) -> tuple[str, str]:
+def contains_condition(substring: str) -> tuple[str, str]:
     """Return the condition that a memory `m` contains `:substring`, and its value. SQL's lower() knows ASCII only."""
     if substring.isascii():
         return "instr(lower(m.content), :substring) > 0", substring
@@ -517,7 +546,7 @@ def _contains(substring: str) -> tuple[str, str]:
 
 def _select_substring(search: KeywordSearch) -> str:
     """Return a query for the newest rows with the only word of the query inside a longer word."""
-    contains, search.values["substring"] = _contains(search.substring or "")
+    contains, search.values["substring"] = contains_condition(search.substring or "")
     return f"""
         select m.rid, 1e-6 as score, 0 as has_all
         from memories m
@@ -525,162 +554,3 @@ def _select_substring(search: KeywordSearch) -> str:
           {search.visible("m.rid")}
         order by m.rid desc limit :min_found
     """
-
-
-_ROW_FIELDS = ("project", "sector", "tier", "kind", "source", "month")
-
-
-def count_facets(
-    connection: apsw.Connection,
-    leg: KeywordLeg,
-    query: Query | None,
-    scope: Scope,
-    keys: Sequence[int],
-    fields: Sequence[str],
-) -> dict[str, dict[str, int]]:
-    """
-    Count the matching memories by the values of fields, the commonest value first.
-
-    A query matches the memories with any of its words; if these are so common that they are in tens of thousands of
-    memories, those with a rare one or several of them. `keys` are further matches, which have passed the filter.
-    """
-    if not fields:
-        return {}
-    filter = scope.filter
-    past = filter.as_of is not None
-    where, values = filter_conditions(filter, past=past)
-    values |= {"namespace": leg.namespace}
-    if query is not None:
-        matching, more, passed = _select_matching(connection, leg, query, scope, keys)
-        values |= more
-        where = "" if passed else where
-        joined = f"from ({matching}) found cross join {memories_table(past=past)} on m.rid = found.rid"
-        where += _UNCHANGED if past else ""
-    else:
-        joined = f"from {memories_table(past=past)}"
-    arms = " union all ".join(_select_facet(field, past) for field in fields)
-    sql = f"""
-        with matching as materialized (
-            select m.rid, m.project, m.sector, m.tier, m.kind, m.source, m.tags, {MONTH} as month
-            {joined}
-            where {"+" if query is not None else ""}m.namespace = :namespace and m.deleted_at is null {where})
-        {arms}
-        order by 3 desc, 2
-    """
-    facets: dict[str, dict[str, int]] = {field: {} for field in fields}
-    for name, value, count in fetch(connection, sql, values):
-        if len(facets[name]) < _MAX_FACET_VALUES:
-            facets[name][value] = count
-    return facets
-
-
-_UNCHANGED = f" and (not found.by_words or not {CHANGED})"
-
-
-def _select_facet(field: str, past: bool) -> str:
-    if field in _ROW_FIELDS:
-        return f"select '{field}', {field}, count(*) from matching where {field} is not null group by {field}"
-    if field == "tag":
-        return "select 'tag', t.value, count(*) from matching, json_each(matching.tags) t group by t.value"
-    kind, known = (FACT_KIND_AS_OF, "f.created_at <= :as_of") if past else ("f.kind", "true")
-    return f"""
-        select 'fact_kind', {kind} as fact_kind, count(distinct f.rid)
-        from matching cross join facts f on f.rid = matching.rid
-        where fact_kind is not null and {known}
-        group by fact_kind
-    """
-
-
-def count_filtered_out(
-    connection: apsw.Connection, leg: KeywordLeg, query: Query, filter: Filter, keys: Sequence[int]
-) -> dict[str, int]:
-    """Count the matching memories that fail a filter, each by the first field it fails."""
-    past = filter.as_of is not None
-    named, values = filter_clauses(filter, past=past)
-    if filter.as_of is not None:
-        values["as_of"] = to_micros(filter.as_of)
-    elif not named:
-        return {}
-    unfiltered = Scope(replace(NO_FILTER, as_of=filter.as_of))
-    matching, more, _ = _select_matching(connection, leg, query, unfiltered, keys, filtered=False)
-    failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
-    found = f"""(
-        select f.rid, f.by_words
-        from ({matching}) f cross join memories n on n.rid = f.rid
-        where n.namespace = :namespace
-        limit {_MAX_FILTERED_OUT}) found
-    """
-    sql = f"""
-        select {f"case {failed} end" if failed else "null"} as filter, count(*)
-        from {found} cross join {memories_table(past=past)} on m.rid = found.rid
-        where +m.namespace = :namespace and m.deleted_at is null {_UNCHANGED if past else ""}
-        group by filter
-    """
-    if past:
-        sql += f"""
-            union all
-            select 'as_of', count(*)
-            from {found} cross join memories m on m.rid = found.rid
-            where +m.namespace = :namespace and m.deleted_at is null and not {EXISTED}
-        """
-    counts = dict(fetch(connection, sql, values | more | {"namespace": leg.namespace}))
-    return {name: counts[name] for name in (*named, "as_of") if counts.get(name)}
-
-
-def _select_matching(
-    connection: apsw.Connection,
-    leg: KeywordLeg,
-    query: Query,
-    scope: Scope,
-    keys: Sequence[int],
-    *,
-    filtered: bool = True,
-) -> tuple[str, dict[str, Any], bool]:
-    """
-    Return a query for the keys of all that matches, and if words matched it, with the values for the query.
-
-    The last result is True if all of them are known to pass the filter.
-    """
-    search, filter = leg.prepare(query, scope), scope.filter
-    if search.expressions and (filtered or filter.as_of is not None):
-        leg.plan(connection, search)
-    expressions: Sequence[Expression] = search.expressions
-    guard = search.guard if sum(search.counts.values()) > _MAX_FACET_ROWS else None
-    wanted = [each.all_of if search.needs_all else guard or each.any_of for each in expressions]
-    raw = None
-    if query.raw is not None and (parsed := leg.parse_raw(connection, query.raw)) is not None:
-        expressions, wanted, raw = [parsed], [query.raw], query.raw
-    if filter.as_of is not None and query:
-        changed = leg.match_past(connection, filter, search.past_query(raw), {})
-        keys = [*keys, *(match.key for match in changed)]
-    values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
-    values |= {f"found{number}": text for number, text in enumerate(wanted)}
-    arms = [
-        f"select rowid as rid, 1 as by_words from {each.index} where {each.index} match :found{number}"
-        for number, each in enumerate(expressions)
-    ]
-    if filtered and search.is_narrow:
-        arms = [f"{arm} and +rowid in ({_PASSING})" for arm in arms]
-        values |= search.values
-    if search.needs_all and len(arms) > 1:
-        arms = [f"select * from ({' intersect '.join(arms)})"]
-    arms += _select_matching_substring(search, arms, values)
-    arms.append("select value as rid, 0 as by_words from json_each(:found_keys)")
-    sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid"
-    passed = search.is_narrow or not expressions
-    return sql, values, filtered and passed and search.substring is None and filter.as_of is None
-
-
-def _select_matching_substring(search: KeywordSearch, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
-    """Return a query for rows with the only word of the query inside a longer word, if no word is it."""
-    if search.substring is None or not arms:
-        return []
-    contains, values["substring"] = _contains(search.substring)
-    return [
-        f"""
-        select m.rid, 1
-        from memories m
-        where not exists ({" union all ".join(arms)})
-          and m.namespace = :namespace and m.deleted_at is null and {contains}
-        """
-    ]

@@ -294,17 +294,28 @@ class StorePart:
         raise NotFound(f"no memory has the id {id!r}", hint=Hint("list_memories"))
 
     def _find_memory(
-        self, connection: apsw.Connection, id: str, *, deleted: bool | None = False, as_of: int | None = None
+        self,
+        connection: apsw.Connection,
+        id: str,
+        *,
+        deleted: bool | None = False,
+        as_of: int | None = None,
+        project: str | None = None,
     ) -> KeyedMemory | None:
+        """Return a memory and its key; with a `project`, ids of others are as good as none."""
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
+        if project is not None:
+            state += " and m.project = :project"
         select = f"""
             select m.rid, {memory_columns(past=as_of is not None)}
             from {memories_table(past=as_of is not None)}
             where m.namespace = :namespace {state}
         """
         values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
+        values["project"] = project
         rows = fetch(connection, f"{select} and m.id = :id", values)
-        if not rows and len(id) >= MIN_ID_LENGTH:
+        # A whole id stands for no other memory, even if the one that has it is forgotten or did not exist yet.
+        if not rows and len(id) >= MIN_ID_LENGTH and not _is_whole_id(connection, values):
             rows = fetch(
                 connection,
                 f"""
@@ -318,3 +329,11 @@ class StorePart:
         if len(rows) > 1:
             raise ambiguous_id(id, [row[1] for row in rows])
         return (rows[0][0], to_memory(rows[0][1:])) if rows else None
+
+
+def _is_whole_id(connection: apsw.Connection, values: dict[str, Any]) -> bool:
+    sql = """
+        select 1 from memories
+        where namespace = :namespace and id = :id and (:project is null or project = :project)
+    """
+    return bool(fetch(connection, sql, values))

@@ -78,10 +78,10 @@ class SqliteSessions(StorePart):
             raise _session_ended(full_id, from_micros(ended_at))
         return full_id
 
-    def require(self, id: str) -> Session:
-        """Return the session with this id, or a unique part of it."""
+    def require(self, id: str, project: str | None = None) -> Session:
+        """Return the session with this id, or a unique part of it; of a project, if one is given."""
         with self._pool.reading() as connection:
-            return self._load(connection, _require_session(connection, self.namespace, id)[0])
+            return self._load(connection, _require_session(connection, self.namespace, id, project=project)[0])
 
     def find_context(self, id: str) -> SessionContext | None:
         """Return the session that used a memory last."""
@@ -125,11 +125,14 @@ def require_open_session(connection: apsw.Connection, namespace: str, id: str) -
 
 
 def _require_session(
-    connection: apsw.Connection, namespace: str, id: str, *, parts_of: str = "*"
+    connection: apsw.Connection, namespace: str, id: str, *, parts_of: str = "*", project: str | None = None
 ) -> tuple[int, str, int | None]:
     """Return the key, the id and the end of a session, found by its id or by a part that only one has."""
-    select = "select sid, id, ended_at from sessions where namespace = :namespace and"
-    values = {"namespace": namespace, "id": id, "parts_of": parts_of}
+    select = """
+        select sid, id, ended_at from sessions
+        where namespace = :namespace and (:project is null or project = :project) and
+    """
+    values = {"namespace": namespace, "id": id, "parts_of": parts_of, "project": project}
     rows = fetch(connection, f"{select} id = :id", values)
     if not rows and len(id) >= MIN_ID_LENGTH:
         rows = fetch(connection, f"{select} id glob :parts_of and {HAS_ID_PART.format('id')} limit 5", values)

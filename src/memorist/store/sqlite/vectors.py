@@ -67,17 +67,19 @@ class SqliteVectors:
         self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
-    def list_unembedded(self, after: int, limit: int) -> list[EmbeddingJob]:
-        sql = """
+    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> list[EmbeddingJob]:
+        sql = f"""
             select m.rid, m.title, m.content
             from unembedded u
             cross join memories m on m.rid = u.rid
-            where u.rid > ? and m.namespace = ? and m.deleted_at is null
+            where u.rid > :after and m.namespace = :namespace and m.deleted_at is null
+              {"" if project is None else "and m.project = :project"}
             order by u.rid
-            limit ?
+            limit :limit
         """
+        values = {"after": after, "namespace": self._namespace, "limit": limit, "project": project}
         with self._pool.reading() as connection:
-            return [EmbeddingJob(*row) for row in fetch(connection, sql, (after, self._namespace, limit))]
+            return [EmbeddingJob(*row) for row in fetch(connection, sql, values)]
 
     def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
         sql = """
@@ -180,14 +182,23 @@ class SqliteVectors:
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         mirror = self._refresh_mirror(model)
         if mirror is None:
-            with self._pool.reading() as connection:
-                total = _count_live(connection, self._namespace)
+            total = self._count_live(scope.filter)
             return VectorMatches([], total, total)
         matches, unfiltered = self._match(mirror, vector, scope, limit)
         if scope.filter.as_of is not None:
             past = self._match_past(model, vector, scope.filter)
             matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))
-        return VectorMatches(matches[:limit], mirror.total - len(mirror.scan), mirror.total, unfiltered)
+        total, unembedded = mirror.total, mirror.total - len(mirror.scan)
+        if unembedded and scope.filter.walled:
+            own = self._read_passing(scope.filter.wall)
+            total, unembedded = len(own), int(np.count_nonzero(~np.isin(own, mirror.scan.keys)))
+        return VectorMatches(matches[:limit], unembedded, total, unfiltered)
+
+    def _count_live(self, filter: Filter) -> int:
+        if filter.walled:
+            return len(self._read_passing(filter.wall))
+        with self._pool.reading() as connection:
+            return _count_live(connection, self._namespace)
 
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
@@ -222,9 +233,12 @@ class SqliteVectors:
         # that pass are read and only those are compared. Either way the result is that of a complete scan.
         only_superseded = replace(filter, superseded=True) == NO_FILTER
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
-        if scope.keys is not None or filter in self._narrow or len(mirror.scan) <= count:
+        # Of a walled one, what lies beyond may not even decide which matches are looked at.
+        if scope.keys is not None or filter.walled or filter in self._narrow or len(mirror.scan) <= count:
             matches = mirror.match(vector, limit, self._read_passing(filter) if scope.keys is None else scope.keys)
-            return matches, matches if len(matches) == limit else mirror.match(vector, limit)
+            if len(matches) == limit or filter == filter.wall:
+                return matches, matches
+            return matches, mirror.match(vector, limit, self._read_passing(filter.wall) if filter.walled else None)
         keys, similarities = mirror.find_nearest(vector, count)
         passing = np.isin(keys, self._read_passing(filter, keys))
         unfiltered = _to_matches(keys[:limit], similarities[:limit])
