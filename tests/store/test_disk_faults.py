@@ -15,6 +15,7 @@ from conftest import HashingEmbedder
 from failing_system import DEFECT, FULL, SHORT_CALLS, FailingSystem, Fault
 from memorist import Memorist, MemoristError
 from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.connections import ConnectionPool, fetch_value
 from memorist.store.store import Store
 from simulated_disk import IN_MEMORY, Disk
 
@@ -155,3 +156,18 @@ def test_a_failing_disk_is_reported_and_survived(
                 report = memory.check()
                 assert report.ok, (where, report.problems)
                 verb(memory, path, f"{name} after {number}")
+
+
+def test_a_connection_made_while_the_disk_was_full_writes_afterwards(prepared: Path, folder: Path) -> None:
+    path = copy(prepared, folder)
+    pool = ConnectionPool(str(path), read_only=False, busy_timeout=1, synchronous="full")
+    with FailingSystem().installed() as system, open_memory(path) as other:
+        other.add("the log is there")
+        system.fault = Fault(len(system.calls), FULL, lasting=True)
+        with pool.reading() as connection:
+            assert fetch_value(connection, "select count(*) from memories") == 22
+        system.fault = None
+        with pool.writing() as connection:
+            connection.execute("delete from memories where content = 'the log is there'")
+        pool.close()
+        assert other.stats().memories == 20

@@ -30,13 +30,13 @@ SERVANT = """
 
     def describe(word, text):
         pages = [memory.list(limit=1000, deleted=deleted) for deleted in (False, True)]
-        exact = memory.search(text, mode="semantic", limit=1) if text else []
+        nearest = memory.search(text, mode="semantic", limit=1000) if text else []
         return {
             "memories": {
                 one.id: [one.content, list(one.tags), one.pinned, deleted, one.superseded_by and one.superseded_by.id]
                 for deleted, page in enumerate(pages) for one in page},
             "found": sorted(hit.memory.id for hit in memory.search(word, mode="keyword", limit=1000)),
-            "nearest": [hit.memory.content for hit in exact],
+            "near": text in [hit.memory.content for hit in nearest],
         }
 
     memory = None
@@ -250,7 +250,7 @@ class TwoProcesses(RuleBasedStateMachine):
                 for id, known in self._known.items()
             },
             "found": sorted(id for id, known in current.items() if word in f"{known.content} {known.tags}"),
-            "nearest": [text] if text else [],
+            "near": bool(text),
         }
         for servant in self.servants:
             servant.tell("describe", word, text)
@@ -265,7 +265,7 @@ def servants() -> Iterator[tuple[Servant, Servant]]:
         yield Servant(processes[0]), Servant(processes[1])
 
 
-@pytest.mark.parametrize(("examples", "steps"), [(5, 15), pytest.param(150, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("examples", "steps"), [(5, 15), pytest.param(100, 40, marks=pytest.mark.slow)])
 def test_two_processes_agree_after_any_operation_of_either(
     servants: tuple[Servant, Servant], examples: int, steps: int
 ) -> None:

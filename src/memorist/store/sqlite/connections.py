@@ -24,6 +24,7 @@ from memorist.text.tokenizer import fold
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside a database
 _PAGE_CACHE_KIB = 32_768
+_BEGIN_WRITING = "begin immediate"
 _MIN_WAIT, _MAX_WAIT = 0.001, 0.05  # seconds between two attempts at a locked database
 
 # SQLite's locks belong to a process, but a fork copies its bookkeeping of them: a child that inherits an open
@@ -96,7 +97,7 @@ class ConnectionPool:
         """Lend a connection that holds the write lock: all of the block is committed, or nothing."""
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        return _Loan(self, begin="begin immediate")
+        return _Loan(self, begin=_BEGIN_WRITING)
 
     def retry_while_locked(self, operation: Callable[[], object]) -> None:
         """Repeat an operation while the database is locked, also where SQLite does not ask the busy handler."""
@@ -169,10 +170,13 @@ class ConnectionPool:
                 return self._idle.pop()
         return self._open()
 
-    def reopen(self, connection: apsw.Connection) -> apsw.Connection:
-        """Return a new connection in the place of a lent one."""
-        connection.close(True)
-        return self._open()
+    def reopen(self, loan: "_Loan") -> apsw.Connection:
+        """Lend a new connection in the place of one that is of no more use."""
+        connection, loan.connection = loan.connection, None
+        if connection:
+            connection.close(True)
+        loan.connection = self._open()
+        return loan.connection
 
     def give_back(self, loan: "_Loan") -> None:
         """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
@@ -294,17 +298,22 @@ class _Loan:
             self.connection = connection = self._pool.borrow(self)
             if self._begin:
                 try:
-                    self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+                    self._start(connection)
                 except apsw.ReadOnlyError:
-                    # SQLite opens a log that it cannot create, on a full disk, to read only, and keeps it so.
-                    self.connection = connection = self._pool.reopen(connection)
-                    self._pool.retry_while_locked(lambda: connection.execute(self._begin))
+                    # On a full disk, SQLite opens to read only what it would have to create, and keeps it so.
+                    connection = self._pool.reopen(self)
+                    self._start(connection)
             return connection
         except BaseException as exc:
             self._end()
             if isinstance(exc, apsw.Error):
                 raise self._pool.translate(exc) from exc
             raise
+
+    def _start(self, connection: apsw.Connection) -> None:
+        if self._begin == _BEGIN_WRITING and connection.readonly("main"):  # SQLite says so at the first write only
+            raise apsw.ReadOnlyError("attempt to write a readonly database")
+        self._pool.retry_while_locked(lambda: connection.execute(self._begin))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
