@@ -196,7 +196,7 @@ def _edit_file(file: Path, name: str, value: Any) -> None:
             del document[name]
         else:
             document[name] = value
-        write_atomically(file.resolve(), tomlkit.dumps(document).encode("utf-8"))  # resolved, so that a link stays one
+        write_atomically(file, tomlkit.dumps(document).encode("utf-8"))
     except OSError as exc:
         raise ConfigError(f"cannot write {file}: {exc.strerror}") from exc
     except (ValueError, TOMLKitError) as exc:  # the file is not TOML, or the value is not Unicode text

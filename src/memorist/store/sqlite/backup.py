@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from memorist.atomic_file import make_folder, sync_to_disk
+from memorist.atomic_file import is_special, make_folder, sync_to_disk
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
 from memorist.store.sqlite.connections import (
@@ -36,8 +36,8 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
 
     The copy gets its name once it is checked, and has as many rows as the database had at that moment.
     """
-    target = Path(path)
-    _check_target(pool, target, overwrite)
+    _check_target(pool, Path(path), overwrite)
+    target = Path(os.path.realpath(path))  # a link stays one
     with _translate_system_errors(target), _temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
@@ -64,6 +64,8 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         raise InvalidInput(f"{path} is the database itself; name a backup of it")
     if database.is_dir():
         raise InvalidInput(f"{target} is a directory; name the file to restore to")
+    if is_special(Path(target)):
+        raise InvalidInput(f"{target} is not a regular file; a database needs one of its own")
     exists = database.exists() and database.stat().st_size > 0
     if exists and not overwrite:
         raise InvalidInput(f"{target} exists; overwriting it keeps a copy of it beside it", hint=Hint("overwrite"))
@@ -178,6 +180,9 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
         raise InvalidInput(f"{target} is a directory; name a file in it")
     if target.exists() and not overwrite:
         raise InvalidInput(f"{target} exists; choose another name, or overwrite it", hint=Hint("overwrite"))
+    if is_special(target):
+        raise InvalidInput(f"{target} is not a regular file; a backup needs one of its own")
+    target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist")
     if Path(f"{target}-wal").exists():

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import apsw
 
-from memorist.atomic_file import make_folder, sync_to_disk
+from memorist.atomic_file import is_special, make_folder, sync_to_disk
 from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
 from memorist.text.tokenizer import fold
 
@@ -68,6 +68,8 @@ class ConnectionPool:
         file = Path(self.path)
         if file.is_dir():
             raise StoreError(f"{self.path} is a directory; name a file in it, such as {file / 'memory.db'}")
+        if is_special(file):
+            raise StoreError(f"{self.path} is not a regular file; name another one for the database")
         name = "file:" + quote(str(file.absolute()))
         if not self.read_only:
             try:
