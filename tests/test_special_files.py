@@ -5,7 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,9 @@ from processes import ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="special files of POSIX systems")
 EXPORT = b'{"memorist"'  # the first bytes of every export
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+# Root would replace /dev/stdout if the test failed; nobody can replace what is in /proc.
+STANDARD_OUTPUT = ["/dev/fd/1"] if IS_ROOT else ["/dev/fd/1", "/dev/stdout"]
 
 
 def make_pipe(folder: Path) -> Path:
@@ -44,29 +47,22 @@ def noted(memory: Memorist) -> Memorist:
     return memory
 
 
-@pytest.fixture
-def reading() -> Iterator[Callable[[Path], Callable[[], bytes]]]:
-    """Read a pipe to its end in a thread; what it returns waits for the bytes."""
+def start_reading(pipe: Path) -> Callable[[], bytes]:
+    """Read a pipe to its end in a thread; what is returned waits for the bytes."""
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+    thread.start()
 
-    def start(pipe: Path) -> Callable[[], bytes]:
-        found: list[bytes] = []
-        thread = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
-        thread.start()
+    def wait() -> bytes:
+        thread.join(60)
+        return found[0]
 
-        def wait() -> bytes:
-            thread.join(60)
-            return found[0]
-
-        return wait
-
-    yield start
+    return wait
 
 
-def test_an_export_to_a_pipe_reaches_its_reader(
-    noted: Memorist, tmp_path: Path, reading: Callable[[Path], Callable[[], bytes]]
-) -> None:
+def test_an_export_to_a_pipe_reaches_its_reader(noted: Memorist, tmp_path: Path) -> None:
     pipe = make_pipe(tmp_path)
-    read = reading(pipe)
+    read = start_reading(pipe)
 
     assert noted.export(pipe) == 1
 
@@ -82,10 +78,7 @@ def test_an_export_to_a_device_leaves_it_a_device(noted: Memorist, tmp_path: Pat
     assert device.is_char_device()
 
 
-# Root could replace /dev/stdout, if this failed; nobody can replace what is in /proc.
-@pytest.mark.parametrize(
-    "name", ["/dev/fd/1", "/proc/self/fd/1", *(["/dev/stdout"] if getattr(os, "geteuid", int)() else [])]
-)
+@pytest.mark.parametrize("name", STANDARD_OUTPUT)
 def test_an_export_to_standard_output_by_its_path_is_printed(noted: Memorist, path: Path, name: str) -> None:
     assert export_in_a_process(path, name, subprocess.PIPE).startswith(EXPORT)
 
