@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from memorist import validation
-from memorist.atomic_file import is_stream, open_output
+from memorist.atomic_file import is_stream, make_folder, open_output
 from memorist.documents import ImportReport
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
@@ -53,7 +53,7 @@ class Transfer:
         relations = (one for one in self._store.dump(vectors=False, types=["relation"]) if "type" in one)
         memories = (one for one in self._store.dump(vectors=False, types=["memory"]) if "type" in one)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder, private=True)  # it holds every memory
             return write_folder(memories, relations, folder, progress)
         except OSError as exc:
             raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc

@@ -1,9 +1,7 @@
 """Backups: copies of a database made while others write, checked before they count, and restored in its place."""
 
-import glob
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, count
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from memorist.atomic_file import is_special, make_folder, sync_to_disk
+from memorist.atomic_file import is_special, make_folder, reserve_part, sync_to_disk
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
 from memorist.store.sqlite.connections import (
@@ -19,6 +17,7 @@ from memorist.store.sqlite.connections import (
     COMPANIONS,
     ConnectionPool,
     SqliteSchema,
+    create_private_file,
     fetch,
     fetch_value,
 )
@@ -99,7 +98,7 @@ def _restore(
     backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None, is_old: bool
 ) -> Path | None:
     counts = _count_rows(source)
-    make_folder(database.parent, mode=0o700)
+    make_folder(database.parent, private=True)
     with _temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
@@ -192,15 +191,9 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 @contextmanager
 def _temporary_file(target: Path) -> Iterator[Path]:
     """Make a file beside a target, and remove it at the end unless it was renamed."""
-    handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        copies = target.parent.glob(f"{glob.escape(Path(name).name)}.before-*")  # from before a migration
-        for file in (*(Path(f"{name}{companion}") for companion in ("", *COMPANIONS)), *copies):
-            with suppress(OSError):  # an error before this one says more
-                file.unlink(missing_ok=True)
+    with reserve_part(target) as part:
+        create_private_file(part)
+        yield part
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class ConnectionPool:
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
-                make_folder(file.parent, mode=0o700)
+                make_folder(file.parent, private=True)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
             create_private_file(file)
