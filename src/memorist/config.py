@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from memorist import validation
-from memorist.atomic_file import write_atomically
+from memorist.atomic_file import make_folder, write_atomically
 from memorist.errors import ConfigError, InvalidInput
 from memorist.profiles import PROFILES
 from memorist.records import NEAR_ACTIONS
@@ -196,7 +196,8 @@ def _edit_file(file: Path, name: str, value: Any) -> None:
             del document[name]
         else:
             document[name] = value
-        write_atomically(file.resolve(), tomlkit.dumps(document).encode("utf-8"))  # resolved, so that a link stays one
+        make_folder(Path(os.path.realpath(file)).parent, private=True)
+        write_atomically(file, tomlkit.dumps(document).encode("utf-8"))
     except OSError as exc:
         raise ConfigError(f"cannot write {file}: {exc.strerror}") from exc
     except (ValueError, TOMLKitError) as exc:  # the file is not TOML, or the value is not Unicode text

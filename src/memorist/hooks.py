@@ -13,7 +13,6 @@ After some days, a note is given up.
 import json
 import os
 import re
-import sys
 import threading
 import time
 import traceback
@@ -25,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
-from memorist.atomic_file import write_atomically
+from memorist.atomic_file import lock_file, make_folder, write_atomically
 from memorist.config import LoadedSettings, is_file_path, is_missing_or_empty
 from memorist.errors import InvalidInput, MemoristError
 
@@ -165,8 +164,7 @@ class PendingNotes:
         """Write a note, in the place of an older one of the same conversation."""
         key = json.dumps([conversation.transcript, conversation.arguments])
         file = self._folder / f"{sha256(key.encode()).hexdigest()[:32]}.json"
-        self._make_folder()
-        write_atomically(file, json.dumps(asdict(conversation)).encode())
+        write_atomically(file, json.dumps(asdict(conversation)).encode(), private=True)
         return PendingNote(conversation, file, file.stat().st_mtime_ns)
 
     def read(self) -> Iterator[PendingNote]:
@@ -188,20 +186,13 @@ class PendingNotes:
             yield _lock(file)
 
     def _make_folder(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._folder, private=True)
 
 
 def _lock(file: BinaryIO) -> bool:
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
+        lock_file(file)
+    except BlockingIOError:
         return False
     except OSError:  # a file system without locks: doing the work twice does no harm
         return True
@@ -413,7 +404,7 @@ class _HookLog:
 
     def _append(self, text: str) -> None:
         with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self._file.parent, private=True)
             if self._file.exists() and self._file.stat().st_size > MAX_LOG_BYTES:
                 self._file.replace(self._file.with_name(self._file.name + ".old"))
             with self._file.open("a", encoding="utf-8", errors="backslashreplace") as out:

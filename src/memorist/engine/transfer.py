@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from memorist import validation
-from memorist.atomic_file import replace_atomically
+from memorist.atomic_file import is_stream, make_folder, open_output
 from memorist.documents import ImportReport
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
@@ -53,7 +53,7 @@ class Transfer:
         relations = (one for one in self._store.dump(vectors=False, types=["relation"]) if "type" in one)
         memories = (one for one in self._store.dump(vectors=False, types=["memory"]) if "type" in one)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder, private=True)  # it holds every memory
             return write_folder(memories, relations, folder, progress)
         except OSError as exc:
             raise InvalidInput(f"cannot write {exc.filename or folder}: {exc.strerror}") from exc
@@ -206,15 +206,15 @@ def _batches(records: Iterable[ExportRecord]) -> Iterator[list[ExportRecord]]:
 
 @contextmanager
 def _open_export(target: Path) -> Iterator[BinaryIO]:
-    """Open a file for an export; one that is there is replaced only if it is an export as well."""
+    """Open a file or a stream for an export; a file that is there is replaced only if it is an export as well."""
     from memorist.importers.memorist_export import is_export
 
     try:
         if target.is_dir():
             raise InvalidInput(f"{target} is a directory; name a file in it")
-        if target.exists() and target.stat().st_size and not is_export(target):
+        if not is_stream(target) and target.exists() and target.stat().st_size and not is_export(target):
             raise InvalidInput(f"{target} exists and is not a Memorist export; choose another name")
-        with replace_atomically(target, new_mode=0o600) as file:  # it holds every memory
+        with open_output(target, new_mode=0o600) as file:  # it holds every memory
             yield file
     except OSError as exc:
         raise InvalidInput(f"cannot write {target}: {exc.strerror}") from exc

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist import validation
+from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput
 from memorist.importers.records import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
@@ -63,13 +64,18 @@ def write_folder(
         if "deleted_at" in memory:
             continue
         subfolder = folder / _slug(memory["project"]) if "project" in memory else folder
-        subfolder.mkdir(parents=True, exist_ok=True)
+        make_folder(subfolder, private=True)
         lines = _write_front_matter(memory, outward.get(memory["id"], ()), successors.get(memory["id"]))
-        _choose_file(subfolder, memory).write_bytes(("\n".join(lines) + memory["content"]).encode())
+        with open(_choose_file(subfolder, memory), "xb", opener=_open_private) as file:
+            file.write(("\n".join(lines) + memory["content"]).encode())
         done += 1
         if progress:
             progress(done)
     return done
+
+
+def _open_private(file: str, flags: int) -> int:
+    return os.open(file, flags, 0o600)
 
 
 def _write_front_matter(

@@ -1,9 +1,7 @@
 """Backups: copies of a database made while others write, checked before they count, and restored in its place."""
 
-import glob
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, count
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from memorist.atomic_file import make_folder, sync_to_disk
+from memorist.atomic_file import is_special, make_folder, reserve_part, sync_to_disk
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
 from memorist.store.sqlite.connections import (
@@ -19,6 +17,7 @@ from memorist.store.sqlite.connections import (
     COMPANIONS,
     ConnectionPool,
     SqliteSchema,
+    create_private_file,
     fetch,
     fetch_value,
 )
@@ -36,8 +35,8 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
 
     The copy gets its name once it is checked, and has as many rows as the database had at that moment.
     """
-    target = Path(path)
-    _check_target(pool, target, overwrite)
+    _check_target(pool, Path(path), overwrite)
+    target = Path(os.path.realpath(path))  # a link stays one
     with _translate_system_errors(target), _temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
@@ -64,6 +63,8 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         raise InvalidInput(f"{path} is the database itself; name a backup of it")
     if database.is_dir():
         raise InvalidInput(f"{target} is a directory; name the file to restore to")
+    if is_special(Path(target)):
+        raise InvalidInput(f"{target} is not a regular file; a database needs one of its own")
     exists = database.exists() and database.stat().st_size > 0
     if exists and not overwrite:
         raise InvalidInput(f"{target} exists; overwriting it keeps a copy of it beside it", hint=Hint("overwrite"))
@@ -97,7 +98,7 @@ def _restore(
     backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None, is_old: bool
 ) -> Path | None:
     counts = _count_rows(source)
-    make_folder(database.parent, mode=0o700)
+    make_folder(database.parent, private=True)
     with _temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
@@ -178,6 +179,9 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
         raise InvalidInput(f"{target} is a directory; name a file in it")
     if target.exists() and not overwrite:
         raise InvalidInput(f"{target} exists; choose another name, or overwrite it", hint=Hint("overwrite"))
+    if is_special(target):
+        raise InvalidInput(f"{target} is not a regular file; a backup needs one of its own")
+    target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist")
     if Path(f"{target}-wal").exists():
@@ -187,15 +191,9 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 @contextmanager
 def _temporary_file(target: Path) -> Iterator[Path]:
     """Make a file beside a target, and remove it at the end unless it was renamed."""
-    handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        copies = target.parent.glob(f"{glob.escape(Path(name).name)}.before-*")  # from before a migration
-        for file in (*(Path(f"{name}{companion}") for companion in ("", *COMPANIONS)), *copies):
-            with suppress(OSError):  # an error before this one says more
-                file.unlink(missing_ok=True)
+    with reserve_part(target) as part:
+        create_private_file(part)
+        yield part
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import apsw
 
-from memorist.atomic_file import make_folder, sync_to_disk
+from memorist.atomic_file import is_special, make_folder, sync_to_disk
 from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
 from memorist.store.sqlite.bm25 import register_functions
 from memorist.text.tokenizer import fold
@@ -70,11 +70,13 @@ class ConnectionPool:
         file = Path(self.path)
         if file.is_dir():
             raise StoreError(f"{self.path} is a directory; name a file in it, such as {file / 'memory.db'}")
+        if is_special(file):
+            raise StoreError(f"{self.path} is not a regular file; name another one for the database")
         name = "file:" + quote(str(file.absolute()))
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
-                make_folder(file.parent, mode=0o700)
+                make_folder(file.parent, private=True)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
             create_private_file(file)

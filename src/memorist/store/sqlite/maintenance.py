@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from memorist.atomic_file import sync_to_disk
+from memorist.atomic_file import sweep_parts, sync_to_disk
 from memorist.errors import StoreError
 from memorist.records import SUPERSEDES, CheckReport, Stats
 from memorist.store.export import NORM_TOLERANCE
@@ -324,7 +324,8 @@ def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
     """
     Rewrite the file without free pages, and empty the write-ahead log, so that no text of a deleted row is left.
 
-    Copies from before a migration or a restore may hold such text, too, and are removed.
+    Copies from before a migration or a restore may hold such text, too, and so may what killed processes left half
+    written: they are removed.
     """
     with pool.reading() as connection:
         pool.retry_while_locked(lambda: connection.execute("vacuum"))
@@ -342,6 +343,7 @@ def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
         for name in copies:
             for copy in file.parent.glob(f"{glob.escape(f'{file.name}.before-{name}')}*"):  # unfinished ones, too
                 copy.unlink(missing_ok=True)
+        sweep_parts(file.parent)
         sync_to_disk(Path(f"{file}-wal"))  # SQLite does not, and a power cut would bring back what it held
         sync_to_disk(file.parent)
     except OSError as exc:
