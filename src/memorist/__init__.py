@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MemoristError,
         MissingExtra,
         NotFound,
+        SearchTimeout,
         StoreBusy,
         StoreCorrupt,
         StoreError,
@@ -53,8 +54,8 @@ __all__ = [
     "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
     "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related", "Relation",
-    "Results", "Session", "SessionContext", "SessionRef", "Stats", "StoreBusy", "StoreCorrupt", "StoreError",
-    "Successor", "Timeline", "Version", "open", "restore_backup",
+    "Results", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats", "StoreBusy", "StoreCorrupt",
+    "StoreError", "Successor", "Timeline", "Version", "open", "restore_backup",
 ]  # fmt: skip
 
 

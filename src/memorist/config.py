@@ -47,6 +47,7 @@ class Settings:
     profile: str = "balanced"
     threads: int | None = None
     busy_timeout: float = 30.0
+    search_timeout: float = 30.0
     synchronous: str = "full"
     near: str = "report"
     redact: bool = False
@@ -295,6 +296,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "profile": lambda value: validation.choice(value, PROFILES, "profile"),
     "threads": lambda value: validation.number(value, "threads", 1, 256),
     "busy_timeout": lambda value: validation.number(value, "busy_timeout", 0, 86_400),
+    "search_timeout": lambda value: validation.number(value, "search_timeout", 0.001, 86_400),
     "synchronous": lambda value: validation.choice(value, SYNCHRONOUS, "synchronous"),
     "near": lambda value: validation.choice(value, NEAR_ACTIONS, "near"),
     "redact_allow": lambda value: validation.allowances(value, "redact_allow"),

@@ -9,6 +9,7 @@ The error tree: everything that Memorist raises on purpose.
   + StoreError             the database refused an operation
     - StoreBusy            another process held the write lock for too long
     - StoreCorrupt         the file is not a sound Memorist database
+    - SearchTimeout        a search took longer than it may
   + EmbedderError          a model failed to turn text into vectors
     - EmbedderUnavailable  the model is missing, or cannot be reached
   + ChatError              a language model gave no answer
@@ -63,6 +64,10 @@ class StoreBusy(StoreError):
 
 class StoreCorrupt(StoreError):
     """The file is not a sound Memorist database."""
+
+
+class SearchTimeout(StoreError):
+    """A search took longer than `search_timeout`, or its caller cancelled it."""
 
 
 class EmbedderError(MemoristError):

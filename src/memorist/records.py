@@ -162,7 +162,8 @@ class Memory:
     One stored text with its metadata.
 
     `created_at` is when it happened, `recorded_at` when it was stored. It is superseded since `valid_until`.
-    `access_count` and `accessed_at` tell of recorded recalls. `near` is set by `add` alone.
+    `access_count` and `accessed_at` tell of recorded recalls. `near` is set by `add` alone, and `degraded`
+    by `add` and `update`: why the text waits for its vector, if it does.
     """
 
     id: str
@@ -192,6 +193,7 @@ class Memory:
     access_count: int = 0
     accessed_at: datetime | None = None
     near: NearDuplicate | None = None
+    degraded: str | None = None
 
     @property
     def superseded(self) -> bool:

@@ -16,6 +16,7 @@ from memorist.redact import redact
 from memorist.text.dates import Period, parse_period
 
 MAX_CONTENT_CHARACTERS = 1_000_000
+MAX_QUERY_CHARACTERS = 10_000  # a query is a question, not a document
 MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
 MAX_LIMIT = 1000
@@ -447,8 +448,23 @@ def chat_model(value: str) -> tuple[str, str]:
 def query_text(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"a query must be text, not {_type_name(value)}")
-    # One form for equal text: an "é" of one or of two code points.
-    return unicodedata.normalize("NFC", clean(value[:MAX_CONTENT_CHARACTERS]))
+    if len(value) > MAX_QUERY_CHARACTERS:
+        raise InvalidInput(
+            f"the query has {len(value):,} characters; at most {MAX_QUERY_CHARACTERS:,} are searched for: shorten it"
+        )
+    return _normalize(value)
+
+
+def message(value: object) -> str:
+    """A text that memories are looked up for. It may be long, as a prompt with a pasted file is."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"a message must be text, not {_type_name(value)}")
+    return _normalize(value[:MAX_CONTENT_CHARACTERS])
+
+
+def _normalize(text: str) -> str:
+    """Return one form for equal text: an "é" of one or of two code points."""
+    return unicodedata.normalize("NFC", clean(text))
 
 
 def _as_tuple(value: object, what: str) -> tuple[object, ...]:

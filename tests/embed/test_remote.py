@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import memorist
 from memorist.embed.base import Embedder, embed_documents, embed_query
 from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 from memorist.errors import ConfigError, EmbedderError, EmbedderUnavailable
@@ -625,3 +626,49 @@ def test_a_base_url_that_is_none_is_refused_without_showing_it(url):
 def test_a_model_must_be_named():
     with pytest.raises(ConfigError, match="openai:MODEL"):
         OpenAIEmbedder("", environ={})
+
+
+REFUSALS: dict[str, Reply] = {
+    "a wrong key": (401, {}, b'{"error": {"message": "no such key"}}'),
+    "too many requests": (429, {}, b'{"error": {"message": "slow down"}}'),
+    "too many requests, with a time to wait": (429, {"Retry-After": "7"}, b'{"error": {"message": "slow down"}}'),
+    "overloaded": (503, {}, b"overloaded"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
+@pytest.mark.parametrize("model", ["text-embedding-3-small", "one-of-unknown-size"])
+def test_add_and_search_do_not_wait_for_a_server_that_refuses(
+    server: FakeServer, openai: Callable[..., OpenAIEmbedder], slept: list[float], refusal: Reply, model: str
+) -> None:
+    server.always = refusal
+    with memorist.open(":memory:", embedder=openai(model)) as memory:
+        added = memory.add("The port is 8080")
+        updated = memory.update(added.id, content="The port is 9090")
+        waited = [sum(slept), len(server.requests)]
+        found = memory.search("port")
+
+        assert "found by keyword only" in str(added.degraded)
+        assert "found by keyword only" in str(updated.degraded)
+        assert [hit.memory.id for hit in found] == [added.id]
+        assert "keyword search only" in str(found.degraded)
+        assert waited[0] <= 2 * 0.5  # seconds, of two calls
+        assert sum(slept) <= 3 * 0.5
+        assert len(server.requests) <= 3 * 2
+
+        slept.clear()
+        with pytest.raises(EmbedderError):
+            memory.reembed()
+        assert (max(slept, default=0) > 1) is (refusal[0] in (429, 503) and model == "text-embedding-3-small")
+
+
+def test_a_memory_that_waited_has_its_vector_once_the_server_answers(
+    server: FakeServer, openai: Callable[..., OpenAIEmbedder]
+) -> None:
+    server.always = REFUSALS["overloaded"]
+    with memorist.open(":memory:", embedder=openai()) as memory:
+        memory.add("The port is 8080")
+        server.always = None
+
+        assert memory.add("Something else").degraded is None
+        assert memory.search("port").degraded is None

@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
+from memorist.time_limit import is_time_up
 
 
 @pytest.fixture
@@ -337,7 +338,7 @@ class TestWrongCalls:
     def test_a_huge_argument_comes_back_short(self, agent: Agent) -> None:
         assert len(agent.refused("memory_search", query="x", since="y" * 100_000)) <= 6000
         assert len(agent.refused("memory_search", query="x", **{"z" * 100_000: 1})) < 1000
-        assert agent.call("memory_search", query="deploy " * 100_000)["results"] == []
+        assert "at most 10000" in agent.refused("memory_search", query="deploy " * 100_000)
 
     def test_a_store_that_cannot_be_opened_is_an_error_of_the_tool_until_it_can(self, path: Path) -> None:
         path.write_bytes(b"this is no database at all, and long enough to be taken for one" * 100)
@@ -407,6 +408,39 @@ class TestAtOnce:
             model.loaded.set()
 
         assert [hit["snippet"] for hit in found] == ["given up"]
+
+    def test_a_call_that_is_given_up_is_told_to_stop(self, path: Path) -> None:
+        model = WaitingModel()
+        with serve_in_process(lambda: memorist.open(path, embedder=model)) as agent:
+            agent.add("what is searched for")
+
+            async def given_up() -> None:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(agent.client.call_tool, "memory_search", {"query": WaitingModel.endless})
+                    await until(model.asked.is_set)
+                    tasks.cancel_scope.cancel()
+
+            agent.do(given_up)
+
+            assert model.stopped.wait(30)
+
+
+class WaitingModel(HashingEmbedder):
+    """A model that one query keeps busy until the call has to stop."""
+
+    endless = "a query without an end"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.stopped = threading.Event(), threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.endless in texts:
+            self.asked.set()
+            while not is_time_up():
+                self.stopped.wait(0.001)
+            self.stopped.set()
+        return super().embed(texts)
 
 
 class TestReadOnly:

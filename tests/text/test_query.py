@@ -1,18 +1,24 @@
 """The query grammar: what is typed is data, and is found as it was written."""
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memorist import Memorist
+import memorist
+from memorist import InvalidInput, Memorist
 from memorist.records import GRAMMARS
-from memorist.text.query import MAX_TERMS, parse_query
+from memorist.text.query import MAX_PHRASE_WORDS, MAX_QUERY_WORDS, MAX_TERMS, parse_query
+from memorist.text.tokenizer import list_tokens
+from memorist.validation import MAX_QUERY_CHARACTERS
+from statements import watched
 
 HOSTILE = [
     "co-founder", "what's", "a.b.c", "C++", "foo: bar", "(test", "NOT", "AND", "user AND", "src/auth", '"unbalanced',
     '""', '"-"', "+", "*", "**", "a*b", '"*', "NEAR(", "NEAR(a b, 5)", "{content} : x", "content:", "^start", "-minus",
     "col:val OR", "') --", "'; drop table memories; --", "\x00", "a\x00b", "\ud800", "half \udfff pair", "😀", "👩‍👩‍👧",
-    "\u202e reversed", "部署", "🈁部", "ไทย", "x" * 10_000, "a " * 50_000, '" ' * 500, "(" * 1000, "\\", "%", "_",
+    "\u202e reversed", "部署", "🈁部", "ไทย", "x" * 10_000, "a " * 5_000, '" ' * 500, "(" * 1000, "\\", "%", "_",
     "\t\n", "ﬁ ligature", "İstanbul", "ẞ", "e\u0301", "\ufeff", "0", "5", "C", "é",
 ]  # fmt: skip
 
@@ -201,3 +207,73 @@ def test_a_very_long_query_is_cut_to_a_bounded_number_of_terms() -> None:
 
 def test_a_word_said_twice_is_one_term() -> None:
     assert [term.text for term in parse_query("fox fox fox", "auto").terms] == ["fox"]
+
+
+ENDLESS = {
+    "an identifier of many dots": "a." * 3000,
+    "a quoted page": '"' + "all work and no play " * 200 + '"',
+    "many long phrases": " ".join('"' + f"a{number} b c d " * 10 + '"' for number in range(80)),
+    "many long identifiers": " ".join(".".join(f"a{number}b{part}" for part in range(20)) for number in range(50)),
+    "a page without a space": "部署用的端口" * 500,
+    "a quoted page without a space": '"' + "部署用的端口" * 500 + '"',
+    "the index's own syntax": " OR ".join(f"word{number}" for number in range(900)),
+    "a phrase in the index's own syntax": '"' + "a " * 1500 + '" AND b',
+}
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
+def test_the_index_is_never_asked_for_more_words_than_the_limit(text: str, grammar: str) -> None:
+    with watched() as statements, memorist.open(":memory:", embedder="none") as memory:
+        memory.add("All work and no play makes a.a.a.a dull. 部署用的端口")
+        del statements[:]
+
+        memory.search(text, grammar=grammar, facets=["kind"], project="other")
+
+    expressions = {
+        value
+        for sql, values in statements
+        if " match " in sql and isinstance(values, dict)
+        for name, value in values.items()
+        if isinstance(value, str) and name.startswith(("atom", "wanted", "all", "guard", "spare", "found", "missed"))
+    }
+    words = [len(list_tokens(value)) for value in expressions if value != "[]"]
+    phrases = [len(list_tokens(phrase)) for value in expressions for phrase in value.split('"')[1::2]]
+    assert words
+    assert max(words) <= 2 * MAX_QUERY_WORDS
+    assert max(phrases, default=0) <= MAX_TERMS
+    assert grammar == "fts5" or max(phrases) <= MAX_PHRASE_WORDS
+
+
+def test_a_long_phrase_is_found_by_its_first_words(memory: Memorist) -> None:
+    page = " ".join(f"word{number}" for number in range(200))
+    wanted = memory.add(f"Before it. {page}. After it.")
+    memory.add(" ".join(reversed(page.split())))
+
+    assert next(hit.memory.id for hit in memory.search(f'"{page}"', grammar="fts5")) == wanted.id
+    assert next(hit.memory.id for hit in memory.search(f'"{page}"')) == wanted.id
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda memory, text: memory.search(text),
+        lambda memory, text: memory.search_documents(text),
+        lambda memory, text: memory.suggest(text),
+        lambda memory, text: memory.facets(text),
+        lambda memory, text: memory.timeline(query=text),
+    ],
+    ids=["search", "search_documents", "suggest", "facets", "timeline"],
+)
+def test_a_query_of_more_characters_than_a_question_has_is_refused(memory: Memorist, ask: Any) -> None:
+    memory.add("a note")
+    ask(memory, "a " * (MAX_QUERY_CHARACTERS // 2))
+
+    with pytest.raises(InvalidInput, match="the query has 10,001 characters; at most 10,000"):
+        ask(memory, "a" * (MAX_QUERY_CHARACTERS + 1))
+
+
+def test_a_message_with_a_pasted_file_still_has_a_context(memory: Memorist) -> None:
+    memory.add("The port of the billing service is 8443")
+
+    assert "8443" in memory.context("the port of the billing service?\n" + "pasted " * 50_000)

@@ -233,6 +233,7 @@ class CommandContext:
             profile=settings.profile,
             read_only=read_only or not writable,
             busy_timeout=settings.busy_timeout,
+            search_timeout=settings.search_timeout,
             synchronous=settings.synchronous,
             threads=settings.threads,
             near=settings.near,

@@ -25,6 +25,7 @@ from memorist.cli.options import (
     must_confirm,
     open_input,
     print_answer,
+    print_degraded,
     print_json,
     print_redacted,
     read_argument,
@@ -116,6 +117,7 @@ def add_command(
     print_redacted(_find_redacted(context.redaction(redact), fields))
     outcome = "Remembered" if added.id == own_id else "Already known and now reinforced:"
     lines = [f"{outcome} {memory_line(added, style())}", *([_near_line(added.near)] if added.near else [])]
+    print_degraded(added)
     print_answer(as_json, memory_json(added), lines)
 
 
@@ -271,6 +273,7 @@ def _update_memory(
         updated = memory.update(id, **changes)
     if context.redaction(redact).on:
         print_redacted(entry for entry in redaction_report(updated.metadata) if reported_field(entry) in changes)
+    print_degraded(updated)
     print_answer(as_json, memory_json(updated), f"Updated {memory_line(updated, style())}")
 
 

@@ -143,6 +143,12 @@ def memory_lines(memories: Iterable[Memory], detail: str = "index") -> Iterator[
         yield memory_text(memory, style()) if detail == "full" else memory_line(memory, style(), detail)
 
 
+def print_degraded(memory: Memory) -> None:
+    """Print on stderr why a memory waits for its vector, if it does."""
+    if memory.degraded:
+        click.echo(f"Note: {printable(memory.degraded)}", err=True)
+
+
 def print_redacted(entries: Iterable[Mapping[str, Any]]) -> None:
     """Print on stderr the kinds and positions of the secrets that were masked, never the secrets."""
     positions: dict[str, list[str]] = {}

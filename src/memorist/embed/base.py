@@ -12,7 +12,7 @@ from memorist.records import Model
 
 _DEFAULT_MAX_TOKENS = 512  # of a model that does not say how many it reads
 CHARACTERS_PER_TOKEN = 4  # estimate, for a model that does not count tokens itself
-_SLOW_FAILURE = 1.0  # seconds; a model that takes longer to fail is not called again for a while
+_SLOW_FAILURE = 0.2  # seconds; a model that takes longer to fail is not called again for a while
 _MAX_PAUSE = 60.0  # seconds
 
 T = TypeVar("T")
@@ -26,7 +26,8 @@ class Embedder(Protocol):
     Text in, one vector a text out.
 
     `model_id` is stored beside every vector, and only vectors of one model are ever compared. Where a model
-    treats questions differently from documents it also has `embed_query(text) -> vector`.
+    treats questions differently from documents it also has `embed_query(text) -> vector`, and where it may wait for
+    a server, `embed_promptly(texts)`, which does not.
     """
 
     @property
@@ -44,11 +45,12 @@ class Reranker(Protocol):
     def score_passages(self, question: str, passages: Sequence[str], seconds: float) -> list[float | None]: ...
 
 
-def embed_documents(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+def embed_documents(embedder: Embedder, texts: Sequence[str], *, promptly: bool = False) -> Vectors:
     """Return one unit vector a text; raise EmbedderError for anything else a model may return."""
     if not texts:
         return np.empty((0, embedder.dimensions), np.float32)
-    return _check_vectors(embedder, embedder.embed(texts), len(texts))
+    embed = getattr(embedder, "embed_promptly", embedder.embed) if promptly else embedder.embed
+    return _check_vectors(embedder, embed(texts), len(texts))
 
 
 def embed_query(embedder: Embedder, text: str) -> Vectors:
@@ -95,6 +97,10 @@ class ActiveModel:
         """Return the model's id and dimensions; asking a provider for those may fail like any other call."""
         return self._call(lambda embedder: Model(embedder.model_id, embedder.dimensions))
 
+    def resume(self) -> None:
+        """Call the model again at once, though it has just failed."""
+        self._paused_until = 0.0
+
     def has_cached(self, query: str) -> bool:
         """Return whether the model has the vector of a query cached."""
         cached: Callable[[str], bool] | None = getattr(self.embedder, "has_cached", None)
@@ -104,9 +110,9 @@ class ActiveModel:
         """Return the unit vector of a query."""
         return self._call(lambda embedder: embed_query(embedder, query))
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector a text."""
-        return self._call(lambda embedder: embed_documents(embedder, texts))
+    def embed_documents(self, texts: Sequence[str], *, promptly: bool = False) -> Vectors:
+        """Return one unit vector a text; `promptly` does not wait for a provider that refuses."""
+        return self._call(lambda embedder: embed_documents(embedder, texts, promptly=promptly))
 
     def _call(self, ask: Callable[[Embedder], T]) -> T:
         if self.embedder is None:

@@ -44,7 +44,8 @@ _PREFIXES: tuple[tuple[str, str, str], ...] = (
 )
 
 _MIN_CUT_CHARACTERS = 200  # a model that refuses even so short a text has another problem
-_DOCUMENT_PATIENCE, _QUESTION_PATIENCE = 120.0, 2.0  # seconds; a question has someone waiting for keyword results
+# Seconds in which a server that refuses is asked again: for long work, and where somebody waits for the answer.
+_LONG_PATIENCE, _SHORT_PATIENCE = 120.0, 0.5
 
 
 class _RemoteEmbedder(ABC):
@@ -107,14 +108,21 @@ class _RemoteEmbedder(ABC):
     def dimensions(self) -> int:
         """The length of a vector; of a model that is not well known, learnt by embedding one word."""
         if self._dimensions is None:  # reading the answer also sets the size
-            return int(self._send(["dimensions"], _DOCUMENT_PATIENCE).shape[1])
+            return int(self._send(["dimensions"], _SHORT_PATIENCE).shape[1])
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector a document, in order."""
+        """Return one vector a document, in order; wait for a server that is busy or away."""
+        return self._embed(texts, _LONG_PATIENCE)
+
+    def embed_promptly(self, texts: Sequence[str]) -> Vectors:
+        """Return one vector a document, but do not wait for a server that refuses: the texts can be embedded later."""
+        return self._embed(texts, _SHORT_PATIENCE)
+
+    def _embed(self, texts: Sequence[str], patience: float) -> Vectors:
         ready = [self._prepare(text, self.document_prefix) for text in texts]
         batches = _split_batches(ready, self._batch_size, self._batch_chars)
-        vectors = [self._send(batch, _DOCUMENT_PATIENCE) for batch in batches]
+        vectors = [self._send(batch, patience) for batch in batches]
         return np.concatenate(vectors) if vectors else np.empty((0, self._dimensions or 0), np.float32)
 
     def embed_query(self, text: str) -> Vectors:
@@ -126,7 +134,7 @@ class _RemoteEmbedder(ABC):
         self._client.close()
 
     def _embed_query(self, text: str) -> Vectors:
-        vector: Vectors = self._send([self._prepare(text, self.query_prefix)], _QUESTION_PATIENCE)[0]
+        vector: Vectors = self._send([self._prepare(text, self.query_prefix)], _SHORT_PATIENCE)[0]
         vector.setflags(write=False)  # all callers get the same array
         return vector
 

@@ -34,6 +34,7 @@ def open_memory(
     profile: str = "balanced",
     read_only: bool = False,
     busy_timeout: float = 30.0,
+    search_timeout: float = 30.0,
     synchronous: str = "full",
     threads: int | None = None,
     near: str = "report",
@@ -48,7 +49,8 @@ def open_memory(
     `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model,
     "local:bge-small" for a better and slower one that can be added, "none" for keyword search only, "openai:MODEL",
     "ollama:MODEL" or an object with `model_id`, `dimensions` and `embed(texts)`. Nothing is read from a config file or
-    the environment, except that a provider reads its own key. `synchronous="normal"` is faster and may lose the last
+    the environment, except that a provider reads its own key. A search that takes longer than `search_timeout` seconds
+    is stopped and raises SearchTimeout. `synchronous="normal"` is faster and may lose the last
     writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
     "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets are redacted before anything is
     stored; `redact_allow` are exceptions: texts, or patterns written as /regex/. `models` is a folder in which to look
@@ -58,6 +60,7 @@ def open_memory(
 
     validation.choice(synchronous, SYNCHRONOUS, "synchronous")
     validation.number(busy_timeout, "busy_timeout", 0, 86_400)
+    validation.number(search_timeout, "search_timeout", 0.001, 86_400)
     if threads is not None:
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
@@ -74,6 +77,7 @@ def open_memory(
         store,
         model,
         profile=base,
+        search_timeout=search_timeout,
         owns_embedder=model is not embedder,
         resolve_embedder=resolve_embedder,
         near=near,

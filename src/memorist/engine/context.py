@@ -70,7 +70,7 @@ class ContextBuilder:
         documents = validation.flag(documents, "documents")
         requests = (
             self._searcher.build_request(query, scope.filters, options, include_documents=documents)
-            for query in _split_message(validation.query_text(message))
+            for query in _split_message(validation.message(message))
         )
         hits = _merge_hits(map(self._searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)

@@ -34,6 +34,7 @@ class Resources:
         embedder: Embedder | None,
         *,
         profile: Profile,
+        search_timeout: float,
         owns_embedder: bool,
         resolve_embedder: Callable[[str | Embedder], Embedder | None],
         near: str,
@@ -43,6 +44,7 @@ class Resources:
     ) -> None:
         self.store = store
         self.profile = profile
+        self.search_timeout = search_timeout
         self.near = near
         self.redaction = redaction
         self.reranker = reranker
@@ -114,9 +116,15 @@ class Resources:
         """The daily losses of salience and of confidence, by the profile."""
         return Decay(self.profile.sector_decay, self.profile.fact_decay)
 
-    def embed(self, *jobs: EmbeddingJob | None) -> None:
-        """Embed texts that were just written, and some that wait; None stands for a text that needs no vector."""
-        self.vectorizer.embed([job for job in jobs if job])
+    def embed(self, *jobs: EmbeddingJob | None, promptly: bool = True) -> str | None:
+        """
+        Embed texts that were just written, and some that wait; None stands for a text that needs no vector.
+
+        Return why these texts wait for a vector, if they do. Long work, of which nobody waits for each step, need not
+        be done `promptly`.
+        """
+        reason = self.vectorizer.embed([job for job in jobs if job], promptly=promptly)
+        return reason and f"found by keyword only until the model makes its vector: {reason}"
 
     def choose_redaction(self, redact: object, allow: object) -> Redaction:
         """Return the redaction of files and conversations, which is on unless the caller turns it off."""

@@ -94,7 +94,7 @@ class Transfer:
         counter = ImportCounter()
         for batch in read_batches(validation.path(path), options, counter):
             result = self._store.add_conversations(batch)
-            self._resources.embed(*result.pending)
+            self._resources.embed(*result.pending, promptly=False)
             counter.add_result(batch, result)
             if progress:
                 progress(counter.added + counter.known)

@@ -1,6 +1,7 @@
 """Writing: memories added, changed, confirmed, forgotten, restored and erased, and their facts."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -31,10 +32,11 @@ class Writer:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
         draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
         (result,) = self._store.add([draft], self._reinforcement)
-        self._resources.embed(result.pending)
+        degraded = self._resources.embed(result.pending)
         memory = self._resources.present(result.memory)
-        is_new = result.pending is not None
-        return self._relations.report_near_duplicate(memory, action) if is_new and action != "off" else memory
+        if result.pending is not None and action != "off":
+            memory = self._relations.report_near_duplicate(memory, action)
+        return replace(memory, degraded=degraded)
 
     def add_many(self, items: Iterable[str | Mapping[str, Any]], progress: Callable[[int], None] | None) -> list[str]:
         if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
@@ -53,7 +55,7 @@ class Writer:
             if drafts:
                 results, refusal = self._add_batch(drafts, len(ids))
                 error = refusal or error
-                self._resources.embed(*(result.pending for result in results))
+                self._resources.embed(*(result.pending for result in results), promptly=False)
                 ids += [result.memory.id for result in results]
                 if progress:
                     progress(len(ids))
@@ -85,9 +87,8 @@ class Writer:
             metadata = self._store.require(validation.id_or_part(id)).metadata
             new = self._resources.redaction.redact_changes(new, metadata)
         memory, job = self._store.update(validation.id_or_part(id), new, datetime.now(UTC), session)
-        if job:
-            self._resources.embed(job)
-        return self._resources.present(memory)
+        degraded = self._resources.embed(job) if job else None
+        return replace(self._resources.present(memory), degraded=degraded)
 
     def forget(self, id: str, *, hard: bool) -> None:
         self._resources.recorder.flush()  # a recall written later would bring traces of it back

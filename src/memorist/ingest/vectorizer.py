@@ -48,19 +48,27 @@ class Vectorizer:
         self._project = project  # whose waiting texts are embedded; None for all
         self._backlog, self._after = True, 0  # texts may be waiting since before this process, from this key on
 
-    def embed(self, jobs: Sequence[EmbeddingJob]) -> None:
-        """Embed and store these texts, and some that were waiting before; on failure they all wait."""
+    def embed(self, jobs: Sequence[EmbeddingJob], *, promptly: bool = False) -> str | None:
+        """
+        Embed and store these texts, and some that were waiting before; on failure they all wait.
+
+        Return why these texts have no vector, if they have none. `promptly` does not wait for a provider that refuses.
+        """
         if self.model.embedder is None:
-            return
+            return None
+        done = False
         try:
-            self._embed_and_store(jobs)
+            _, reason = self._embed_and_store(jobs, promptly=promptly)
+            done = True
             if self._backlog:
                 waiting = self._store.vectors.list_unembedded(self._after, BATCH, self._project)
-                self._embed_and_store(waiting)
+                self._embed_and_store(waiting, promptly=promptly)
                 self._backlog = len(waiting) == BATCH
                 self._after = waiting[-1].key if waiting else self._after
-        except (EmbedderError, StoreError):  # the text is stored; raising would make the caller add it once more
+        except (EmbedderError, StoreError) as exc:  # raising would make the caller add the stored text once more
             self.expect_backlog()
+            reason = reason if done else str(exc)
+        return reason or None
 
     def embed_unstored(self, texts: Sequence[str]) -> tuple[NDArray[np.float32] | None, Model | None]:
         """Return vectors of texts that are not stored yet, and the model; None where it fails or refuses a text."""
@@ -99,6 +107,7 @@ class Vectorizer:
         """
         done = after = refused = 0
         reason = ""
+        self.model.resume()
         model = self.model.identify()
         while jobs := self._store.vectors.list_without_vector(model, after, BATCH):
             failed, reason_now = self._embed_and_store(jobs)
@@ -111,7 +120,7 @@ class Vectorizer:
             raise EmbedderError(f"{refused} texts could not be embedded ({reason}); the other {done} are done")
         return done
 
-    def _embed_and_store(self, jobs: Sequence[EmbeddingJob]) -> tuple[int, str]:
+    def _embed_and_store(self, jobs: Sequence[EmbeddingJob], *, promptly: bool = False) -> tuple[int, str]:
         """
         Embed and store; return how many texts the model refused, and why.
 
@@ -123,12 +132,12 @@ class Vectorizer:
             try:
                 parts = [part for job in batch for part in self._cut(job)]
                 texts = [*(job.text for job in batch), *(part.embedding_text for part in parts)]
-                vectors = self.model.embed_documents(texts)
+                vectors = self.model.embed_documents(texts, promptly=promptly)
             except EmbedderUnavailable:
                 raise
             except EmbedderError as exc:
                 if not reason:
-                    self.model.embed_documents([_PROBE])
+                    self.model.embed_documents([_PROBE], promptly=promptly)
                     reason = str(exc) or type(exc).__name__
                 if len(batch) == 1:
                     refused += 1

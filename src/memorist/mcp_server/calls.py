@@ -202,6 +202,7 @@ def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
     added = context.memory.add(content, id=id, **project | fields)
     is_known = added.id != id
     answer: Answer = {"id": added.id, "known": is_known} | _describe_redacted(added, () if is_known else None)
+    answer |= _describe_degraded(added)
     near = added.near
     if not near:
         return answer | {"next": "memory_search, when it is needed again"}
@@ -215,8 +216,13 @@ def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
 def memory_update(context: ToolContext, id: str, **changes: Any) -> Answer:
     cleared = {name: None for name in _CLEARABLE_FIELDS if changes.get(name) == ""}
     updated = context.memory.update(id, **changes | cleared)
-    answer: Answer = {"id": updated.id, "updated_at": format_time(updated.updated_at)}
+    answer: Answer = {"id": updated.id, "updated_at": format_time(updated.updated_at)} | _describe_degraded(updated)
     return answer | _describe_redacted(updated, changes) | {"next": "memory_get with the id to see it as it is now"}
+
+
+def _describe_degraded(memory: Memory) -> Answer:
+    """Return why a memory that was written waits for its vector."""
+    return {"degraded": as_one_line(memory.degraded)[:_MAX_NOTE_CHARACTERS]} if memory.degraded else {}
 
 
 def _describe_redacted(memory: Memory, fields: Sequence[str] | Mapping[str, Any] | None) -> Answer:

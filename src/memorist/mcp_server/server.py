@@ -34,6 +34,7 @@ from memorist import __version__
 from memorist.errors import InvalidInput, MemoristError, NotFound
 from memorist.mcp_server.tools import TOOLS, list_tools, validate_arguments
 from memorist.present.framing import as_data, describe_error
+from memorist.time_limit import cancel_with
 
 if TYPE_CHECKING:  # the engine is loaded after the handshake
     from memorist.engine import Memorist
@@ -149,8 +150,16 @@ def build_server(options: ServerOptions) -> "Server[None]":
     limiter = anyio.CapacityLimiter(_MAX_CONCURRENT_CALLS)
 
     async def run_in_thread(work: Callable[..., T], *arguments: Any) -> T:
-        # A cancelled call is not waited for; what it was writing is kept whole or not at all.
-        return await anyio.to_thread.run_sync(partial(work, *arguments), abandon_on_cancel=True, limiter=limiter)
+        # A cancelled call is told to stop, and not waited for; what it was writing is kept whole or not at all.
+        cancelled = threading.Event()
+        try:
+            with cancel_with(cancelled):  # the thread gets a copy of this context
+                return await anyio.to_thread.run_sync(
+                    partial(work, *arguments), abandon_on_cancel=True, limiter=limiter
+                )
+        except anyio.get_cancelled_exc_class():
+            cancelled.set()
+            raise
 
     @asynccontextmanager
     async def lifespan(_: "Server[None]") -> AsyncIterator[None]:

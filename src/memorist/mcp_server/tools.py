@@ -14,6 +14,7 @@ from mcp_types import Tool, ToolAnnotations
 
 from memorist.errors import InvalidInput
 from memorist.records import DETAILS, SECTORS
+from memorist.validation import MAX_QUERY_CHARACTERS
 
 Schema = dict[str, Any]
 
@@ -109,11 +110,12 @@ _ANSWER_SCHEMAS: Mapping[str, Schema] = {
             "known": _boolean("It existed already, and is reinforced"),
             "near": _NEAR,
             "redacted": _REDACTED,
+            "degraded": _TEXT,
         },
         "id",
         "known",
     ),
-    "memory_update": _answer_schema({"id": _TEXT, "updated_at": _TEXT, "redacted": _REDACTED}, "id"),
+    "memory_update": _answer_schema({"id": _TEXT, "updated_at": _TEXT, "redacted": _REDACTED, "degraded": _TEXT}, "id"),
     "memory_supersede": _object_schema({"id": _TEXT, "superseded_by": _TEXT, "next": _TEXT}, "id", "next"),
     "memory_forget": _object_schema({"id": _TEXT, "next": _TEXT}, "id", "next"),
     "memory_context": _answer_schema({"context": _TEXT}, "context"),
@@ -157,6 +159,8 @@ def _validate(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         _check_range(f"the length of {name}", len(value), schema.get("minItems"), schema.get("maxItems"))
     elif isinstance(value, int | float):
         _check_range(name, value, schema.get("minimum"), schema.get("maximum"))
+    elif isinstance(value, str):
+        _check_range(f"the length of {name}", len(value), None, schema.get("maxLength"))
     if value not in schema.get("enum", [value]):
         raise InvalidInput(f"{name} must be one of {', '.join(schema['enum'])}, not {_quote(value)}")
     return value
@@ -230,7 +234,7 @@ TOOLS: Mapping[str, ToolSpec] = {
         "Search memories by keyword and by meaning, best first. Start here. Returns snippets; then use memory_get for "
         "the full text of the few ids that matter.",
         {
-            "query": _text('Plain words; "phrases" and identifiers match as written'),
+            "query": _text('Plain words; "phrases" and identifiers match as written', maxLength=MAX_QUERY_CHARACTERS),
             "limit": _integer(minimum=1, maximum=_MAX_HITS, default=10),
             "detail": {"type": "string", "enum": list(DETAILS), "default": "snippet"},
             "project": _TEXT,
@@ -262,7 +266,7 @@ TOOLS: Mapping[str, ToolSpec] = {
             "start": _TIME,
             "end": _text("Inclusive: 2026-03 covers all of March"),
             "anchor": _ID,
-            "query": _TEXT,
+            "query": _text(maxLength=MAX_QUERY_CHARACTERS),
             "before": _integer(minimum=0, maximum=_MAX_ROWS, default=5, description="Rows before the anchor"),
             "after": _integer(minimum=0, maximum=_MAX_ROWS, default=5),
             "project": _TEXT,

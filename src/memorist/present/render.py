@@ -64,6 +64,7 @@ def memory_json(memory: Memory, detail: str = "full") -> dict[str, Any]:
         origin = {"session": _to_json(memory.session), "valid_until": timestamp(memory.valid_until)}
         return _index_json(memory) | origin | ({"snippet": memory.content} if detail == "snippet" else {})
     answer = _fields_json(memory, _MEMORY_FIELDS) | {"facts": [fact_json(fact) for fact in memory.facts]}
+    answer |= {"degraded": memory.degraded} if memory.degraded else {}
     return answer | ({"near": _to_json(memory.near)} if memory.near else {})
 
 

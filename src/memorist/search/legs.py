@@ -1,5 +1,6 @@
 """The two legs of a search, keyword and vector, run side by side, and the candidates that they find."""
 
+import contextvars
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -153,7 +154,7 @@ class Legs:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
-            return self._threads.submit(work)
+            return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
 
 
 def candidate_count(profile: Profile) -> int:

@@ -7,15 +7,21 @@ Grammars:
 * `and`, `or`  plain words: all of them, or any
 * `or_prefix`  any word, each as a prefix
 * `fts5`       the index's own syntax (AND, OR, NOT, "phrase", prefix*); where it has an error, plain words
+
+The index walks through the rows of every word of a phrase at once, so a phrase of thousands of words takes seconds.
+Words beyond a limit are left out: of a phrase, of a query, and an expression in the index's syntax is plain words then.
 """
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from memorist.records import Query, Term
-from memorist.text.tokenizer import split_unspaced
+from memorist.text.tokenizer import list_tokens, split_unspaced, stem_words
 
 MAX_TERMS = 64  # further ones hardly narrow a query, and the index's parser has a depth limit
+MAX_PHRASE_WORDS = 32  # of a phrase or an identifier; what has all of these is what was meant
+MAX_QUERY_WORDS = 256  # of all terms together
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 _NEGATED = re.compile(r'\bNOT\s+("[^"]*"|\S+)|\b(?:AND|OR|NOT)\b')
@@ -43,7 +49,8 @@ STOP_WORDS = frozenset(
 def parse_query(text: str, grammar: str) -> Query:
     """Parse a query in one of the grammars."""
     if grammar == "fts5":
-        return Query(text, terms=_split_terms(_NEGATED.sub(" ", text), phrases=True), raw=text.strip() or None)
+        raw = text.strip() if _count_words(text) <= MAX_TERMS else None
+        return Query(text, terms=_split_terms(_NEGATED.sub(" ", text), phrases=True), raw=raw or None)
     if grammar in ("and", "or"):
         return Query(text, terms=_split_terms(text, phrases=False), every=grammar == "and", any_of=grammar == "or")
     if grammar == "or_prefix":
@@ -60,12 +67,30 @@ def parse_query(text: str, grammar: str) -> Query:
 def _split_terms(text: str, *, phrases: bool) -> tuple[Term, ...]:
     """Return the terms of a text, each once. Without `phrases`, quotation marks and stars are punctuation."""
     found: dict[Term, None] = {}
+    words = 0
     for quoted, star, word in _TOKEN.findall(text if phrases else text.replace('"', " ")):
-        for term in _quoted_terms(quoted, star) if quoted else _word_terms(word, phrases=phrases):
+        for whole in _quoted_terms(quoted, star) if quoted else _word_terms(word, phrases=phrases):
+            term = _shorten(whole)
+            words += _count_words(term.text) if term not in found else 0
+            if found and words > MAX_QUERY_WORDS:
+                return tuple(found)
             found[term] = None
-        if len(found) >= MAX_TERMS:
-            break
-    return tuple(found)[:MAX_TERMS]
+            if len(found) == MAX_TERMS:
+                return tuple(found)
+    return tuple(found)
+
+
+def _count_words(text: str) -> int:
+    """Count the words that the index looks for; of unspaced script, every character begins one."""
+    return sum(len(run) if unspaced else len(list_tokens(run)) for run, unspaced in split_unspaced(text))
+
+
+def _shorten(term: Term) -> Term:
+    """Return a term without the words of a phrase that are over the limit."""
+    words = stem_words(term.text) if len(term.text) > MAX_PHRASE_WORDS else []
+    if len(words) <= MAX_PHRASE_WORDS:
+        return term
+    return replace(term, text=term.text[: words[MAX_PHRASE_WORDS - 1].end], prefix=False, literal=False)
 
 
 def _quoted_terms(text: str, star: str) -> Iterable[Term]:

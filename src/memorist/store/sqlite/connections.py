@@ -17,14 +17,16 @@ from uuid import uuid4
 import apsw
 
 from memorist.atomic_file import is_special, make_folder, sync_to_disk
-from memorist.errors import Hint, StoreBusy, StoreCorrupt, StoreError
+from memorist.errors import Hint, SearchTimeout, StoreBusy, StoreCorrupt, StoreError
 from memorist.store.sqlite.bm25 import register_functions
 from memorist.text.tokenizer import fold
+from memorist.time_limit import is_time_up
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside a database
 _PAGE_CACHE_KIB = 32_768
 _BEGIN_WRITING = "begin immediate"
+_STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's virtual machine, some milliseconds
 _MIN_WAIT, _MAX_WAIT = 0.001, 0.05  # seconds between two attempts at a locked database
 
 # SQLite's locks belong to a process, but a fork copies its bookkeeping of them: a child that inherits an open
@@ -136,6 +138,11 @@ class ConnectionPool:
                     f"{self.path} is damaged or not a database ({error}); nothing was changed. "
                     "A repair rebuilds indexes; if that does not help, restore a backup",
                     hint=Hint("repair"),
+                )
+            case apsw.InterruptError():
+                return SearchTimeout(
+                    "the search took too long and was stopped: ask for fewer or rarer words, narrow it with filters, "
+                    "or allow more time with search_timeout"
                 )
             case apsw.FullError():
                 return StoreError(f"the disk of {self.path} is full and nothing was written; free some space")
@@ -265,6 +272,7 @@ class ConnectionPool:
         connection.pragma("foreign_keys", True)
         connection.pragma("cache_size", -_PAGE_CACHE_KIB)
         connection.pragma("temp_store", "memory")
+        connection.set_progress_handler(is_time_up, _STEPS_BETWEEN_CHECKS)
         connection.create_scalar_function("folded", _fold_text, 1, deterministic=True)
         register_functions(connection)
 

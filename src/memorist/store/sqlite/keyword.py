@@ -40,6 +40,7 @@ from memorist.store.word_matching import (
     measure_coverage,
 )
 from memorist.text import tokenizer
+from memorist.text.query import MAX_PHRASE_WORDS
 
 STEMS, WORDS = "memories_stems", "memories_words"
 INDEXES = (STEMS, WORDS)
@@ -384,7 +385,7 @@ def _split_term(term: Term) -> tuple[list[Atom], list[Atom]]:
             together.append(alternatives[-1])
         else:
             pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-            together.append(Atom(" ".join(pairs)))
+            together.append(Atom(" ".join(pairs[:MAX_PHRASE_WORDS])))
             alternatives += [together[-1]] if term.exact else [Atom(pair) for pair in pairs]
     return together, alternatives
 

@@ -24,6 +24,7 @@ from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import decode_keys, filter_conditions
 from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.vector_scan import Keys, Scores, VectorScan, combine_with_parts, encode, pack, row_bytes, unpack
+from memorist.time_limit import without_limit
 
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
@@ -268,11 +269,11 @@ class SqliteVectors:
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
-            with self._lock, self._pool.reading() as connection:
+            with without_limit(), self._lock, self._pool.reading() as connection:
                 mirror = self._mirror
                 if mirror is not None and mirror.model == model and mirror.follow(connection):
                     return mirror
-            with self._lock, self._pool.snapshot() as connection:
+            with without_limit(), self._lock, self._pool.snapshot() as connection:
                 self._mirror = _Mirror.load(connection, self._namespace, model)
                 return self._mirror
         except ValueError as exc:
