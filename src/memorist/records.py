@@ -417,7 +417,7 @@ class Hit:
 
     @property
     def related_count(self) -> int:
-        """The number of live memories it is linked with."""
+        """The number of its links with live memories."""
         return self.memory.related_count
 
 
@@ -567,11 +567,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A memory related to another: by a link, or by similarity (then `relation` is None)."""
+    """
+    A memory related to another: by links, the most certain of which is `relation`, or by similarity (then it is None).
+    """
 
     memory: Memory
     relation: Relation | None = None
     similarity: float | None = None
+    further_relations: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _select_successor(past: bool) -> str:
 
 
 def _count_related(past: bool) -> str:
-    """Return the query for the number of live memories it is linked with, other than by supersession."""
+    """Return the query for the number of its links with live memories, other than by supersession."""
     valid = "o.valid_until is null"
     if past:
         valid = f"""not exists (
@@ -141,7 +141,7 @@ def _count_related(past: bool) -> str:
         from (
             select r.target as other from relations r
             where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
-            union
+            union all
             select r.source from relations r
             where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}) l
         join memories o on o.rid = l.other
