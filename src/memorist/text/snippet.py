@@ -81,9 +81,7 @@ def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple
     places = range(0, max(1, min(len(content), _WINDOW_CHARACTERS * _MAX_WINDOWS)), _WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
     margin = max(_NEAREST_MARGIN, width * _MARGIN_A_WORD)
-    around = (
-        [(_next_word_start(content, start - margin), _next_word_start(content, end + margin))] if nearest else []
-    )
+    around = [(_next_word_start(content, start - margin), _next_word_start(content, end + margin))] if nearest else []
     windows = (
         _TextWindow.at(content, *stretch, terms)
         for stretch in [*around, *((at, at + _WINDOW_CHARACTERS) for at in places)]
