@@ -322,6 +322,7 @@ class Row:
     vector: "NDArray[np.float16] | None" = field(compare=False)  # of the active model
     created_at: float
     updated_at: float
+    recorded_at: float
     accessed_at: float | None
     reinforced_at: float
     salience: float

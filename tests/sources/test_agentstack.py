@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import memorist
 from conftest import FailingEmbedder
-from memorist import Memorist, NotFound
+from memorist import InvalidInput, Memorist, NotFound
 from memorist.embed import create_embedder
 from memorist.records import Results
 from placed import PlacedEmbedder, contents
@@ -106,6 +107,29 @@ class TestUseVector:
         placed.add_many(["@0.9 moss", "@0.1 fern"])
 
         assert contents(placed.search("fern", mode="vector")) == ["@0.9 moss"]
+
+    @pytest.mark.parametrize("name", ["use_vector", "useVector"])
+    def test_it_is_understood_by_its_name(self, placed: Memorist, name: str) -> None:
+        placed.add_many(["@0.9 moss", "@0.1 fern"])
+
+        assert contents(placed.search("fern", **{name: False})) == ["@0.1 fern"]
+        assert placed.search("fern", **{name: False}).mode == "keyword"
+        assert contents(placed.search("fern", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
+        assert contents(placed.search('"fern"', intent="auto", **{name: True})) == ["@0.9 moss", "@0.1 fern"]
+        assert contents(placed.search("fern", **{name: None})) == ["@0.9 moss", "@0.1 fern"]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"use_vector": "no"},
+            {"use_vector": True, "useVector": False},
+            {"use_vector": False, "mode": "semantic"},
+            {"useVector": True, "mode": "keyword"},
+        ],
+    )
+    def test_what_contradicts_itself_is_refused(self, placed: Memorist, options: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInput, match="use_?[vV]ector"):
+            placed.search("fern", **options)
 
 
 class TestFtsSearch:
