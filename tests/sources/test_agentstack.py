@@ -128,7 +128,7 @@ class TestUseVector:
         ],
     )
     def test_what_contradicts_itself_is_refused(self, placed: Memorist, options: dict[str, Any]) -> None:
-        with pytest.raises(InvalidInput, match="use_?[vV]ector"):
+        with pytest.raises(InvalidInput, match=r"use_?[vV]ector"):
             placed.search("fern", **options)
 
 
