@@ -281,6 +281,18 @@ class TestUse:
         assert factor.get(used.id, 1.0) == pytest.approx(1.0, abs=1e-3)
         assert ids(memory.search("badger", recency={**recency, "on": "created"})) == [fresh.id, used.id]
 
+    def test_recency_can_be_that_of_the_import(self, memory: Memorist, path: Path) -> None:
+        earlier = memory.add("badger of today", near="off")
+        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
+        later = memory.add("badger of long ago", created_at=days_ago(600), near="off")
+
+        results = memory.search("badger", recency={"form": "multiply", "weight": 1.0, "on": "imported"})
+
+        assert ids(results) == [later.id, earlier.id]
+        assert results[1].trace["recency"] / results[1].trace["keyword"] == pytest.approx(
+            (1 + 1 / 10) / 2 - 1, rel=1e-4
+        )
+
     def test_recency_can_be_that_of_the_text(self, memory: Memorist, path: Path) -> None:
         old = memory.add("badger old", created_at=days_ago(60), near="off")
         memory.add("badger fresh", created_at=days_ago(10), near="off")

@@ -74,10 +74,26 @@ class TestRelating:
         memory.relate(a, b, "causes")
         memory.relate(b, a, "explains")
 
-        kinds = {one.relation.kind for one in memory.related(a) if one.relation}
+        assert memory.get(a).related_count == 2
+        assert memory.search("alpha")[0].related_count == 2
 
-        assert kinds == {"causes", "explains"}
-        assert memory.get(a).related_count == 1  # one memory it is linked with
+    def test_a_memory_with_several_relations_is_listed_once_with_the_surest_first(
+        self, memory: Memorist, three: list[str]
+    ) -> None:
+        a, b, c = three
+        memory.relate(a, b, "causes", confidence=0.3)
+        sure = memory.relate(b, a, "explains", confidence=0.9)
+        memory.relate(a, c, "sees", confidence=0.5)
+        memory.relate(a, b, "sees", confidence=0.4)
+
+        first, second = memory.related(a, 2)
+
+        assert (first.memory.id, first.relation) == (b, sure)
+        assert [(one.kind, one.source, one.confidence) for one in first.further_relations] == [
+            ("sees", a, 0.4),
+            ("causes", a, 0.3),
+        ]
+        assert (second.memory.id, second.further_relations) == (c, ())
 
     @pytest.mark.parametrize("kind", ["supersedes", "SUPERSEDES", " Supersedes "])
     def test_supersession_is_no_relation_like_others(self, memory: Memorist, three: list[str], kind: str) -> None:

@@ -12,6 +12,7 @@ import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderUnavailable, InvalidInput, Memorist
 from memorist.profiles import PROFILES
+from placed import PlacedEmbedder
 from statements import Statement, watched
 
 PROJECT = (
@@ -126,6 +127,27 @@ class TestTies:
         hits = memory.search("fox", mode="keyword")
 
         assert [hit.memory.id for hit in hits] == [m.id for m in same] + [old.id]
+
+    @pytest.mark.parametrize("profile", PROFILES.keys() - {"precise"})  # the reranker has scores of its own
+    @pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+    def test_they_do_in_every_profile(self, profile: str, mode: str) -> None:
+        with memorist.open(":memory:", embedder=PlacedEmbedder(), profile=profile, near="off") as memory:
+            for year in (2021, 2019, 2023, 2020):
+                memory.add(f"@0.9 fox {year}", created_at=f"{year}-01-01T00:00Z")
+
+            hits = memory.search("fox", mode=mode, recency={"form": "none"})
+
+        assert [hit.memory.created_at.year for hit in hits] == [2023, 2021, 2020, 2019]
+
+    @pytest.mark.parametrize("profile", ["balanced", "rank"])
+    def test_the_newest_are_found_where_more_are_equal_than_a_search_looks_at(
+        self, memory: Memorist, profile: str
+    ) -> None:
+        memory.add_many({"content": f"fox n{n}", "created_at": f"20{n}-01-01T00:00Z"} for n in range(10, 99))
+
+        hits = memory.search("fox", mode="keyword", profile=profile, limit=3)
+
+        assert [hit.memory.content for hit in hits] == ["fox n98", "fox n97", "fox n96"]
 
 
 class TestFilters:

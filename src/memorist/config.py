@@ -71,6 +71,7 @@ def _file_type(annotation: Any) -> type:
 
 TYPES: Mapping[str, type] = {field.name: _file_type(field.type) for field in fields(Settings)}
 _TYPE_WORDS = {bool: "true or false", list: "a list of texts", str: "text", int: "a number", float: "a number"}
+_VECTOR_SEARCH: Mapping[str, type] = {"enabled": bool, "provider": str, "model": str}
 _TRUE_WORDS, _FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -228,10 +229,36 @@ def _parse_file(file: Path) -> dict[str, Any]:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     """Return the settings of a file; a relative path in it starts at the file's folder."""
-    values = {name: _check_value(name, value, str(file)) for name, value in _parse_file(file).items()}
+    written = _with_embedder_of_section(_parse_file(file), str(file))
+    values = {name: _check_value(name, value, str(file)) for name, value in written.items()}
     for name in _PATHS & values.keys():
         values[name] = _resolve_path(values[name], file.parent)
     return values
+
+
+def _with_embedder_of_section(values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """Translate AgentStack's section [memory.vectorSearch] to the setting `embedder`: off, it keeps its provider."""
+    memory = values.get("memory")
+    if memory is None:
+        return values
+    if not isinstance(memory, dict) or not isinstance(memory.get("vectorSearch"), dict) or len(memory) > 1:
+        raise ConfigError(f"{origin}: `memory` has one section, [memory.vectorSearch], and nothing else")
+    section = memory["vectorSearch"]
+    for name, value in section.items():
+        kind = _VECTOR_SEARCH.get(name)
+        if kind is None:
+            raise ConfigError(f"{origin}: [memory.vectorSearch] has no {name!r}; it has: {', '.join(_VECTOR_SEARCH)}")
+        if not isinstance(value, kind):
+            raise ConfigError(f"{_describe_setting(name, value)} in {origin} must be {_TYPE_WORDS[kind]}")
+    values = {name: value for name, value in values.items() if name != "memory"}
+    if "embedder" in values and ("provider" in section or "model" in section):
+        raise ConfigError(f"{origin} names a model by `embedder` and in [memory.vectorSearch]: keep one of them")
+    if "model" in section and "provider" not in section:
+        raise ConfigError(f"{origin}: [memory.vectorSearch] names a model and no provider")
+    if not section.get("enabled", True):
+        return {**values, "embedder": "none"}
+    embedder = ":".join(section[name] for name in ("provider", "model") if name in section)
+    return {**values, "embedder": embedder} if embedder else values
 
 
 def _resolve_path(value: str, folder: Path) -> str:

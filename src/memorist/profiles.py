@@ -70,7 +70,8 @@ class Recency:
     The influence of age. `add`: exp(-rate * days) is a part of a `linear` score, with the weight it has there.
     `multiply`: the score is multiplied by 1 + weight / (1 + days). `tiers`: by 1.10, 1.05 or 1.02 within a day, a week
     or a month. `none`: age does not count. `on` chooses the age: since the memory was `created`, since its text was
-    `updated`, or since the last recorded recall (`accessed`; `created` where there was none).
+    `updated`, since it was stored (`imported`), or since the last recorded recall (`accessed`; `created` where there
+    was none).
     """
 
     form: str = "none"

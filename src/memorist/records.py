@@ -331,6 +331,7 @@ class Row:
     vector: "NDArray[np.float16] | None" = field(compare=False)  # of the active model
     created_at: float
     updated_at: float
+    recorded_at: float
     accessed_at: float | None
     reinforced_at: float
     salience: float
@@ -426,7 +427,7 @@ class Hit:
 
     @property
     def related_count(self) -> int:
-        """The number of live memories it is linked with."""
+        """The number of its links with live memories."""
         return self.memory.related_count
 
 
@@ -576,11 +577,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A memory related to another: by a link, or by similarity (then `relation` is None)."""
+    """
+    A memory related to another: by links, the most certain of which is `relation`, or by similarity (then it is None).
+    """
 
     memory: Memory
     relation: Relation | None = None
     similarity: float | None = None
+    further_relations: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,21 @@ class TestRelate:
         assert lines[1] == "    ries-new contradicts ries-old (1.00)"
         assert "    similar" in cli("related", new).lines
 
+    def test_a_memory_with_several_links_is_shown_once_with_all_of_them(
+        self, cli: CommandLine, old: str, new: str
+    ) -> None:
+        cli("relate", new, old, "contradicts")
+        cli("relate", old, new, "explains", "--confidence", "0.5")
+
+        (only,) = cli("related", old, "--json").json["related"]
+
+        assert only["relation"]["kind"] == "contradicts"
+        assert [relation["kind"] for relation in only["further_relations"]] == ["explains"]
+        assert cli("related", old).lines[1:] == [
+            "    ries-new contradicts ries-old (1.00)",
+            "    ries-old explains ries-new (0.50)",
+        ]
+
     def test_limit_and_as_of(self, cli: CommandLine, old: str, new: str) -> None:
         cli("relate", new, old, "contradicts")
 

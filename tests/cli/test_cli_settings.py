@@ -130,6 +130,37 @@ class TestPrecedence:
             user_file.write_text(f'embedder = "{embedder}"')
             assert cli("stats", "--json").json["model"] == model
 
+    @pytest.mark.parametrize(
+        ("section", "embedder"),
+        [
+            ('enabled = true\nprovider = "openai"\nmodel = "text-embedding-3-small"', "openai:text-embedding-3-small"),
+            ('provider = "ollama"\nmodel = "nomic-embed-text"', "ollama:nomic-embed-text"),
+            ('enabled = false\nprovider = "openai"\nmodel = "text-embedding-3-small"', "none"),
+            ('provider = "local"', "local"),
+            ("enabled = true", "local"),
+            ("enabled = false", "none"),
+            ("", "local"),
+        ],
+    )
+    def test_the_section_of_agentstack_says_so_too_and_turning_vectors_off_keeps_the_provider(
+        self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch, section: str, embedder: str
+    ) -> None:
+        monkeypatch.delenv("MEMORIST_EMBEDDER")
+        user_file.write_text(f"threads = 2\n\n[memory.vectorSearch]\n{section}\n")
+
+        assert cli("config", "--json").json["embedder"] == embedder
+        cli("config", "set", "profile", "rank")
+        assert cli("config", "--json").json["profile"] == "rank"
+        assert section in user_file.read_text()
+
+    def test_vectors_of_the_setting_embedder_can_be_turned_off_in_that_section(
+        self, cli: CommandLine, user_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("MEMORIST_EMBEDDER")
+        user_file.write_text('embedder = "ollama:nomic-embed-text"\n[memory.vectorSearch]\nenabled = false\n')
+
+        assert cli("config", "--json").json["embedder"] == "none"
+
 
 class TestBrokenSettings:
     @pytest.mark.parametrize(
@@ -145,6 +176,15 @@ class TestBrokenSettings:
             ("busy_timeout = -1", "busy_timeout"),
             ('namespace = ""', "namespace"),
             ('embedder = "nonsense"', "nonsense"),
+            ("[memory]\nvectors = 1", "[memory.vectorSearch]"),
+            ("memory = 1", "[memory.vectorSearch]"),
+            ("[memory.vectorSearch]\nenable = false", "enabled, provider, model"),
+            ('[memory.vectorSearch]\nenabled = "no"', "enabled = 'no'"),
+            ("[memory.vectorSearch]\nprovider = 1", "provider = 1"),
+            ('[memory.vectorSearch]\nprovider = "nonsense"\nmodel = "x"', "nonsense"),
+            ('[memory.vectorSearch]\nprovider = "openai"', "names no model"),
+            ('[memory.vectorSearch]\nmodel = "x"', "provider"),
+            ('embedder = "none"\n[memory.vectorSearch]\nprovider = "local"', "embedder"),
             ('trusted = ["."]', "whole paths"),
             ('trusted = ["*"]', "whole paths"),
             ("\ufeff[table]\nx = 1", "cannot be read"),

@@ -231,6 +231,16 @@ class TestComputeScore:
         for hit in results:
             assert hit.score == pytest.approx(hit.raw["sum"] * SECTOR_BOOSTS[hit.memory.sector])
 
+    def test_no_boosts_and_no_decay_are_an_empty_table(self, placed: Memorist) -> None:
+        for sector in SECTORS:
+            placed.add(f"zebra in {sector} clothes", sector=sector)
+
+        results = placed.search("zebra", sector_boosts={}, sector_decay={}, fact_decay={})
+
+        for hit in results:
+            assert "sector" not in hit.trace
+            assert hit.score == pytest.approx(hit.raw["sum"])
+
     def test_newer_memories_rank_higher(self, placed: Memorist) -> None:
         placed.add("zebra of long ago", created_at=self.days_ago(60))
         placed.add("zebra of today")

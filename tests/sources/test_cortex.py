@@ -309,8 +309,8 @@ class TestRRF:
         assert len(placed.search("badger")) == 3
 
     def test_overlap_is_boosted(self, placed: Memorist) -> None:
-        placed.add("@same badger")
         placed.add("@across badger")
+        placed.add("@same badger")
 
         first, second = placed.search("badger", recency={"weight": 0})
 

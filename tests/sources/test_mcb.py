@@ -68,6 +68,22 @@ class TestSynchronizationTriggers:
 
         assert list(beside.execute("select id, content from observations_fts")) == [(kept.id, "a live observation")]
 
+    def test_the_index_can_be_searched_by_the_name_and_the_words_of_mcb(
+        self, memory: Memorist, beside: apsw.Connection
+    ) -> None:
+        near = memory.add("a walrus, a walrus")
+        far = memory.add("one walrus among a good many other animals, none of which is asked for here")
+        memory.add("a seal")
+        gone = memory.add("a forgotten walrus")
+        memory.forget(gone.id)
+        sql = "SELECT id FROM observations_fts WHERE observations_fts MATCH ? ORDER BY rank LIMIT ?"
+
+        assert list(beside.execute(sql, ("walrus", 10))) == [(near.id,), (far.id,)]
+        assert list(beside.execute(sql, ("walrus", 1))) == [(near.id,)]
+        assert list(beside.execute("select id from observations_fts where content match 'animal'")) == [(far.id,)]
+        scores = "select bm25(observations_fts), rank from observations_fts where observations_fts match 'walrus'"
+        assert all(score == rank < 0 for score, rank in beside.execute(scores))
+
 
 class TestGhostRows:
     def test_search_never_returns_an_id_the_main_table_does_not_have(self, placed: Memorist, path: Path) -> None:

@@ -214,9 +214,9 @@ class TestConfidence:
     def test_old_facts_change_the_order_and_drop_out_below_a_tenth(self, path: Path) -> None:
         """TestSearchWithConfidenceDecay: insert facts with old timestamps, verify decay affects ranking."""
         with opened(path, "confidence") as memory:
-            for name, cosine, days in (("gone", 0.9, 60), ("stale", 0.8, 20), ("fresh", 0.6, 1)):
+            for name, cosine, words, days in (("gone", 0.9, 3, 60), ("stale", 0.8, 2, 20), ("fresh", 0.6, 1, 1)):
                 memory.add(
-                    f"@{cosine} badger {name}",
+                    f"@{cosine} {'badger ' * words}{name}",
                     facts=[{"text": "it is so", "kind": "state"}],
                     created_at=days_before(days),
                 )
@@ -307,8 +307,8 @@ class TestNotes:
     """tars: the sum of 1/(60 + rank), divided by n_lists/(60 + 1)."""
 
     TEXTS = (
-        "@0.5 badger badger wood one",
         "@0.9 badger wood wood two",
+        "@0.5 badger badger wood one",
         "@0.8 otter wood wood three",
         "@0.1 badger alone four",
     )

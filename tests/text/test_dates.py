@@ -247,6 +247,79 @@ class TestWhatIsSaid:
     def test_a_part_of_a_day_is_some_hours_of_it(self, said: str, meant: str | None) -> None:
         assert means(said) == meant
 
+    @pytest.mark.parametrize(
+        ("said", "meant"),
+        [
+            ("noon", "2026-04-08 12:00"),
+            ("midnight", "2026-04-08"),
+            ("at noon", "2026-04-08 12:00"),
+            ("3pm", "2026-04-08 15:00"),
+            ("3:30 pm", "2026-04-08 15:30"),
+            ("5pm", "2026-04-07 17:00"),
+            ("at 17:00", "2026-04-07 17:00"),
+            ("5", None),
+            ("at 5", None),
+            ("25:00", None),
+        ],
+    )
+    def test_a_time_without_a_day_is_the_latest_not_after_now(self, said: str, meant: str | None) -> None:
+        assert means(said) == meant
+
+    @pytest.mark.parametrize(
+        ("said", "meant"),
+        [
+            ("a fortnight ago", "2026-03-25 to 2026-03-26"),
+            ("two fortnights ago", "2026-03-11 to 2026-03-12"),
+            ("in a fortnight", "2026-04-22 to 2026-04-23"),
+        ],
+    )
+    def test_a_fortnight_is_two_weeks(self, said: str, meant: str) -> None:
+        assert means(said) == meant
+
+    @pytest.mark.parametrize(
+        ("said", "meant"),
+        [
+            ("Q1 2026", "2026-01-01 to 2026-04-01"),
+            ("q4, 2025", "2025-10-01 to 2026-01-01"),
+            ("Q3 of 2025", "2025-07-01 to 2025-10-01"),
+            ("2025-Q2", "2025-04-01 to 2025-07-01"),
+            ("2025Q2", "2025-04-01 to 2025-07-01"),
+            ("2025 q2", "2025-04-01 to 2025-07-01"),
+            ("Q2", "2026-04-01 to 2026-07-01"),
+            ("Q3", "2025-07-01 to 2025-10-01"),
+            ("Q5 2026", None),
+            ("Q0", None),
+        ],
+    )
+    def test_a_quarter_has_a_number(self, said: str, meant: str | None) -> None:
+        assert means(said) == meant
+
+    @pytest.mark.parametrize(
+        ("said", "meant"),
+        [
+            ("from March 2023 to June 2023", "2023-03-01 to 2023-07-01"),
+            ("March 2023 to June 2023", "2023-03-01 to 2023-07-01"),
+            ("between March 2023 and June 2023", "2023-03-01 to 2023-07-01"),
+            ("from march to june 2023", "2023-03-01 to 2023-07-01"),
+            ("from march to june", "2025-03-01 to 2025-07-01"),
+            ("from 2021 until 2023", "2021-01-01 to 2024-01-01"),
+            ("2023-03-05 to 2023-03-07", "2023-03-05 to 2023-03-08"),
+            ("Q1 2025 to Q2 2025", "2025-01-01 to 2025-07-01"),
+            ("from monday to today", "2026-04-06 to 2026-04-09"),
+            ("from 3 weeks ago to 2 weeks ago", "2026-03-18 to 2026-03-26"),
+            ("from yesterday at noon to now", "2026-04-07 12:00 to 2026-04-08 15:30"),
+            ("from June 2023 to March 2023", None),
+            ("from soon to June 2023", None),
+            ("from March 2023 to later", None),
+            ("from march to april to may", None),
+            ("between march to june", None),
+            ("march and june", None),
+            ("from to", None),
+        ],
+    )
+    def test_from_a_time_to_a_time_is_both_and_all_between(self, said: str, meant: str | None) -> None:
+        assert means(said) == meant
+
     def test_every_weekday_is_found_from_every_day(self) -> None:
         for today in (date(2026, 4, 6) + timedelta(days) for days in range(7)):
             noon = datetime.combine(today, datetime.min.time(), UTC) + timedelta(hours=12)
@@ -582,6 +655,14 @@ class TestWhatAQuestionMentions:
             ("How many museums did I visit in the month of February?", "2026-02-01 to 2026-03-01"),
             ("What was released in 2022?", "2022-01-01 to 2023-01-01"),
             ("In 2022, what was released?", "2022-01-01 to 2023-01-01"),
+            ("What was released in Q1?", "2026-01-01 to 2026-04-01"),
+            ("the goals of Q4 2025, please", "2025-10-01 to 2026-01-01"),
+            ("the goals of 2025-Q4", "2025-10-01 to 2026-01-01"),
+            ("Where did we travel from March 2023 to June 2023?", "2023-03-01 to 2023-07-01"),
+            ("Where did we travel between March and June?", "2025-03-01 to 2025-07-01"),
+            ("the trips of March 2023 to June 2023", "2023-03-01 to 2023-07-01"),
+            ("What did we ship from 2021 to 2023?", "2021-01-01 to 2024-01-01"),
+            ("all from 2023-03-05 to 2023-03-07", "2023-03-05 to 2023-03-08"),
         ],
     )
     def test_a_date_a_month_or_a_year(self, question: str, meant: str) -> None:
@@ -617,6 +698,7 @@ class TestWhatAQuestionMentions:
             ("Which book did I finish a week ago?", "2026-03-29 to 2026-04-05"),
             ("Which museum was it two months ago?", "2026-01-24 to 2026-02-24"),
             ("What did I bake a few weeks ago?", "2026-03-15 to 2026-03-22"),
+            ("What did I bake a fortnight ago?", "2026-03-18 to 2026-04-02"),
         ],
     )
     def test_long_ago_is_about_then(self, question: str, meant: str) -> None:

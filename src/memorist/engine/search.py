@@ -15,7 +15,7 @@ from memorist.profiles import Profile
 from memorist.records import Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
 from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import Candidates, LegResults, candidate_count, gather_candidates, merge_results
-from memorist.search.options import apply_options, find_profile, parse_mode, with_leg_weights
+from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector, with_leg_weights
 from memorist.search.rerank import (
     FURTHER_PASSAGE_DECAY,
     boost_by_time,
@@ -140,6 +140,7 @@ class Searcher:
         filters = {**view.filters, **{name: value for name, value in filters.items() if value is not None}}
         name = profile or view.profile
         base = self._resources.profile if name is None else find_profile(name)
+        use_vector, options = split_use_vector(options)
         if options.get("recency") is None:
             options = {**options, "recency": view.recency}
         settled = apply_options(base, {**options, "min_salience": filters.get("min_salience")})
@@ -157,7 +158,7 @@ class Searcher:
             text=query,
             query=replace(parse_query(query, settled.grammar), stemmed=settled.stemmed),
             filter=filter,
-            mode=parse_mode(mode, settled),
+            mode=parse_mode(mode, settled, use_vector),
             profile=settled,
             lens=view,
             record=record,

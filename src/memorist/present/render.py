@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memorist.documents import Document, DocumentHit, IndexReport
-from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Results, Session, Timeline
+from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline
 from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
@@ -238,19 +238,22 @@ def session_line(session: Session, style: Style) -> str:
 
 
 def related_json(related: Related) -> dict[str, Any]:
-    bond = {"relation": _to_json(related.relation), "similarity": related.similarity}
-    return memory_json(related.memory) | bond
+    names = ("relation", "further_relations", "similarity")
+    return memory_json(related.memory) | {name: _to_json(getattr(related, name)) for name in names}
 
 
 def related_line(related: Related, style: Style) -> str:
-    """Return a related memory, and how it is related: by a link, or by similarity."""
+    """Return a related memory, and how it is related: by links, or by similarity."""
     if related.relation:
-        said = related.relation
-        who = f", said by {said.said_by}" if said.said_by else ""
-        bond = f"{said.source[-8:]} {said.kind} {said.target[-8:]} ({said.confidence:.2f}{who})"
+        bonds = [_relation_line(relation) for relation in (related.relation, *related.further_relations)]
     else:
-        bond = "similar" if related.similarity is None else f"similar ({related.similarity:.2f})"
-    return f"{memory_line(related.memory, style)}\n    {style(printable(bond), dim=True)}"
+        bonds = ["similar" if related.similarity is None else f"similar ({related.similarity:.2f})"]
+    return "\n    ".join([memory_line(related.memory, style), *(style(printable(bond), dim=True) for bond in bonds)])
+
+
+def _relation_line(relation: Relation) -> str:
+    who = f", said by {relation.said_by}" if relation.said_by else ""
+    return f"{relation.source[-8:]} {relation.kind} {relation.target[-8:]} ({relation.confidence:.2f}{who})"
 
 
 def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> str:

@@ -251,7 +251,8 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
 def _reference_time(row: Row, profile: Profile) -> float:
     if profile.recency.on == "accessed" and row.accessed_at is not None:
         return row.accessed_at
-    return row.updated_at if profile.recency.on == "updated" else row.created_at
+    times = {"updated": row.updated_at, "imported": row.recorded_at}
+    return times.get(profile.recency.on, row.created_at)
 
 
 def _cosine(candidate: Candidate) -> float:

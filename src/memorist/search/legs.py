@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,28 +207,40 @@ def gather_candidates(
     stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime, as_of: datetime | None
 ) -> Candidates:
     """Load the rows of all matches in one read, and put the scores of both legs beside them."""
-    by_keyword = {match.key: (match, rank) for rank, match in enumerate(results.keyword, 1)}
+    by_keyword = {match.key: match for match in results.keyword}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
     model, vector = results.model, results.query_vector
     rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
-    vector_ranks = _vector_ranks(results, rows)
+    keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     unrelated = UNRELATED_SIMILARITY.get(model.name, 0.0) if model else 0.0
     candidates = []
     for row in rows:
-        match, rank = by_keyword.get(row.key, (None, None))
+        match = by_keyword.get(row.key)
         if match or row.key in vector_ranks:
             facts = with_effective_confidence(row.facts(), profile.fact_decay, now) if uses_confidence else ()
             confidence = mean_confidence(facts)
-            candidates.append(Candidate(row, match, rank, vector_ranks.get(row.key), unrelated, confidence))
+            ranks = keyword_ranks.get(row.key), vector_ranks.get(row.key)
+            candidates.append(Candidate(row, match, *ranks, unrelated, confidence))
     below_floor = sum(key not in by_keyword for key in results.below_floor) + len(rows) - len(candidates)
     return Candidates(candidates, below_floor, len(keys) - len(rows))
 
 
+def _keyword_ranks(results: LegResults, rows: Sequence[Row]) -> dict[int, int]:
+    """Rank the matches of the keyword leg; of equal ones the newer is first, then the first added."""
+    created = {row.key: row.created_at for row in rows}
+    ranked: list[Match] = []
+    for _, equal in groupby(results.keyword, key=lambda match: (match.has_all_words, match.score)):
+        ranked += sorted(equal, key=lambda match: (-created.get(match.key, 0.0), match.key))
+    return {match.key: rank for rank, match in enumerate(ranked, 1)}
+
+
 def _vector_ranks(results: LegResults, rows: Sequence[Row]) -> dict[int, int]:
-    """Rank the matches of the vector leg by exact similarity; the leg itself estimates."""
-    matched = {match.key for match in results.vector}
-    exact = [(row.similarity, row.key) for row in rows if row.key in matched and row.similarity is not None]
-    exact.sort(key=lambda entry: (-entry[0], entry[1]))
-    floor = results.similarity_floor
-    return {key: rank for rank, (_, key) in enumerate((e for e in exact if floor is None or e[0] >= floor), 1)}
+    """Rank the matches of the vector leg by exact similarity, where the leg itself estimates; ties as above."""
+    matched, floor = {match.key for match in results.vector}, results.similarity_floor
+    exact = sorted(
+        (-row.similarity, -row.created_at, row.key)
+        for row in rows
+        if row.key in matched and row.similarity is not None and (floor is None or row.similarity >= floor)
+    )
+    return {key: rank for rank, (_, _, key) in enumerate(exact, 1)}

@@ -13,6 +13,8 @@ _MODE_ALIASES: Mapping[str, str] = {
     "fts": "keyword", "bm25": "keyword", "text": "keyword", "vec": "semantic", "vector": "semantic", "both": "hybrid",
 }  # fmt: skip
 
+_USE_VECTOR = ("use_vector", "useVector")
+
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "grammar": GRAMMARS,
     "fusion": FUSIONS,
@@ -42,7 +44,7 @@ _COUNTS: Mapping[str, tuple[int, int]] = {
 _RECORDS: Mapping[str, type] = {"weights": Weights, "recency": Recency, "match_labels": MatchLabels}
 _PARTS: Mapping[tuple[type, str], tuple[str, ...]] = {
     (Recency, "form"): ("none", "add", "multiply", "tiers"),
-    (Recency, "on"): ("created", "updated", "accessed"),
+    (Recency, "on"): ("created", "updated", "accessed", "imported"),
 }
 _NUMBERS_BY_NAME: Mapping[str, tuple[str, ...] | None] = {
     "columns": tuple(ALL_COLUMNS), "sector_boosts": SECTORS, "sector_decay": SECTORS, "fact_decay": None,
@@ -67,12 +69,25 @@ def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
     return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
-def parse_mode(value: object, base: Profile) -> str:
-    """Return the mode that a name or an alias means."""
+def split_use_vector(options: Mapping[str, Any]) -> tuple[bool | None, dict[str, Any]]:
+    """Return AgentStack's `useVector`, if it is given, and the other options; True asks the model for any query."""
+    rest = {option: value for option, value in options.items() if option not in _USE_VECTOR}
+    flags = {validation.flag(options[name], name) for name in _USE_VECTOR if options.get(name) is not None}
+    if len(flags) > 1:
+        raise InvalidInput(f"{' and '.join(_USE_VECTOR)} are one option; give one of them")
+    use_vector = flags.pop() if flags else None
+    return use_vector, {**rest, "intent": "always"} if use_vector else rest
+
+
+def parse_mode(value: object, base: Profile, use_vector: bool | None = None) -> str:
+    """Return the mode that a name or an alias means; without vectors, hybrid is keyword search."""
     name = _MODE_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in MODES and base.unknown_mode and isinstance(name, str):
-        return base.unknown_mode
-    return validation.choice(name, MODES, "mode")
+        name = base.unknown_mode
+    mode = validation.choice(name, MODES, "mode")
+    if use_vector is not None and mode == ("keyword" if use_vector else "semantic"):
+        raise InvalidInput(f"use_vector={use_vector} and mode={mode!r} contradict each other; give one of them")
+    return "keyword" if use_vector is False else mode
 
 
 def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
@@ -102,7 +117,7 @@ def _check_option(option: str, value: Any, base: Profile) -> Any:
 
 
 def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> dict[str, float]:
-    """Return a table of numbers with the given ones replaced, or a preset by its name."""
+    """Return a table of numbers with the given ones replaced, none where none are given, or a preset by its name."""
     known = _NUMBERS_BY_NAME[option]
     if isinstance(value, str) and option in _PRESETS:
         return dict(_PRESETS[option][validation.choice(value, _PRESETS[option], option)])
@@ -114,7 +129,7 @@ def _check_number_table(option: str, value: Any, old: Mapping[str, float]) -> di
         else validation.choice(name, known, option): validation.number(part, f"{option}.{name}", 0, 100)
         for name, part in value.items()
     }
-    return {**old, **given}
+    return {**old, **given} if given or option == "columns" else {}
 
 
 def _check_record(option: str, value: Any, old: Any) -> Any:

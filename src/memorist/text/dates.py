@@ -32,7 +32,8 @@ def parse_period(value: object, now: datetime | None = None, zone: tzinfo | None
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _instant(datetime.fromtimestamp(value, UTC))
         if isinstance(value, str) and len(value) <= _MAX_PERIOD_CHARACTERS:
-            return _parse_text(" ".join(value.lower().split()).removeprefix("the "), present, zone)
+            said = " ".join(value.lower().split()).removeprefix("the ")
+            return _parse_text(said, present, zone) or _parse_range(said, present, zone)
     except (ValueError, OverflowError, OSError):  # a 31 February, or beyond what the calendar or the system can count
         pass
     return None
@@ -46,9 +47,11 @@ def find_periods(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[
     week" is the one before that date, and is ignored. A query that names many times asks for none of them.
     """
     present, said = _utc(now, zone), " ".join(text[:MAX_QUERY_CHARACTERS].lower().replace(",", " ").split())
+    ranges = [parse_period(range[0].replace(" of ", " "), present, zone) for range in re.finditer(_RANGE_IN_TEXT, said)]
+    said = re.sub(_RANGE_IN_TEXT, "", said)
     dates = [date for date in re.finditer(_DATE_IN_TEXT, said) if date["date"] or date["lead"]]
-    found = [_date_in_text(date, said, present, zone) for date in dates]
-    if not any(date["date"] for date in dates):
+    found = ranges + [_date_in_text(date, said, present, zone) for date in dates]
+    if not ranges and not any(date["date"] for date in dates):
         found += [_relative_in_text(words, said, present, zone) for words in re.finditer(_RELATIVE_IN_TEXT, said)]
     times = tuple(dict.fromkeys(time for time in found if time and time.start <= present))
     return times if len(times) <= _MAX_PERIODS else ()
@@ -66,7 +69,7 @@ def _number_words(lines: str, numbers: Iterable[int]) -> dict[str, int]:
 
 _COUNTS = _number_words("a an one|couple two|three|four|five|six|seven|eight|nine|ten|eleven|twelve", range(1, 13))
 _SECONDS = _number_words("s sec secs second seconds|m min mins minute minutes|h hr hrs hour hours", (1, 60, 3600))
-_WHOLE_DAYS = _number_words("d day days|w wk wks week weeks", (1, 7))
+_WHOLE_DAYS = _number_words("d day days|w wk wks week weeks|fortnight fortnights", (1, 7, 14))
 _WHOLE_MONTHS = _number_words("mo mos month months|y yr yrs year years", (1, 12))
 _CALENDAR_MONTHS = _number_words("month|quarter|year", (1, 3, 12))
 _STEPS = _number_words("last|this|next", (-1, 0, 1))
@@ -89,7 +92,8 @@ _ISO_MOMENT = r"([0-9]{8}|[0-9w-]{10})[t ]([0-9]{2}[0-9:.,]*) ?(z|[+-][0-9:]+)?"
 _AMOUNT = r"(?P<count>[0-9]+|[a-z]+(?= )) ?(?P<unit>[a-z]+)"
 _A_COUPLE = r"\b(a )?couple( of)?\b"
 _CLOCK = r"(?P<hour>[0-9]{1,2})(?P<minute>:[0-9]{2})?(?P<second>:[0-9]{2})?(?: ?(?P<half>[ap]m))?"
-_DAY_AND_CLOCK = rf"(?P<day>.+?),? (?:at )?(?P<clock>noon|midnight|{_CLOCK})"
+_DAY_AND_CLOCK = rf"(?:(?P<day>.+?),? )??(?:at )?(?P<clock>noon|midnight|{_CLOCK})"
+_RANGES = (r"(?:from )?(?P<first>.+?) (?:to|until|through) (?P<last>.+)", r"between (?P<first>.+?) and (?P<last>.+)")
 _DAY_AND_PART = r"(?P<day>.+) (?P<part>morning|afternoon|evening|night)"
 _YEAR, _MONTH, _DAY_NUMBER = r"(?P<year>[0-9]{4})", r"(?P<month>[0-9]{1,2})", r"(?P<day>[0-9]{1,2})"
 _MONTH_NAME, _NTH, _MAYBE_YEAR = r"(?P<month>[a-z]{3,9})", rf"{_DAY_NUMBER}(?:st|nd|rd|th)?", rf"(?:,? {_YEAR})?"
@@ -103,14 +107,28 @@ def _parse_text(text: str, present: datetime, zone: tzinfo | None) -> Period | N
     if days := _parse_days(text, today):
         return _whole_days(days, zone)
     if found := re.fullmatch(_DAY_AND_CLOCK, text):
-        day, time = _parse_one_day(found["day"], today), _parse_clock(found)
-        return _instant(_utc(datetime.combine(day, time), zone)) if day and time else None
+        day, time = _parse_one_day(found["day"] or "today", today), _parse_clock(found)
+        if not (day and time):
+            return None
+        moment = _utc(datetime.combine(day, time), zone)
+        if found["day"] is None and moment > present:  # without a day it is the latest
+            moment = _utc(datetime.combine(day - _DAY, time), zone)
+        return _instant(moment)
     if found := re.fullmatch(_DAY_AND_PART, "this night" if text == "tonight" else text):
         day = _parse_one_day({"this": "today", "last": "yesterday"}.get(found["day"], found["day"]), today)
         if day:
             first, after = (datetime.combine(day, clock()) + timedelta(hours=hour) for hour in _HOURS[found["part"]])
             return _between(first, after, zone)
     return None
+
+
+def _parse_range(text: str, present: datetime, zone: tzinfo | None) -> Period | None:
+    """Parse "from March to June 2023": both times and all between. What comes first is the latest before the other."""
+    found = next(filter(None, (re.fullmatch(form, text) for form in _RANGES)), None)
+    first, last = (_parse_text(found[end], present, zone) for end in ("first", "last")) if found else (None, None)
+    if found and first and last and first.start > last.start:
+        first = _parse_text(found["first"], last.start, zone)
+    return Period(first.start, last.end) if first and last and first.start <= last.start else None
 
 
 def _utc(moment: datetime, zone: tzinfo | None) -> datetime:
@@ -205,6 +223,14 @@ def _month_days(found: _Found, today: date) -> _Days | None:
     return _month_span(_nearest_in_cycle(12 * today.year + month - 1, _month_number(today), 12, None), 1)
 
 
+def _quarter_days(found: _Found, today: date) -> _Days:
+    """Return a quarter; without a year, the latest that has begun."""
+    first = 3 * (int(found["quarter"]) - 1)
+    if found["year"]:
+        return _month_span(12 * int(found["year"]) + first, 3)
+    return _month_span(_nearest_in_cycle(12 * today.year + first, _month_number(today), 12, None), 3)
+
+
 def _calendar_day(found: _Found, today: date) -> _Days | None:
     """Return a day of a month; without a year, the latest not after today."""
     month, day = _MONTHS.get(found["month"], 0), int(found["day"])
@@ -283,6 +309,8 @@ _FORMS: tuple[tuple[str, Callable[[_Found, date], _Days | None]], ...] = (
     (r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})", _calendar_day),  # 20260331
     (rf"{_DAY_NUMBER}\.{_MONTH}\.{_YEAR}", _calendar_day),  # 31.03.2026
     (rf"{_YEAR}-?w(?P<week>[0-9]{{2}})(?:-?(?P<weekday>[1-7]))?", _iso_week),  # 2026-W12, 2026-W12-3
+    (rf"q(?P<quarter>[1-4])(?:,? (?:of )?{_YEAR})?", _quarter_days),  # q1, q1 2026, q1 of 2026
+    (rf"{_YEAR}[- ]?q(?P<quarter>[1-4])", _quarter_days),  # 2026-q1
     (rf"{_MONTH_NAME}{_MAYBE_YEAR}", _month_days),  # march, march 2026
     (rf"{_MONTH_NAME} (?:the )?{_NTH}{_MAYBE_YEAR}", _calendar_day),  # march 5, march 5th, 2026
     (rf"{_NTH} (?:of )?{_MONTH_NAME}{_MAYBE_YEAR}", _calendar_day),  # 5 march 2026, 5th of march
@@ -303,26 +331,33 @@ _DATES = (
     rf"{_NTH_DAY} (?:of )?(?:{_SOME_MONTH})|(?:{_SOME_MONTH}) (?:the )?{_NTH_DAY}",
     rf"[0-9]{{1,2}} (?:{_SURE_MONTH})|(?:{_SURE_MONTH}) [0-9]{{1,2}}",
     rf"(?:{_SOME_MONTH}) (?:of )?{_SOME_YEAR}",
+    rf"q[1-4] (?:of )?{_SOME_YEAR}|{_SOME_YEAR}[- ]?q[1-4]",
 )
-_NOT_ALONE = rf"[0-9]{{1,2}} (?:{_SOME_MONTH})|(?:{_SOME_MONTH}) [0-9]{{1,2}}|{_SOME_MONTH}|{_SOME_YEAR}"
+_NOT_ALONE = rf"[0-9]{{1,2}} (?:{_SOME_MONTH})|(?:{_SOME_MONTH}) [0-9]{{1,2}}|{_SOME_MONTH}|q[1-4]|{_SOME_YEAR}"
+_DATE_ENDS = r"(?![\w/%-]|[.:][0-9a-z]|'s)"
 _DATE_IN_TEXT = (
     r"(?<![\w./-])(?:(?P<lead>in|on|during|since|after|until|before|by)(?: the| early| late| month of| year)* )?"
-    rf"(?:(?P<date>{'|'.join(_DATES)})|(?P<led>{_NOT_ALONE}))(?![\w/%-]|[.:][0-9a-z]|'s)"
+    rf"(?:(?P<date>{'|'.join(_DATES)})|(?P<led>{_NOT_ALONE})){_DATE_ENDS}"
+)
+_RANGE_IN_TEXT = (
+    rf"(?<![\w./-])(?:(?:from|between) (?:{'|'.join(_DATES)}|{_NOT_ALONE}) (?:to|until|through|and) "
+    rf"(?:{'|'.join(_DATES)}|{_NOT_ALONE})|(?:{'|'.join(_DATES)}) (?:to|until|through) (?:{'|'.join(_DATES)}))"
+    rf"{_DATE_ENDS}"
 )
 _RELATIVES = (
     rf"(?:day before )?yesterday(?: (?:{_PART_OF_DAY}))?|today|last (?:{_SOME_MONTH})",
     rf"(?:last|this|past|on) (?:weekend|(?:{_SOME_WEEKDAY})(?: (?:{_PART_OF_DAY}))?)",
-    r"(?:past|the last) (?P<one>day|week|month|year)",
+    r"(?:past|the last) (?P<one>day|week|fortnight|month|year)",
     rf"(?:past|last) (?P<several>{_SOME_COUNT} (?:day|week|month|year)s?)",
     rf"(?:last|this) (?:{_PART_OF_DAY}|week|month|quarter|year)",
-    rf"{_SOME_COUNT} (?P<unit>hour|day|week|month|year)s? ago",
+    rf"{_SOME_COUNT} (?P<unit>hour|day|week|fortnight|month|year)s? ago",
 )
 _RELATIVE_IN_TEXT = (
     rf"(?<![\w-])(?:(?P<lead>since|after|until|before|by) )?(?P<words>{'|'.join(_RELATIVES)})"
     rf"(?![\w-]| of\b| (?:{_PART_OF_DAY})s)"
 )
 _UNIT_BEFORE = rf"(?:day|week|weekend|month|year|{_SOME_WEEKDAY})s? $"
-_HALF_OF = {"week": 3 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
+_HALF_OF = {"week": 3 * _DAY, "fortnight": 7 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
 
 
 def _date_in_text(found: re.Match[str], said: str, now: datetime, zone: tzinfo | None) -> Period | None:

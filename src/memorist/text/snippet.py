@@ -1,18 +1,24 @@
 """Snippets: the passage of a text that matches a query best, with its matches marked."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from memorist.records import Query
-from memorist.text.tokenizer import Word, split_unspaced, stem_words
+from memorist.text.tokenizer import UNSPACED_SCRIPTS, Word, split_unspaced, stem_words
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
 _WINDOW_CHARACTERS, _MAX_WINDOWS = 20_000, 10  # searched for the best passage of a memory at a time, and how often
-_NEAREST_MARGIN, _LONGEST_WORD = 1_000, 50  # characters around the nearest part that are looked at, to whole words
+# Characters around the nearest part that are looked at, at least and for each word of the snippet, to whole words.
+_NEAREST_MARGIN, _MARGIN_A_WORD, _LONGEST_WORD = 1_000, 10, 50
 _SPACE = re.compile(r"\s+")
+# What counts as a word of a snippet: one between spaces, or else so many characters, so that no text makes it long.
+_SNIPPET_WORD = re.compile(
+    rf"[{UNSPACED_SCRIPTS}]{{1,4}}|(?<!\S)[^\s{UNSPACED_SCRIPTS}]{{1,40}}(?!\S)|[^\s{UNSPACED_SCRIPTS}]{{1,8}}|\s{{20,40}}"
+)
 _MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
 
@@ -67,27 +73,22 @@ class HighlightTerms:
 
 def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple[int, int] | None = None) -> Passage:
     """
-    Return the passage of about `width` words with the most different matches, cut at words.
+    Return the passage of `width` words with the most different matches.
 
     The part that is `nearest` in meaning is searched first, if there is one. Without a match, as where only the vector
     leg found a memory, the passage is the beginning of that part, or of the text.
     """
     places = range(0, max(1, min(len(content), _WINDOW_CHARACTERS * _MAX_WINDOWS)), _WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
-    around = (
-        [(_next_word_start(content, start - _NEAREST_MARGIN), _next_word_start(content, end + _NEAREST_MARGIN))]
-        if nearest
-        else []
-    )
+    margin = max(_NEAREST_MARGIN, width * _MARGIN_A_WORD)
+    around = [(_next_word_start(content, start - margin), _next_word_start(content, end + margin))] if nearest else []
     windows = (
         _TextWindow.at(content, *stretch, terms)
         for stretch in [*around, *((at, at + _WINDOW_CHARACTERS) for at in places)]
     )
     first = next(windows)
-    window = next((candidate for candidate in chain([first], windows) if candidate.found), None)
-    if window is None:
-        window = _TextWindow.at(content, start, start + _WINDOW_CHARACTERS, terms) if nearest else first
-    start, end = _best_window(window.text, window.words, window.found, width)
+    window = next((candidate for candidate in chain([first], windows) if candidate.found), first)
+    start, end = _best_window(window.text, window.found, width, max(0, start - window.base))
     highlights = _merge_ranges([(window.base + left, window.base + right) for left, right, _ in window.found])
     return Passage(_mark_matches(content, window.base + start, window.base + end, highlights), highlights)
 
@@ -104,14 +105,12 @@ class _TextWindow:
 
     base: int
     text: str
-    words: list[Word]
     found: list[tuple[int, int, str]]
 
     @classmethod
     def at(cls, content: str, base: int, end: int, terms: HighlightTerms) -> "_TextWindow":
         text = content[base:end]
-        words = stem_words(text)
-        return cls(base, text, words, terms.find(text, words))
+        return cls(base, text, terms.find(text, stem_words(text)))
 
 
 def strip_marks(text: str) -> str:
@@ -128,32 +127,23 @@ def preview(content: str, length: int) -> str:
     return (cut[: cut.rindex(" ")] if " " in cut[length // 2 :] else cut).rstrip() + ELLIPSIS
 
 
-def _best_window(
-    text: str, words: Sequence[Word], found: Sequence[tuple[int, int, str]], width: int
-) -> tuple[int, int]:
-    # A word has about six characters; in unspaced script, two or three.
-    length = width * (8 if len(words) * 12 > len(text) else 4)
-    if len(text) <= length:
+def _best_window(text: str, found: Sequence[tuple[int, int, str]], width: int, beginning: int) -> tuple[int, int]:
+    """Return the span of `width` words with the most different matches; without a match, that at the beginning."""
+    starts = [word.start() for word in _SNIPPET_WORD.finditer(text)]
+    if len(starts) <= width:
         return 0, len(text)
-    best, best_worth = 0, (0, 0)
-    for index, (start, _, _) in enumerate(found):
-        inside = [which for at, end, which in found[index : index + width] if end <= start + length]
+    places = [bisect_right(starts, start) - 1 for start, _, _ in found]
+    lead = width // 4  # words before the first match
+    first, most = bisect_right(starts, beginning) - 1, (0, 0)
+    for index, place in enumerate(places):
+        inside = [found[i][2] for i in range(index, bisect_right(places, place + width - lead - 1))]
         worth = (len(set(inside)), len(inside))
-        if worth > best_worth:
-            best, best_worth = start, worth
-    if best_worth == (0, 0):
-        return _snap_to_words(text, words, 0, length)
-    # The match is put a little to the right, so that the words before it are seen.
-    return _snap_to_words(text, words, max(0, best - length // 4), min(len(text), max(0, best - length // 4) + length))
-
-
-def _snap_to_words(text: str, words: Sequence[Word], start: int, end: int) -> tuple[int, int]:
-    for word in words:
-        if word.start < start < word.end and word.end - word.start < 60:
-            start = word.start
-        if word.start < end < word.end and word.end - word.start < 60:
-            end = word.end
-    return start, min(end, len(text))
+        if worth > most:
+            first, most = place - lead, worth
+    first = min(max(0, first), len(starts) - width)
+    last = first + width
+    end = len(text) if last == len(starts) else starts[last]
+    return (starts[first] if first else 0), len(text[:end].rstrip())
 
 
 def _mark_matches(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:

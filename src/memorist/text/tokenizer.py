@@ -11,10 +11,11 @@ import apsw
 
 # Scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese; and Hangul, whose particles
 # cling to the word before them.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
+UNSPACED_SCRIPTS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
+_UNSPACED = re.compile(f"[{UNSPACED_SCRIPTS}]+")
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 

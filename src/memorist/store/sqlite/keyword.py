@@ -441,8 +441,8 @@ def _collect_matches(
     sql = f"""
         select u.rid, u.score, u.has_all, iif(row_number() over best <= :limit, {_INDEXED_TEXT}, '')
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
-        window best as (order by u.stage, u.has_all desc, u.score desc, u.rid)
-        order by u.stage, u.has_all desc, u.score desc, u.rid
+        window best as (order by u.stage, u.has_all desc, u.score desc, u.rid desc)
+        order by u.stage, u.has_all desc, u.score desc, u.rid desc
     """
     words = search.query_words()
     for rid, score, has_all, text in fetch(connection, sql, search.values):
@@ -475,7 +475,7 @@ def _select_ranked(search: KeywordSearch, *, guarded: bool) -> str:
     return f"""
         select s.rid, s.score, {_has_all_words(search)} as has_all
         from ({scored}) s
-        order by has_all desc, s.score desc, s.rid
+        order by has_all desc, s.score desc, s.rid desc
         limit {-1 if guarded and search.is_narrow else ":limit"}
     """
 

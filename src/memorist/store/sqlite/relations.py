@@ -72,23 +72,28 @@ class SqliteLinks(StorePart):
                 )
 
     def list_related(self, id: str, limit: int, as_of: datetime | None) -> list[Related]:
-        """Return live memories related to one, the most certain first; superseded ones are left out."""
+        """Return live memories related to one, each once, the most certain first; superseded ones are left out."""
         past = as_of is not None
         with self._pool.reading() as connection:
             rid, memory = self._require_memory(connection, id)
             rows = fetch(
                 connection,
                 f"""
-                select r.source = :rid, r.kind, r.confidence, r.said_by, r.valid_from, r.valid_until,
-                    {memory_columns(past=past)}
+                select r.relations, {memory_columns(past=past)}
                 from (
-                    select * from relations where source = :rid
-                    union all
-                    select * from relations where target = :rid) r
-                cross join {memories_table(past=past)} on m.rid = iif(r.source = :rid, r.target, r.source)
-                where r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
-                  and m.deleted_at is null and m.valid_until is null
-                order by r.confidence desc, r.relation desc
+                    select r.other, max(r.confidence) as confidence, max(r.relation) as latest,
+                        json_group_array(json_array(
+                            r.confidence, r.relation, r.kind, r.said_by, r.valid_from, r.valid_until,
+                            r.source = :rid)) as relations
+                    from (
+                        select *, target as other from relations where source = :rid
+                        union all
+                        select *, source as other from relations where target = :rid) r
+                    where r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
+                    group by r.other) r
+                cross join {memories_table(past=past)} on m.rid = r.other
+                where m.deleted_at is null and m.valid_until is null
+                order by r.confidence desc, r.latest desc
                 limit :limit
                 """,
                 {"rid": rid, "limit": limit, "as_of": to_micros(as_of) if as_of else None},
@@ -232,11 +237,14 @@ def _valid_from(before: Memory, after: Memory, at: datetime | None, now: datetim
 
 
 def _to_related(id: str, row: Sequence[Any]) -> Related:
-    outward, kind, confidence, said_by, valid_from, valid_until = row[:6]
-    memory = to_memory(row[6:])
-    source, target = (id, memory.id) if outward else (memory.id, id)
-    ends = None if valid_until is None else from_micros(valid_until)
-    return Related(memory, Relation(source, target, kind, confidence, said_by, from_micros(valid_from), ends))
+    memory = to_memory(row[1:])
+    relations = []
+    surest_first = sorted(json.loads(row[0]), key=lambda relation: relation[:2], reverse=True)
+    for confidence, _, kind, said_by, valid_from, valid_until, outward in surest_first:
+        source, target = (id, memory.id) if outward else (memory.id, id)
+        ends = None if valid_until is None else from_micros(valid_until)
+        relations.append(Relation(source, target, kind, confidence, said_by, from_micros(valid_from), ends))
+    return Related(memory, relations[0], further_relations=tuple(relations[1:]))
 
 
 _DAY = 86_400e6  # microseconds

@@ -130,7 +130,7 @@ def _select_successor(past: bool) -> str:
 
 
 def _count_related(past: bool) -> str:
-    """Return the query for the number of live memories it is linked with, other than by supersession."""
+    """Return the query for the number of its links with live memories, other than by supersession."""
     valid = "o.valid_until is null"
     if past:
         valid = f"""not exists (
@@ -141,7 +141,7 @@ def _count_related(past: bool) -> str:
         from (
             select r.target as other from relations r
             where r.source = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
-            union
+            union all
             select r.source from relations r
             where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}) l
         join memories o on o.rid = l.other
@@ -152,8 +152,8 @@ def _count_related(past: bool) -> str:
 _pick_ranking_columns = itemgetter(
     *map(
         (*_COLUMNS, "facts", "origin").index,
-        ("id", "created_at", "updated_at", "accessed_at", "reinforced_at", "salience", "sector", "kind", "source",
-         "tags", "valid_until", "content", "facts", "origin"),
+        ("id", "created_at", "updated_at", "recorded_at", "accessed_at", "reinforced_at", "salience", "sector", "kind",
+         "source", "tags", "valid_until", "content", "facts", "origin"),
     )
 )  # fmt: skip
 
@@ -161,8 +161,8 @@ _pick_ranking_columns = itemgetter(
 def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | None, columns: Sequence[Any]) -> Row:
     """Make the row that ranking needs of the columns of a memory."""
     (
-        id, created_at, updated_at, accessed_at, reinforced_at, salience, sector, kind, source, tags, valid_until,
-        content, facts, origin,
+        id, created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector, kind, source, tags,
+        valid_until, content, facts, origin,
     ) = _pick_ranking_columns(columns)  # fmt: skip
     session, position = _decode_origin(origin)
     return Row(
@@ -171,6 +171,7 @@ def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | Non
         vector=vector,
         created_at=created_at / 1e6,
         updated_at=updated_at / 1e6,
+        recorded_at=recorded_at / 1e6,
         accessed_at=None if accessed_at is None else accessed_at / 1e6,
         reinforced_at=reinforced_at / 1e6,
         salience=salience,
