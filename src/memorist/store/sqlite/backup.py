@@ -25,6 +25,7 @@ from memorist.store.sqlite.connections import (
 from memorist.store.sqlite.maintenance import find_file_problems
 
 BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
+BEFORE_REPAIR = "repair"  # and memory.db.before-repair the damaged one, where the file was made again
 PAGES_AT_ONCE = 2000  # copied before signals are handled again
 _LOG_JUMP = 1_000_000  # changes; more than anybody writes during a restore
 _COUNTED_TABLES = "memories memory_history facts relations sessions recalls feedback documents vectors".split()
@@ -38,7 +39,7 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
     """
     target = Path(path)
     _check_target(pool, target, overwrite)
-    with _translate_system_errors(target), _temporary_file(target) as part:
+    with _translate_system_errors(target), temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
             _copy(source, part)
@@ -73,7 +74,9 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         with _translate_system_errors(database), backup.snapshot() as connection:
             is_old = _check_backup(connection, SqliteSchema(backup, connection).load_applied(), path)
             sound = True
-            return _restore(backup, connection, database, _kept_name(database) if exists else None, is_old)
+            return _restore(
+                backup, connection, database, _kept_name(database, BEFORE_RESTORE) if exists else None, is_old
+            )
     except StoreCorrupt as exc:
         if sound:
             raise
@@ -86,9 +89,18 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         backup.close()
 
 
-def _kept_name(database: Path) -> Path:
+def keep_copy(source: apsw.Connection, database: Path, reason: str) -> Path:
+    """Copy a database to a file of its own beside it, before it is replaced."""
+    kept = _kept_name(database, reason)
+    with temporary_file(kept) as copy:
+        _copy(source, copy)
+        _rename(copy, kept)
+    return kept
+
+
+def _kept_name(database: Path, reason: str) -> Path:
     """Return a free name for the replaced database: memory.db.before-restore, or with a number behind it."""
-    first = f"{database}.before-{BEFORE_RESTORE}"
+    first = f"{database}.before-{reason}"
     names = chain([first], (f"{first}-{number}" for number in count(2)))
     return next(Path(name) for name in names if not os.path.lexists(name))
 
@@ -98,7 +110,7 @@ def _restore(
 ) -> Path | None:
     counts = _count_rows(source)
     make_folder(database.parent, mode=0o700)
-    with _temporary_file(database) as part:
+    with temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
             _check_copy(part, counts, database)
@@ -114,12 +126,12 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
     pool = None
     try:
         pool = ConnectionPool(str(database), read_only=False, busy_timeout=busy_timeout, synchronous="full")
-        with pool.snapshot() as old, _temporary_file(kept) as copy:
-            _skip_log(part, old)
+        with pool.snapshot() as old, temporary_file(kept) as copy:
+            skip_log(part, old)
             _copy(old, copy)
             _rename(copy, kept)
         with pool.reading() as target:
-            _overwrite(pool, part, target)
+            overwrite(pool, part, target)
         return True
     except StoreCorrupt:
         if _is_of_another_program(database) or _is_sound(database, busy_timeout):
@@ -154,13 +166,13 @@ def _is_of_another_program(database: Path) -> bool:
     return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
 
 
-def _overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
+def overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
     """Write one database over another, in one transaction of the latter."""
     with closing(_open_read_only(part)) as source, target.backup("main", source, "main") as backup:
         pool.retry_while_locked(lambda: backup.step(-1))
 
 
-def _skip_log(part: Path, old: apsw.Connection) -> None:
+def skip_log(part: Path, old: apsw.Connection) -> None:
     """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
     last = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
     made = "select 1 from sqlite_master where name = 'sqlite_sequence'"
@@ -185,7 +197,7 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def _temporary_file(target: Path) -> Iterator[Path]:
+def temporary_file(target: Path) -> Iterator[Path]:
     """Make a file beside a target, and remove it at the end unless it was renamed."""
     handle, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
