@@ -28,6 +28,7 @@ BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a ba
 BEFORE_REPAIR = "repair"  # and memory.db.before-repair the damaged one, where the file was made again
 PAGES_AT_ONCE = 2000  # copied before signals are handled again
 _LOG_JUMP = 1_000_000  # changes; more than anybody writes during a restore
+_END_OF_LOG = 1 << 40
 _COUNTED_TABLES = "memories memory_history facts relations sessions recalls feedback documents vectors".split()
 
 
@@ -174,13 +175,22 @@ def overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None
 
 def skip_log(part: Path, old: apsw.Connection) -> None:
     """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
-    last = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
-    made = "select 1 from sqlite_master where name = 'sqlite_sequence'"
     with closing(apsw.Connection(str(part))) as copy:
-        number = max(fetch_value(each, last) for each in (copy, old) if fetch_value(each, made)) + _LOG_JUMP
+        number = max(map(_read_log_end, (copy, old))) + _LOG_JUMP
         with copy:
             copy.execute("delete from vector_log")
             copy.execute("insert into vector_log(seq, rid) values (?, 0)", (number,))
+
+
+def _read_log_end(connection: apsw.Connection) -> int:
+    """Return the number of the last change of vectors; more than there ever were if it cannot be read."""
+    if not fetch_value(connection, "select 1 from sqlite_master where name = 'sqlite_sequence'"):
+        return 0
+    try:
+        sql = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
+        return int(fetch_value(connection, sql))
+    except apsw.CorruptError:
+        return _END_OF_LOG
 
 
 def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:

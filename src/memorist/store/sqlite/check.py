@@ -17,6 +17,7 @@ from memorist.store.migrations import load_migrations, migrate
 from memorist.store.sqlite.backup import BEFORE_REPAIR, keep_copy, overwrite, skip_log, temporary_file
 from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, decode_text, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX
+from memorist.store.sqlite.filters import is_time
 from memorist.store.sqlite.keyword import INDEXES
 from memorist.store.sqlite.maintenance import count_memories, find_file_problems
 from memorist.store.sqlite.relations import index_facts
@@ -35,7 +36,8 @@ def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> Che
     if repair and problems:
         left = _fix(pool)
         if any(problem.startswith(_FILE) for problem in left) and not pool.in_memory:
-            left = _rebuild_file(pool) or _find_problems(pool)
+            lost = _rebuild_file(pool)
+            left = [*left, *lost] if lost else _find_problems(pool)
         problems = [*problems, *(problem for problem in left if problem not in problems)]
     repaired = [problem for problem in problems if problem not in left]
     skipped = ["full text: checking it needs the right to write"] if pool.read_only else []
@@ -51,6 +53,8 @@ def _find_problems(pool: ConnectionPool) -> list[str]:
 def _fix(pool: ConnectionPool) -> list[str]:
     """Repair in place what each check finds; return what all of them find then."""
     for find, fix in _CHECKS:
+        if fix is _drop_orphan_chunks and _run_check(pool, find_file_problems):
+            continue  # its file may be the one that cannot be read
         if fix and _run_check(pool, find):
             try:
                 with pool.writing() as connection:
@@ -189,6 +193,16 @@ def _find_text_problems(connection: apsw.Connection) -> Iterator[str]:
                 yield f"text: the {name} of {_name_row(table, number, texts)} is not UTF-8"
             if table == "memories" and "content" not in broken and not _has_hash(texts, hash):
                 yield f"text: the text of {_name_row(table, number, texts)} is not the one that was stored"
+
+
+def _find_time_problems(connection: apsw.Connection) -> Iterator[str]:
+    """Yield the times of memories that are none: a date that far off would be an error in every list."""
+    names = [name for _, name, *_ in fetch(connection, "pragma table_info(memories)") if name.endswith("_at")]
+    sql = f"select cast(id as blob), {', '.join(names)} from memories"
+    for id, *times in connection.execute(sql):
+        for name, micros in zip(names, times, strict=True):
+            if micros is not None and not is_time(micros):
+                yield f"text: the {name} of {decode_text(id)} is not a time"
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -431,6 +445,7 @@ _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is re
     (find_file_problems, _reindex),
     (_find_missing, _make_missing),
     (_find_text_problems, None),
+    (_find_time_problems, None),
     (_find_tag_problems, _rebuild_tags),
     (_find_position_problems, _number_positions),
     (_find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), _drop_orphan_chunks),

@@ -131,7 +131,8 @@ class ConnectionPool:
             case apsw.CorruptError() | apsw.NotADBError():
                 return StoreCorrupt(
                     f"{self.path} is damaged or not a database ({error}); nothing was changed. "
-                    "A repair rebuilds indexes; if that does not help, restore a backup",
+                    "A repair rebuilds indexes; if that does not help, restore a backup, "
+                    "or salvage what can be read into a new file",
                     hint=Hint("repair"),
                 )
             case apsw.FullError():

@@ -74,10 +74,11 @@ def _file_size(path: str) -> int:
 
 def find_file_problems(connection: apsw.Connection) -> Iterator[str]:
     """Yield the problems of the tables themselves."""
-    for (line,) in fetch(connection, "pragma integrity_check(20)"):
-        # An index that does not agree with its view is found and repaired by another check.
-        if line != "ok" and not any(index in line for index in INDEXES):
-            yield f"database: {line}"
+    for (lines,) in fetch(connection, "pragma integrity_check(20)"):
+        for line in lines.splitlines():
+            # An index that does not agree with its view is found and repaired by another check.
+            if line not in ("ok", "*** in database main ***") and not any(index in line for index in INDEXES):
+                yield f"database: {line}"
     for table, rowid, parent, _ in fetch(connection, "pragma foreign_key_check"):
         yield f"database: row {rowid} of {table} points to a missing row of {parent}"
 

@@ -1,5 +1,6 @@
 """Salvage: everything that can still be read in a damaged database, copied into a new one."""
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,11 @@ TABLES = {
 _VECTORS = {"vectors": "rid", "part_vectors": "part", "old_vectors": "rid", "uncut": "rid"}
 _FIRST_COLUMNS = 20  # of `memories` in the first version
 _MAX_GAP = 100_000  # keys that are looked for behind the last row that could be read, where no table says how many
-_MAX_FAILURES = 200_000  # reads of damaged pages, after which the rest of a table is given up
+_MAX_FAILURES = 200_000  # reads of damaged pages, after which the rest of a table is given up,
+_MAX_FAILURES_AT_FIRST = 1000  # and all of it, if there was nothing but damage
+_OWNERS = {"rid": "memories", "did": "documents", "recall": "recalls"}  # tables that give the keys of others
+
+_REJECTIONS = (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError)
 
 Row = tuple[Any, ...]
 
@@ -45,6 +50,7 @@ class Salvager:
         self._path, self._target = path, target
         self.kept: dict[str, int] = {}
         self.lost: list[str] = []
+        self._mended: list[str] = []
 
     def run(self) -> None:
         """Copy everything, in one transaction of the new database."""
@@ -58,11 +64,13 @@ class Salvager:
                         self._find_loose_memories(source)
                 self._copy_vectors(source)
                 self._drop_orphans()
+                self._forget_hashes()
                 self._keep_sequences(source)
         finally:
             if source:
                 source.close()
             self._target.pragma("foreign_keys", True)
+        self.lost += self._mended
 
     def _open(self) -> apsw.Connection | None:
         """Return a connection that sees one moment of the damaged file; None if SQLite cannot make it out at all."""
@@ -102,9 +110,20 @@ class Salvager:
         for row in rows:
             try:
                 self._target.execute(sql, row)
-            except (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError) as exc:
-                rejected.append(f"row {row[0]!r} is damaged ({exc})")
+            except _REJECTIONS as exc:
+                if table != "memories" or not self._insert_mended(sql, dict(zip(columns, row, strict=True))):
+                    rejected.append(f"row {row[0]!r} is damaged ({exc})")
         return rejected
+
+    def _insert_mended(self, sql: str, row: dict[str, Any]) -> bool:
+        """Insert a memory with nothing in the place of what is damaged beside its text; tell if that was all."""
+        content = str(row["content"]).replace("\0", "\ufffd")  # where SQLite would see the end of the text
+        try:
+            self._target.execute(sql, tuple((row | {"content": content, "tags": "[]", "metadata": "{}"}).values()))
+        except _REJECTIONS:
+            return False
+        self._mended.append(f"memories: the tags and metadata of {row['id']} cannot be read")
+        return True
 
     def _find_loose_memories(self, source: apsw.Connection | None) -> None:
         """Find the memories that could not be read by way of their table on the pages of the file."""
@@ -167,6 +186,11 @@ class Salvager:
                 f"delete from {table} where {column} is not null and {column} not in (select {of} from {parent})"
             )
         return self._target.total_changes() - before
+
+    def _forget_hashes(self) -> None:
+        """Have the next `index` read every file again, if chunks are lost."""
+        if any(line.startswith(("memories:", "chunks:")) for line in self.lost):
+            self._target.execute("update documents set size = -1, modified_at = 0, hash = x''")
 
     def _keep_sequences(self, source: apsw.Connection | None) -> None:
         """Never give a key again that was given before: indexes and vectors join on it."""
@@ -256,16 +280,17 @@ class _TableReader:
 
     def _guess_last(self, low: int) -> int:
         try:
-            last = fetch_value(self._source, "select seq from sqlite_sequence where name = ?", (self._table,))
+            table = _OWNERS.get(self._key or "", self._table)
+            last = fetch_value(self._source, "select seq from sqlite_sequence where name = ?", (table,))
         except apsw.Error:
             last = None
         return max(low, last if isinstance(last, int) else low + _MAX_GAP)
 
     def _bisect(self, low: int, high: int) -> Iterator[Row]:
         """Yield the rows of a range of keys, in halves where a whole cannot be read."""
-        ranges = [(low, high)]
+        ranges = deque([(low, high)])  # the widest first, so that a table of which nothing is left is soon given up
         while ranges:
-            low, high = ranges.pop()
+            low, high = ranges.popleft()
             if low > high:
                 continue
             try:
@@ -273,11 +298,11 @@ class _TableReader:
             except apsw.Error as exc:
                 _require_damage(exc)
                 self._failures += 1
-                if low == high or self._failures > _MAX_FAILURES:
+                if low == high or self._failures > (_MAX_FAILURES if self.count else _MAX_FAILURES_AT_FIRST):
                     self._damaged.append((low, high))
                 else:
                     middle = (low + high) // 2
-                    ranges += [(middle + 1, high), (low, middle)]
+                    ranges += [(low, middle), (middle + 1, high)]
                 continue
             yield from self._hand_out(rows)
 
