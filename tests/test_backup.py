@@ -16,6 +16,7 @@ from living import rows, texts
 from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, restore_backup
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite import backup
+from memorist.store.sqlite.writes import content_hash
 from memorist.store.store import Store
 from processes import everything, expect, line, running, tell
 from test_export import exported, full_life
@@ -220,8 +221,9 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_
         """
         insert into memories(
             id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
-        values ('fox', 'default', 'red fox', x'01', 'semantic', 'project', 0.5, 1, 1, 1)
-        """
+        values ('fox', 'default', 'red fox', ?, 'semantic', 'project', 0.5, 1, 1, 1)
+        """,
+        (content_hash("red fox"),),
     )
     database.close()
     with memorist.open(path, embedder="none") as memory:

@@ -19,6 +19,7 @@ from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import MAX_PARTS, MIN_PART_CHARACTERS, TITLE_TOKENS, _split_by_sentence, cut_into_parts
 from memorist.store.migrations import load_migrations
 from memorist.store.records import EmbeddingJob
+from memorist.store.sqlite.writes import content_hash
 from memorist.store.store import Store
 
 BURIED = (
@@ -513,7 +514,7 @@ class TestFromBeforeThereWereParts:
                     recorded_at)
                 values (?, 'default', ?, ?, 'semantic', 'project', 0.5, 1000000, 1000000, 1000000, 1000000)
                 """,
-                (f"memory-{number}", text, bytes([number])),
+                (f"memory-{number}", text, content_hash(text)),
             )
             vector = np.array(model.embed([text])[0], np.float32)
             half = (vector / np.linalg.norm(vector)).astype(np.float16)

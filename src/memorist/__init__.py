@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexProgress, IndexReport
-    from memorist.engine import Memorist, restore_backup
+    from memorist.engine import Memorist, restore_backup, salvage
     from memorist.engine import open_memory as open
     from memorist.errors import (
         AlreadyExists,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Related,
         Relation,
         Results,
+        SalvageReport,
         Session,
         SessionContext,
         SessionRef,
@@ -54,8 +55,8 @@ __all__ = [
     "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
     "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related", "Relation",
-    "Results", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats", "StoreBusy", "StoreCorrupt",
-    "StoreError", "Successor", "Timeline", "Version", "open", "restore_backup",
+    "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats", "StoreBusy",
+    "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "open", "restore_backup", "salvage",
 ]  # fmt: skip
 
 

@@ -504,6 +504,15 @@ class CheckReport:
 
 
 @dataclass(frozen=True, slots=True)
+class SalvageReport:
+    """The number of rows of each table that a salvage kept, the rows it lost, and the problems of what it kept."""
+
+    kept: Mapping[str, int]
+    lost: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """A conversation or a piece of work in which memories were made and used."""
 

@@ -1,9 +1,11 @@
-"""Export, import and backup on the command line."""
+"""Export, import, backup and salvage on the command line."""
 
 import gzip
 import json
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from command_line import CommandLine
 
@@ -155,3 +157,39 @@ def test_a_backup_is_made_and_put_back_and_nothing_is_overwritten_unasked(cli: C
     assert cli("backup", "create", "copy.db", "--force").code == 0
     cli("--db", ":memory:", "backup", "restore", "copy.db").assert_failed(1, "restored to a file")
     cli("backup", "restore", "missing.db", "--force").assert_failed(1, "no such file")
+
+
+def test_a_damaged_database_is_salvaged_into_a_new_file(cli: CommandLine) -> None:
+    cli("add", "the port is 8080", "--id", "port-one")
+    cli("add", "the queue is full", "--id", "queue-one")
+    with closing(apsw.Connection(str(cli.database))) as raw:
+        raw.execute("drop trigger memories_text_update")
+        raw.execute("update memories set content = 'the port is 8090' where id = 'port-one'")
+
+    check = cli("check", "--repair")
+    salvaged = cli("salvage", str(cli.database), "new.db")
+
+    assert check.code == salvaged.code == 1
+    assert "broken: text: the text of port-one is not the one that was stored" in check.out
+    assert "memorist update" in check.err
+    assert "backup restore" in check.err
+    assert salvaged.out.startswith("Salvaged to new.db: 2 memories")
+    assert "damaged: text: the text of port-one is not the one that was stored" in salvaged.out
+    assert cli("--db", "new.db", "list").out.count("\n") == 2
+
+
+def test_what_a_repair_cannot_mend_is_left_to_salvage(cli: CommandLine) -> None:
+    cli("add", "the port is 8080", "--fact", "the port is open")
+    with closing(apsw.Connection(str(cli.database))) as raw:
+        [(page,)] = raw.execute("select rootpage from sqlite_master where name = 'facts'")
+    with cli.database.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(bytes(4096))
+
+    check = cli("check", "--repair")
+    salvaged = cli("salvage", str(cli.database), "new.db", "--json")
+
+    assert f"memorist salvage {cli.database} NEW" in check.err
+    assert any(line.startswith("facts: ") for line in json.loads(salvaged.out)["lost"])
+    assert cli("--db", "new.db", "search", "port").code == 0
+    assert cli("--db", "new.db", "check").code == 0

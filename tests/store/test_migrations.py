@@ -11,6 +11,7 @@ import pytest
 import memorist
 from memorist import StoreError
 from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.writes import content_hash
 from memorist.store.store import Store
 from processes import contents, everything
 
@@ -91,8 +92,9 @@ class TestFromTheFirstVersion:
         first = dict(list(SQLITE.items())[:1])
         Store(str(path), migrations=first).close()
         database = apsw.Connection(str(path))
-        for number, (id, content, created) in enumerate(
-            (("first-one", "The port is 8080", 1_000_000_000), ("second-one", "The port is 9090", 2_000_000_000)), 1
+        for id, content, created in (
+            ("first-one", "The port is 8080", 1_000_000_000),
+            ("second-one", "The port is 9090", 2_000_000_000),
         ):
             database.execute(
                 """
@@ -100,7 +102,7 @@ class TestFromTheFirstVersion:
                     id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
                 values (?, 'default', ?, ?, 'semantic', 'project', 0.5, ?, ?, ?)
                 """,
-                (id, content, bytes([number]), created, created + 120, created + 120),
+                (id, content, content_hash(content), created, created + 120, created + 120),
             )
         snapshot = {
             "content": "The port is 8080",

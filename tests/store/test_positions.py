@@ -8,6 +8,7 @@ import pytest
 import memorist
 from memorist.engine import Memorist
 from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.writes import identity_hash
 from memorist.store.store import Store
 
 DEPLOY = (
@@ -99,7 +100,7 @@ class TestFromBeforeThereWerePositions:
                 reinforced_at, recorded_at)
             values (?1, 'default', ?2, ?3, 'turn', 'semantic', 'session', 0.5, ?4, ?4, ?4, ?4)
             """,
-            (f"turn-{number}", text, bytes([number]), 1_000_000 * number),
+            (f"turn-{number}", text, identity_hash(f"turn-{number}", text), 1_000_000 * number),
         )
         database.execute(
             "insert into sessions(id, namespace, started_at) values (?, 'default', 0) on conflict do nothing",

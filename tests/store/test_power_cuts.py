@@ -20,6 +20,7 @@ from memorist import Memorist, StoreCorrupt, StoreError
 from memorist.atomic_file import sync_to_disk
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.connections import COMPANIONS
+from memorist.store.sqlite.writes import content_hash
 from memorist.store.store import Store
 from simulated_disk import Disk, Files, Sync, SyncFolder, cut_power, write_files
 
@@ -158,14 +159,15 @@ def migrating(path: Path, outside: Path) -> Iterator[str | None]:
     first = dict(list(load_migrations("sqlite").items())[:1])
     Store(str(path), migrations=first).close()
     other = apsw.Connection(str(path))
-    other.execute(
-        """
-        insert into memories(
-            id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
-        select 'old-' || n, 'default', 'old text ' || n, cast(n as blob), 'semantic', 'project', 0.5, 1000, 1000, 1000
-        from (select value as n from json_each('[1, 2, 3, 4, 5, 6, 7, 8]'))
-        """
-    )
+    with other:
+        other.executemany(
+            """
+            insert into memories(
+                id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
+            values (?, 'default', ?, ?, 'semantic', 'project', 0.5, 1000, 1000, 1000)
+            """,
+            [(f"old-{n}", f"old text {n}", content_hash(f"old text {n}")) for n in range(1, 9)],
+        )
     yield IN_PIECES
     with open_memory(path) as memory:
         yield IN_PIECES

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,15 +65,35 @@ def check_command(context: CommandContext, /, repair: bool, as_json: bool) -> in
     """
     with context.open(embedder=None if repair else "none") as memory:
         report = memory.check(repair=repair)
-    lines = [f"{'repaired' if one in report.repaired else 'broken'}: {one}" for one in report.problems]
+    left = [one for one in report.problems if one not in report.repaired]
+    lines = [f"{'broken' if one in left else 'repaired'}: {printable(one)}" for one in report.problems]
     lines += [f"skipped: {part}" for part in report.skipped]
     if report.ok:
         counts = f"{count_of(report.memories, 'memory', 'memories')}, {count_of(report.vectors, 'vector')}"
         lines.append(f"All is well: {counts}.")
     print_answer(as_json, record_json(report), lines)
-    if not (report.ok or repair or as_json):
-        click.echo("`memorist check --repair` rebuilds indexes and vectors.", err=True)
+    if not (report.ok or as_json):
+        _advise(left, repair, context.target)
     return 0 if report.ok else 1
+
+
+def _advise(left: Sequence[str], repair: bool, target: str) -> None:
+    """Say what helps against the problems that are left."""
+    if not repair:
+        click.echo("`memorist check --repair` rebuilds indexes and vectors.", err=True)
+        return
+    if any(problem.startswith("text:") for problem in left):
+        click.echo(
+            "A damaged text cannot be repaired: restore a backup (`memorist backup restore`), or write it anew "
+            "(`memorist update`).",
+            err=True,
+        )
+    if any(not problem.startswith("text:") for problem in left):
+        click.echo(
+            "What is left cannot be repaired: restore a backup (`memorist backup restore`), or copy all that can be "
+            f"read to a new file (`memorist salvage {printable(target)} NEW`).",
+            err=True,
+        )
 
 
 @click.command("reembed")

@@ -1,4 +1,4 @@
-"""Commands that move memories: export, import, backup."""
+"""Commands that move memories: export, import, backup, salvage."""
 
 import sys
 from pathlib import Path
@@ -157,3 +157,27 @@ def _restore_backup(context: CommandContext, /, file: str, force: bool, as_json:
     lines = [f"Restored {printable(file)} to {printable(target)}."]
     lines += [f"The old database is kept as {printable(str(kept))}."] if kept else []
     print_answer(as_json, {"path": file, "restored_to": target, "kept": str(kept) if kept else None}, lines)
+
+
+@click.command("salvage")
+@click.argument("damaged", metavar="DAMAGED", shell_complete=complete_path)
+@click.argument("new", metavar="NEW", shell_complete=complete_path)
+@answer_options
+def salvage_command(context: CommandContext, /, damaged: str, new: str, as_json: bool) -> int:
+    """
+    Copy what can be read in a damaged database to a new file. DAMAGED stays as it is. The exit code is 1 if anything
+    was lost.
+
+    \b
+    Example:
+        memorist salvage memory.db salvaged.db
+    """
+    from memorist.engine import salvage
+
+    report = salvage(damaged, new, busy_timeout=context.loaded.settings.busy_timeout)
+    kept = ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in report.kept.items() if count)
+    lines = [f"Salvaged to {printable(new)}: {kept}."]
+    lines += [f"lost: {printable(line)}" for line in report.lost]
+    lines += [f"damaged: {printable(problem)}" for problem in report.problems]
+    print_answer(as_json, {"path": new} | record_json(report), lines)
+    return 1 if report.lost or report.problems else 0

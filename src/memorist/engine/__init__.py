@@ -16,14 +16,14 @@ from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
 from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
-from memorist.engine.transfer import restore_backup
+from memorist.engine.transfer import restore_backup, salvage
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
 from memorist.store.store import Store
 
-__all__ = ["Memorist", "open_memory", "restore_backup"]
+__all__ = ["Memorist", "open_memory", "restore_backup", "salvage"]
 
 
 def open_memory(

@@ -10,7 +10,7 @@ from typing import Any
 
 from memorist import validation
 from memorist.embed.base import ActiveModel, Embedder, Reranker, close_model
-from memorist.errors import Ambiguous, EmbedderError, NotFound
+from memorist.errors import Ambiguous, EmbedderError, NotFound, StoreCorrupt
 from memorist.ingest.recorder import Recorder
 from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
@@ -77,7 +77,8 @@ class Resources:
     def check(self, repair: bool) -> CheckReport:
         report = self.store.check(repair=repair)
         if repair and report.repaired and self.model.embedder is not None:
-            with suppress(EmbedderError):  # the texts wait; the next write or `reembed` tries again
+            # The texts wait; the next write or `reembed` tries again.
+            with suppress(EmbedderError, StoreCorrupt):
                 self.vectorizer.embed_all()
                 self.file_vectorizer.embed_all()
         return report

@@ -14,6 +14,7 @@ from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
+from memorist.records import SalvageReport
 from memorist.store.export import ExportRecord
 
 if TYPE_CHECKING:
@@ -163,6 +164,13 @@ def restore_backup(
     from memorist.store.sqlite.backup import restore_database
 
     return restore_database(str(validation.path(path)), str(target), overwrite=overwrite, busy_timeout=busy_timeout)
+
+
+def salvage(path: str | Path, target: str | Path, *, busy_timeout: float = 30.0) -> SalvageReport:
+    """Copy everything that can still be read in a damaged database to a new file, and tell what was kept and lost."""
+    from memorist.store.sqlite.check import salvage_database
+
+    return salvage_database(str(validation.path(path)), str(validation.path(target)), busy_timeout=busy_timeout)
 
 
 def _detect_format(file: Path, wanted: object) -> str:

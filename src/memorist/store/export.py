@@ -11,7 +11,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import apsw
@@ -19,11 +19,12 @@ import numpy as np
 
 from memorist.errors import InvalidInput, StoreError
 from memorist.records import FILE, SUPERSEDES, TURN, Model
-from memorist.store.sqlite.connections import ConnectionPool, fetch_value
+from memorist.store.sqlite.connections import ConnectionPool, fetch_value, stream_rows
 from memorist.store.sqlite.documents import chunk_namespace
 from memorist.store.sqlite.filters import from_micros, to_micros
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
 from memorist.store.sqlite.relations import is_superseded_by
+from memorist.store.sqlite.rows import decode_json
 from memorist.store.sqlite.vectors import SqliteVectors
 from memorist.store.sqlite.writes import as_json, content_hash, find_same_text, identity_hash
 from memorist.text.tokenizer import unspaced_bigrams
@@ -207,12 +208,15 @@ class _RecordReader:
         if records.table not in self._prepared:
             self._prepared[records.table] = _prepare(records)
         sql, converters = self._prepared[records.table]
-        for key, *row in self._connection.execute(sql, self._names | {"key": of}):
-            record = {
-                name: convert(stored) if convert else stored
-                for (name, convert), stored in zip(converters, row, strict=True)
-                if stored is not None
-            }
+        for key, *row in stream_rows(self._connection, sql, self._names | {"key": of}):
+            try:
+                record = {
+                    name: convert(stored) if convert else stored
+                    for (name, convert), stored in zip(converters, row, strict=True)
+                    if stored is not None
+                }
+            except ValueError:
+                continue  # a version or a lens that is damaged beyond reading; a check reports it
             for name, kind in records.lists:
                 if (self._vectors or kind.table not in _VECTOR_TABLES) and (found := list(self.read(kind, key))):
                     record[name] = found
@@ -241,7 +245,9 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "flag": bool,
     "bytes": _encode_bytes,
     "vector": _encode_bytes,
-    **dict.fromkeys(_JSON_KINDS, json.loads),
+    "texts": partial(decode_json, empty=[]),
+    "object": partial(decode_json, empty={}),
+    **dict.fromkeys(("lens", "snapshot"), json.loads),
 }
 _TO_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "time": to_micros,

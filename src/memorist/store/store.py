@@ -36,19 +36,14 @@ from memorist.store.records import (
     KeywordMatches,
     Scope,
 )
-from memorist.store.sqlite.backup import BEFORE_RESTORE, back_up_database
+from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
+from memorist.store.sqlite.check import check_database, make_missing_indexes
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
 from memorist.store.sqlite.counts import count_facets, count_filtered_out
 from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
 from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
 from memorist.store.sqlite.keyword import MERGE_EVERY, KeywordLeg, merge_index_segments
-from memorist.store.sqlite.maintenance import (
-    check_database,
-    collect_stats,
-    erase_memories,
-    purge_indexes,
-    wipe_file,
-)
+from memorist.store.sqlite.maintenance import collect_stats, erase_memories, purge_indexes, wipe_file
 from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
 from memorist.store.sqlite.relations import (
     SqliteLinks,
@@ -127,6 +122,8 @@ class Store(StorePart):
         try:
             with self._pool.reading() as connection:
                 migrate(SqliteSchema(self._pool, connection), self._migrations)
+            if migrations is None:
+                make_missing_indexes(self._pool)
         except BaseException:
             self._pool.close()
             raise
@@ -248,7 +245,7 @@ class Store(StorePart):
             )
             erase_memories(connection, [rid for (rid,) in forgotten])
             purge_indexes(connection)
-        wipe_file(self._pool, [*self._migrations, BEFORE_RESTORE])
+        wipe_file(self._pool, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR])
         return len(forgotten)
 
     # Reading

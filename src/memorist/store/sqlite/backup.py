@@ -24,8 +24,10 @@ from memorist.store.sqlite.connections import (
 from memorist.store.sqlite.maintenance import find_file_problems
 
 BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
+BEFORE_REPAIR = "repair"  # and memory.db.before-repair the damaged one, where the file was made again
 PAGES_AT_ONCE = 2000  # copied before signals are handled again
 _LOG_JUMP = 1_000_000  # changes; more than anybody writes during a restore
+_END_OF_LOG = 1 << 40
 _COUNTED_TABLES = "memories memory_history facts relations sessions recalls feedback documents vectors".split()
 
 
@@ -37,7 +39,7 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
     """
     _check_target(pool, Path(path), overwrite)
     target = Path(os.path.realpath(path))  # a link stays one
-    with _translate_system_errors(target), _temporary_file(target) as part:
+    with _translate_system_errors(target), temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
             _copy(source, part)
@@ -74,7 +76,9 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         with _translate_system_errors(database), backup.snapshot() as connection:
             is_old = _check_backup(connection, SqliteSchema(backup, connection).load_applied(), path)
             sound = True
-            return _restore(backup, connection, database, _kept_name(database) if exists else None, is_old)
+            return _restore(
+                backup, connection, database, _kept_name(database, BEFORE_RESTORE) if exists else None, is_old
+            )
     except StoreCorrupt as exc:
         if sound:
             raise
@@ -87,9 +91,18 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         backup.close()
 
 
-def _kept_name(database: Path) -> Path:
+def keep_copy(source: apsw.Connection, database: Path, reason: str) -> Path:
+    """Copy a database to a file of its own beside it, before it is replaced."""
+    kept = _kept_name(database, reason)
+    with temporary_file(kept) as copy:
+        _copy(source, copy)
+        _rename(copy, kept)
+    return kept
+
+
+def _kept_name(database: Path, reason: str) -> Path:
     """Return a free name for the replaced database: memory.db.before-restore, or with a number behind it."""
-    first = f"{database}.before-{BEFORE_RESTORE}"
+    first = f"{database}.before-{reason}"
     names = chain([first], (f"{first}-{number}" for number in count(2)))
     return next(Path(name) for name in names if not os.path.lexists(name))
 
@@ -99,7 +112,7 @@ def _restore(
 ) -> Path | None:
     counts = _count_rows(source)
     make_folder(database.parent, private=True)
-    with _temporary_file(database) as part:
+    with temporary_file(database) as part:
         _copy(source, part)
         with backup.translate_errors():
             _check_copy(part, counts, database)
@@ -115,12 +128,12 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
     pool = None
     try:
         pool = ConnectionPool(str(database), read_only=False, busy_timeout=busy_timeout, synchronous="full")
-        with pool.snapshot() as old, _temporary_file(kept) as copy:
-            _skip_log(part, old)
+        with pool.snapshot() as old, temporary_file(kept) as copy:
+            skip_log(part, old)
             _copy(old, copy)
             _rename(copy, kept)
         with pool.reading() as target:
-            _overwrite(pool, part, target)
+            overwrite(pool, part, target)
         return True
     except StoreCorrupt:
         if _is_of_another_program(database) or _is_sound(database, busy_timeout):
@@ -155,21 +168,30 @@ def _is_of_another_program(database: Path) -> bool:
     return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
 
 
-def _overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
+def overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
     """Write one database over another, in one transaction of the latter."""
     with closing(_open_read_only(part)) as source, target.backup("main", source, "main") as backup:
         pool.retry_while_locked(lambda: backup.step(-1))
 
 
-def _skip_log(part: Path, old: apsw.Connection) -> None:
+def skip_log(part: Path, old: apsw.Connection) -> None:
     """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
-    last = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
-    made = "select 1 from sqlite_master where name = 'sqlite_sequence'"
     with closing(apsw.Connection(str(part))) as copy:
-        number = max(fetch_value(each, last) for each in (copy, old) if fetch_value(each, made)) + _LOG_JUMP
+        number = max(map(_read_log_end, (copy, old))) + _LOG_JUMP
         with copy:
             copy.execute("delete from vector_log")
             copy.execute("insert into vector_log(seq, rid) values (?, 0)", (number,))
+
+
+def _read_log_end(connection: apsw.Connection) -> int:
+    """Return the number of the last change of vectors; more than there ever were if it cannot be read."""
+    if not fetch_value(connection, "select 1 from sqlite_master where name = 'sqlite_sequence'"):
+        return 0
+    try:
+        sql = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
+        return int(fetch_value(connection, sql))
+    except apsw.CorruptError:
+        return _END_OF_LOG
 
 
 def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
@@ -189,7 +211,7 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def _temporary_file(target: Path) -> Iterator[Path]:
+def temporary_file(target: Path) -> Iterator[Path]:
     """Make a file beside a target, and remove it at the end unless it was renamed."""
     with reserve_part(target) as part:
         create_private_file(part)

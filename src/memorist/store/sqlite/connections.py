@@ -6,8 +6,9 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -136,7 +137,8 @@ class ConnectionPool:
             case apsw.CorruptError() | apsw.NotADBError():
                 return StoreCorrupt(
                     f"{self.path} is damaged or not a database ({error}); nothing was changed. "
-                    "A repair rebuilds indexes; if that does not help, restore a backup",
+                    "A repair rebuilds indexes; if that does not help, restore a backup, "
+                    "or salvage what can be read into a new file",
                     hint=Hint("repair"),
                 )
             case apsw.InterruptError():
@@ -417,17 +419,67 @@ def create_private_file(file: Path) -> None:
 
 def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:
     """Return all rows of a query."""
-    return list(connection.execute(sql, values))
+    try:
+        return list(connection.execute(sql, values))
+    except UnicodeDecodeError:
+        return list(_read_damaged_text(connection, sql, values))
 
 
 def fetch_value(connection: apsw.Connection, sql: str, values: Any = None) -> Any:
     """Return the first row of a query: one column as a value, several as a tuple, None if there is no row."""
-    return connection.execute(sql, values).get
+    try:
+        return connection.execute(sql, values).get
+    except UnicodeDecodeError:
+        row = next(_read_damaged_text(connection, sql, values))
+        return row if len(row) > 1 else row[0]
+
+
+def stream_rows(connection: apsw.Connection, sql: str, values: Any = None) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query one by one, on a connection that sees one moment throughout."""
+    done = 0
+    try:
+        for row in connection.execute(sql, values):
+            yield row
+            done += 1
+    except UnicodeDecodeError:
+        yield from islice(_read_damaged_text(connection, sql, values), done, None)
+
+
+def _read_damaged_text(connection: apsw.Connection, sql: str, values: Any) -> Iterator[tuple[Any, ...]]:
+    """
+    Return the rows of a query that met text which is not UTF-8, with U+FFFD for the bytes that are damaged.
+
+    SQLite stores such text, and apsw refuses to read it: one damaged byte would hide every other memory of an answer.
+    """
+    cursor = connection.execute(sql, values)
+    if not cursor.is_readonly:
+        raise StoreCorrupt("what is to be changed has damaged text", hint=Hint("check"))
+    names = [f"c{number}" for number in range(len(cursor.description))]
+    cursor.close()
+    sql = f"with found({', '.join(names)}) as ({sql}) select {typed_columns(names)} from found"
+    return map(decode_row, connection.execute(sql, values))
+
+
+def typed_columns(names: Iterable[str]) -> str:
+    """Return columns for `decode_row`: the type of each, and its value, which is bytes if it is text."""
+    return ", ".join(f"typeof({name}), iif(typeof({name}) = 'text', cast({name} as blob), {name})" for name in names)
+
+
+def decode_row(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values of a row with `typed_columns`."""
+    return tuple(
+        decode_text(value) if kind == "text" else value for kind, value in zip(row[::2], row[1::2], strict=True)
+    )
+
+
+def decode_text(stored: bytes) -> str:
+    """Return text as SQLite stores it, with U+FFFD for bytes that are damaged."""
+    return stored.decode(errors="replace")
 
 
 def _fold_text(*texts: Any) -> Any:
-    """Implement `folded(text)` for SQL, whose own lower() knows ASCII only."""
-    return fold(texts[0])
+    """Implement `folded(blob)` for SQL, whose own lower() knows ASCII only; of a blob, as text might be damaged."""
+    return fold(decode_text(texts[0]))
 
 
 _forking: list[ConnectionPool] = []

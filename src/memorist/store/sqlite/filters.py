@@ -19,6 +19,7 @@ from memorist.store.sqlite.connections import fetch
 from memorist.text.dates import parse_period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_TIME, _LAST_TIME = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 END_OF_TIME = 1 << 62  # microseconds; later than any time that can be given
 
@@ -53,8 +54,16 @@ def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def is_time(micros: object) -> bool:
+    """Tell if a number of microseconds is one of a date from the year 1 to 9999."""
+    return isinstance(micros, int) and to_micros(_FIRST_TIME) <= micros <= to_micros(_LAST_TIME)
+
+
 def from_micros(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:  # a damaged number, which a check reports
+        return _LAST_TIME if micros > 0 else _FIRST_TIME
 
 
 def filter_conditions(filter: Filter, *, past: bool = False) -> tuple[str, dict[str, Any]]:

@@ -542,7 +542,7 @@ def contains_condition(substring: str) -> tuple[str, str]:
     """Return the condition that a memory `m` contains `:substring`, and its value. SQL's lower() knows ASCII only."""
     if substring.isascii():
         return "instr(lower(m.content), :substring) > 0", substring
-    return "instr(folded(m.content), :substring) > 0", tokenizer.fold(substring)
+    return "instr(folded(cast(m.content as blob)), :substring) > 0", tokenizer.fold(substring)
 
 
 def _select_substring(search: KeywordSearch) -> str:

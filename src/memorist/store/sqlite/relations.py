@@ -17,6 +17,7 @@ from memorist.store.sqlite.rows import (
     KeyedMemory,
     StorePart,
     ambiguous_id,
+    decode_json,
     memories_table,
     memory_columns,
     relation_holds,
@@ -408,7 +409,7 @@ def index_facts(connection: apsw.Connection, rid: int) -> None:
     title, content, tags = fetch_value(connection, "select title, content, tags from memories where rid = ?", (rid,))
     connection.execute(
         "update memories set facts = ?, segments = ? where rid = ?",
-        ("\n".join(texts) or None, unspaced_bigrams(title, content, *json.loads(tags), *texts), rid),
+        ("\n".join(texts) or None, unspaced_bigrams(title, content, *decode_json(tags, []), *texts), rid),
     )
 
 

@@ -211,12 +211,25 @@ def to_memory(columns: Sequence[Any]) -> Memory:
 
 @lru_cache(1000)
 def _decode_tags(tags: str) -> tuple[str, ...]:
-    return tuple(json.loads(tags)) if tags != "[]" else ()
+    return tuple(decode_json(tags, [])) if tags != "[]" else ()
+
+
+def _decode_metadata(metadata: str) -> dict[str, Any]:
+    return dict(decode_json(metadata, {}))
+
+
+def decode_json(text: str, empty: Any) -> Any:
+    """Return what a text says in JSON; nothing where it is damaged, which a check reports."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return empty
+    return found if isinstance(found, type(empty)) else empty
 
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     "tags": _decode_tags,
-    "metadata": json.loads,
+    "metadata": _decode_metadata,
     "pinned": bool,
     **dict.fromkeys([name for name in _COLUMNS if name.endswith("_at") or name == "valid_until"], from_micros),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from memorist.errors import InvalidInput
-from memorist.records import ConversationBatch, Memory, MemoryDraft
+from memorist.records import FILE, TURN, ConversationBatch, Memory, MemoryDraft
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.sqlite.connections import fetch, fetch_value
 from memorist.store.sqlite.filters import to_micros
@@ -103,7 +103,10 @@ def update_memory(
     facts = [fact.text for fact in memory.facts]
     text = new["content"]
     hash = fetch_value(connection, "select content_hash from memories where rid = ?", (rid,))
-    known_by_text = hash == content_hash(memory.content)
+    known_by_text = hash == content_hash(memory.content) or (
+        # Of a damaged text, the hash tells nothing.
+        hash != identity_hash(memory.id, memory.content) and memory.kind not in (TURN, FILE)
+    )
     try:
         connection.execute(
             _UPDATE,

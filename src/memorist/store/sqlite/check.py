@@ -1,0 +1,462 @@
+"""Check a database against itself, repair what can be made again, and salvage a damaged one into a new file."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+import apsw
+import numpy as np
+
+from memorist.atomic_file import make_folder
+from memorist.errors import InvalidInput, StoreBusy, StoreError
+from memorist.records import SUPERSEDES, CheckReport, SalvageReport
+from memorist.store.export import NORM_TOLERANCE
+from memorist.store.migrations import load_migrations, migrate
+from memorist.store.sqlite.backup import BEFORE_REPAIR, keep_copy, overwrite, skip_log, temporary_file
+from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, decode_text, fetch, fetch_value
+from memorist.store.sqlite.documents import CHUNK_SUFFIX
+from memorist.store.sqlite.filters import is_time
+from memorist.store.sqlite.keyword import INDEXES
+from memorist.store.sqlite.maintenance import count_memories, find_file_problems
+from memorist.store.sqlite.relations import index_facts
+from memorist.store.sqlite.salvage import TABLES, Salvager
+from memorist.store.sqlite.vectors import read_block_parts, read_block_vectors
+from memorist.store.sqlite.writes import content_hash, identity_hash
+from memorist.store.vector_scan import encode, unpack
+
+_ATTEMPTS = 3  # to make the file again, if others write meanwhile
+
+
+def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> CheckReport:
+    """Check the whole file, all namespaces. With `repair`, make again what can be made again."""
+    problems = _find_problems(pool)
+    left = problems
+    if repair and problems:
+        left = _fix(pool)
+        if any(problem.startswith(_FILE) for problem in left) and not pool.in_memory:
+            lost = _rebuild_file(pool)
+            left = [*left, *lost] if lost else _find_problems(pool)
+        problems = [*problems, *(problem for problem in left if problem not in problems)]
+    repaired = [problem for problem in problems if problem not in left]
+    skipped = ["full text: checking it needs the right to write"] if pool.read_only else []
+    memories, vectors = count_memories(pool, namespace)
+    return CheckReport(not left, tuple(problems), tuple(repaired), tuple(skipped), memories, vectors)
+
+
+def _find_problems(pool: ConnectionPool) -> list[str]:
+    checks = [find for find, _ in _CHECKS if find is not _find_full_text_problems or not pool.read_only]
+    return list(dict.fromkeys(problem for find in checks for problem in _run_check(pool, find)))
+
+
+def _fix(pool: ConnectionPool) -> list[str]:
+    """Repair in place what each check finds; return what all of them find then."""
+    for find, fix in _CHECKS:
+        if fix is _drop_orphan_chunks and _run_check(pool, find_file_problems):
+            continue  # its file may be the one that cannot be read
+        if fix and _run_check(pool, find):
+            try:
+                with pool.writing() as connection:
+                    fix(connection)
+            except StoreBusy:
+                raise
+            except StoreError:
+                continue  # it is found again
+    return _find_problems(pool)
+
+
+def _run_check(pool: ConnectionPool, find: "_FindProblems") -> list[str]:
+    """Return the problems that a check finds as of one moment. To SQLite, the check of FTS5 is a write."""
+    found: list[str] = []
+    try:
+        with pool.writing() if find is _find_full_text_problems else pool.snapshot() as connection:
+            for problem in find(connection):
+                found.append(problem)
+    except StoreBusy:
+        raise
+    except StoreError as exc:
+        found.append(f"{_FILE} a part of it cannot be read ({exc.__cause__ or exc})")
+    return found
+
+
+def salvage_database(path: str, target: str, *, busy_timeout: float) -> SalvageReport:
+    """Copy everything that can be read in a damaged database to a new file, and check that."""
+    source, new = Path(path), Path(target)
+    if not source.is_file():
+        raise InvalidInput(
+            f"cannot salvage {path}: {'it is not a file' if source.exists() else 'there is no such file'}"
+        )
+    if os.path.lexists(new):
+        raise InvalidInput(f"{target} exists; name a new file for what can be salvaged")
+    try:
+        make_folder(new.parent, private=True)
+        with temporary_file(new) as part:
+            report = _salvage(str(source), part, busy_timeout)
+            if not report.kept.get("memories"):
+                raise StoreError(f"no memory can be read in {path}, and no file was made; restore a backup")
+            part.replace(new)
+    except OSError as exc:
+        raise StoreError(f"cannot write {target}: {exc.strerror}") from exc
+    return report
+
+
+def _salvage(path: str, part: Path, busy_timeout: float) -> SalvageReport:
+    pool = ConnectionPool(str(part), read_only=False, busy_timeout=busy_timeout, synchronous="full")
+    with closing(pool):
+        with pool.reading() as connection:
+            migrate(SqliteSchema(pool, connection), load_migrations("sqlite"))
+            salvager = Salvager(path, connection)
+            salvager.run()
+        left = _fix(pool)
+    return SalvageReport(salvager.kept, tuple(salvager.lost), tuple(left))
+
+
+def _rebuild_file(pool: ConnectionPool) -> list[str]:
+    """
+    Make the file again of everything in it, and keep a copy of the damaged one; return what stands in the way.
+
+    A file of which something cannot be read stays as it is: to leave that behind is for the user to decide.
+    """
+    for _ in range(_ATTEMPTS):
+        with temporary_file(Path(pool.file)) as part, pool.reading() as connection:
+            version = connection.pragma("data_version")
+            report = _salvage(pool.file, part, pool.busy_timeout)
+            if report.lost:
+                return [f"{_FILE} {line}" for line in report.lost]
+            if connection.pragma("data_version") == version:
+                keep_copy(connection, Path(pool.file), BEFORE_REPAIR)
+                skip_log(part, connection)
+                overwrite(pool, part, connection)
+                return []
+    raise StoreBusy(f"others write to {pool.path} all the time; repair it when they are done")
+
+
+def make_missing_indexes(pool: ConnectionPool) -> None:
+    """Make the full-text indexes again if they are gone, of the text."""
+    names = ", ".join(f"'{index}'" for index in INDEXES)
+    with pool.reading() as connection:
+        found = fetch_value(connection, f"select count(*) from sqlite_master where name in ({names})")
+    if found < len(INDEXES) and not pool.read_only:
+        with pool.writing() as connection:
+            _make_missing(connection)
+            _rebuild_full_text(connection)
+
+
+_FILE = "database:"
+
+
+def _reindex(connection: apsw.Connection) -> None:
+    connection.execute("reindex")
+
+
+@cache
+def _list_schema() -> dict[str, tuple[str, str]]:
+    """Return type and statement of everything in the present schema by name, in the order it is made."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        for sql in load_migrations("sqlite").values():
+            connection.execute(sql)
+        rows = fetch(connection, "select name, type, sql from sqlite_master where sql is not null")
+    shadows = tuple(f"{index}_" for index in INDEXES)
+    return {name: (type, sql) for name, type, sql in rows if not name.startswith((*shadows, "sqlite_"))}
+
+
+def _find_missing(connection: apsw.Connection) -> Iterator[str]:
+    for name in _list_missing(connection):
+        yield f"schema: the {_list_schema()[name][0]} {name} is missing"
+
+
+def _list_missing(connection: apsw.Connection) -> list[str]:
+    present = {name for (name,) in fetch(connection, "select name from sqlite_master")}
+    return [name for name in _list_schema() if name not in present]
+
+
+def _make_missing(connection: apsw.Connection) -> None:
+    for name in _list_missing(connection):
+        connection.execute(_list_schema()[name][1])
+        if name in INDEXES:
+            connection.execute(f"insert into {name}({name}, rank) values ('usermerge', 2)")
+
+
+def _find_text_problems(connection: apsw.Connection) -> Iterator[str]:
+    """Yield the texts that are not UTF-8, and those of memories that are not what their hash says."""
+    for table, key in TABLES.items():
+        names = [name for _, name, type, *_ in fetch(connection, f"pragma table_info({table})") if type == "TEXT"]
+        if not names:
+            continue
+        columns = ", ".join(f"cast({name} as blob)" for name in names)
+        extra = "content_hash" if table == "memories" else "null"
+        for number, hash, *stored in connection.execute(f"select {key or 'null'}, {extra}, {columns} from {table}"):
+            texts = dict(zip(names, stored, strict=True))
+            broken = [name for name, text in texts.items() if text is not None and not _is_utf8(text)]
+            for name in broken:
+                yield f"text: the {name} of {_name_row(table, number, texts)} is not UTF-8"
+            if table == "memories" and "content" not in broken and not _has_hash(texts, hash):
+                yield f"text: the text of {_name_row(table, number, texts)} is not the one that was stored"
+
+
+def _find_time_problems(connection: apsw.Connection) -> Iterator[str]:
+    """Yield the times of memories that are none: a date that far off would be an error in every list."""
+    names = [name for _, name, *_ in fetch(connection, "pragma table_info(memories)") if name.endswith("_at")]
+    sql = f"select cast(id as blob), {', '.join(names)} from memories"
+    for id, *times in connection.execute(sql):
+        for name, micros in zip(names, times, strict=True):
+            if micros is not None and not is_time(micros):
+                yield f"text: the {name} of {decode_text(id)} is not a time"
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _has_hash(texts: dict[str, bytes | None], hash: object) -> bool:
+    id, content = decode_text(texts["id"] or b""), decode_text(texts["content"] or b"")
+    return hash in (content_hash(content), identity_hash(id, content))
+
+
+def _name_row(table: str, key: int | None, texts: dict[str, bytes | None]) -> str:
+    """Return how a user knows a row: a memory by its id, a chunk by its file as well."""
+    id = decode_text(texts.get("id") or b"")
+    if table != "memories":
+        return f"{id or f'row {key}'} in {table}"
+    if decode_text(texts["namespace"] or b"").endswith(CHUNK_SUFFIX):
+        return f"{id}, a chunk of {decode_text(texts['source'] or b'')},"
+    return id
+
+
+def _find_tag_problems(connection: apsw.Connection) -> Iterator[str]:
+    for (id,) in fetch(connection, f"select id from memories where rid in ({_WRONG_TAGS})"):
+        yield f"tags: the tags of {id} are not in their table"
+
+
+# Of text that is not JSON, `json_each` would raise an error.
+_TAGS = """
+    select t.value as tag, m.rid
+    from memories m, json_each(iif(json_valid(m.tags), m.tags, '[]')) t
+"""
+_WRONG_TAGS = f"""
+    select rid from (select * from ({_TAGS}) except select tag, rid from memory_tags)
+    union
+    select rid from (select tag, rid from memory_tags except select * from ({_TAGS}))
+"""
+
+
+def _rebuild_tags(connection: apsw.Connection) -> None:
+    connection.execute("delete from memory_tags")
+    connection.execute(f"insert or ignore into memory_tags(tag, rid) {_TAGS}")
+
+
+def _find_position_problems(connection: apsw.Connection) -> Iterator[str]:
+    for (id,) in fetch(connection, f"select id from sessions where sid in ({_WRONG_POSITIONS})"):
+        yield f"sessions: the positions in {id} are not in order"
+
+
+_WRONG_POSITIONS = """
+    select sid from (
+        select sid, position, lag(position) over (partition by sid order by rid) as before
+        from session_memories where usage = 'created')
+    where position is null or position <= before
+"""
+
+
+def _number_positions(connection: apsw.Connection) -> None:
+    connection.execute(
+        f"""
+        update session_memories
+        set position = numbered.position
+        from (
+          select rid, sid, row_number() over (partition by sid order by rid) as position
+          from session_memories
+          where usage = 'created' and sid in ({_WRONG_POSITIONS})) numbered
+        where session_memories.rid = numbered.rid and session_memories.sid = numbered.sid and usage = 'created'
+        """
+    )
+
+
+def _find_missing_blocks(connection: apsw.Connection) -> Iterator[str]:
+    for namespace, model, block in fetch(connection, _MISSING_BLOCKS):
+        yield f"vectors: block {block} of model {model} in {namespace} is missing"
+
+
+_MISSING_BLOCKS = """
+    select distinct m.namespace, v.model, v.rid >> 10 from vectors v join memories m on m.rid = v.rid
+    except
+    select namespace, model, block from vector_blocks
+"""
+
+
+def _add_missing_blocks(connection: apsw.Connection) -> None:
+    connection.execute(f"insert into vector_blocks(namespace, model, block) {_MISSING_BLOCKS}")
+
+
+def _find_full_text_problems(connection: apsw.Connection) -> Iterator[str]:
+    for index in INDEXES:
+        try:
+            connection.execute(f"insert into {index}({index}, rank) values ('integrity-check', 1)")
+        except (apsw.CorruptError, apsw.ConstraintError, apsw.SQLError) as exc:
+            yield f"full text: {index} does not agree with the memories ({exc})"
+
+
+def _rebuild_full_text(connection: apsw.Connection) -> None:
+    for index in INDEXES:
+        connection.execute(f"insert into {index}({index}) values ('rebuild')")
+
+
+def _find_vector_problems(connection: apsw.Connection) -> Iterator[str]:
+    for rid, model in _find_damaged_vectors(connection):
+        yield f"vectors: the vector of row {rid} for model {model} is damaged"
+
+
+def _find_damaged_vectors(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
+    rows = connection.execute(
+        """
+        select v.rid, v.model, v.vector, o.dimensions
+        from (select rid, model, vector from vectors union all select rid, model, vector from part_vectors) v
+        join models o on o.model = v.model
+        """
+    )
+    for rid, model, blob, dimensions in rows:
+        sound = isinstance(blob, bytes) and len(blob) == 2 * dimensions
+        vector = np.frombuffer(blob, np.float16) if sound else None
+        if vector is None or not abs(float(np.linalg.norm(vector.astype(np.float32))) - 1.0) < NORM_TOLERANCE:
+            yield rid, model
+
+
+def _drop_damaged_vectors(connection: apsw.Connection) -> None:
+    damaged = list(_find_damaged_vectors(connection))
+    connection.executemany("delete from vectors where rid = ? and model = ?", damaged)
+    connection.executemany("insert or ignore into unembedded(rid) values (?)", [(rid,) for rid, _ in damaged])
+
+
+def _find_queue_problems(connection: apsw.Connection) -> Iterator[str]:
+    missing = fetch_value(connection, _NOT_QUEUED)
+    if missing:
+        yield f"vectors: {missing} memories have no vector and are not queued for one"
+
+
+_NOT_QUEUED = """
+    select count(*) from memories m
+    where not exists (select 1 from vectors v where v.rid = m.rid)
+      and not exists (select 1 from unembedded u where u.rid = m.rid)
+"""
+
+
+def _queue_missing(connection: apsw.Connection) -> None:
+    connection.execute(_NOT_QUEUED.replace("select count(*)", "insert into unembedded(rid) select m.rid"))
+
+
+def _find_block_problems(connection: apsw.Connection) -> Iterator[str]:
+    for model, block, _ in _find_damaged_blocks(connection):
+        yield f"vectors: packed block {block} of model {model} does not agree with its rows"
+
+
+def _find_damaged_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
+    blocks = connection.execute(
+        """
+        select b.model, b.block, b.namespace, b.data, b.parts, o.dimensions
+        from vector_blocks b join models o on o.model = b.model
+        where b.data is not null
+        """
+    )
+    for model, block, namespace, data, parts, dimensions in blocks:
+        vector_rows = read_block_vectors(connection, namespace, model, [block])
+        part_rows = read_block_parts(connection, namespace, model, [block])
+        if not (_is_packed(data, vector_rows, dimensions) and _is_packed(parts or b"", part_rows, dimensions)):
+            yield model, block, namespace
+
+
+def _is_packed(data: bytes, rows: Sequence[tuple[int, bytes]], dimensions: int) -> bool:
+    """Tell if a block agrees with its rows; a row of a wrong length is damaged itself, and found by another check."""
+    sound = [(key, vector) for key, vector in rows if len(vector) == 2 * dimensions]
+    try:
+        keys, codes = unpack(data, dimensions)
+    except ValueError:
+        return False
+    halves = np.frombuffer(b"".join(vector for _, vector in sound), np.float16).reshape(-1, dimensions)
+    return keys.tolist() == [key for key, _ in sound] and np.array_equal(codes, encode(halves))
+
+
+def _open_damaged_blocks(connection: apsw.Connection) -> None:
+    connection.executemany(
+        "update vector_blocks set data = null where model = ? and block = ? and namespace = ?",
+        list(_find_damaged_blocks(connection)),
+    )
+
+
+def _index_facts(connection: apsw.Connection) -> None:
+    for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
+        index_facts(connection, rid)
+
+
+_FACTS_NOT_INDEXED = """
+    select m.rid
+    from memories m
+    where m.facts is not (
+        select group_concat(f.text, char(10)) from (select text from facts where rid = m.rid order by fact) f)
+      and (m.facts is not null or m.rid in (select rid from facts))
+"""
+
+
+def _set_validity(connection: apsw.Connection) -> None:
+    connection.execute(
+        f"""
+        update memories
+        set valid_until = (
+            select r.valid_from from relations r
+            where r.target = memories.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null)
+        where rid in ({_WRONG_VALIDITY})
+        """
+    )
+
+
+_WRONG_VALIDITY = f"""
+    select m.rid
+    from memories m
+    left join relations r on r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null
+    where m.valid_until is not r.valid_from
+"""
+
+
+def _drop_orphan_chunks(connection: apsw.Connection) -> None:
+    connection.execute(f"delete from memories where rid in ({_ORPHAN_CHUNKS})")
+
+
+_ORPHAN_CHUNKS = f"""
+    select m.rid from memories m
+    where m.namespace >= '' and m.namespace like '%{CHUNK_SUFFIX}'
+      and not exists (select 1 from chunks c where c.rid = m.rid)
+"""
+
+
+_FindProblems = Callable[[apsw.Connection], Iterator[str]]
+_Fix = Callable[[apsw.Connection], None]
+
+
+def _find_rows(sql: str, problem: str) -> _FindProblems:
+    """Return a check that reports each row of a query."""
+    return lambda connection: (problem.format(rid) for (rid,) in fetch(connection, sql))
+
+
+_CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is repaired, where nothing can be lost
+    (find_file_problems, _reindex),
+    (_find_missing, _make_missing),
+    (_find_text_problems, None),
+    (_find_time_problems, None),
+    (_find_tag_problems, _rebuild_tags),
+    (_find_position_problems, _number_positions),
+    (_find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), _drop_orphan_chunks),
+    (_find_rows(_FACTS_NOT_INDEXED, "facts: the facts of row {} are not in the indexes"), _index_facts),
+    (
+        _find_rows(_WRONG_VALIDITY, "relations: row {} is not superseded from the time of its relation"),
+        _set_validity,
+    ),
+    (_find_full_text_problems, _rebuild_full_text),
+    (_find_vector_problems, _drop_damaged_vectors),
+    (_find_queue_problems, _queue_missing),
+    (_find_missing_blocks, _add_missing_blocks),
+    (_find_block_problems, _open_damaged_blocks),
+)

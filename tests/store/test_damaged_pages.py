@@ -1,0 +1,235 @@
+"""A lost page of the file, whichever it is: it is told, and takes nothing along that can be read or made again."""
+
+import random
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+import memorist
+from conftest import HashingEmbedder
+from memorist import InvalidInput, Memorist, StoreCorrupt, StoreError, salvage
+
+MEMORIES = 60
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with something in every table, several pages in most of them."""
+    folder = tmp_path_factory.mktemp("sound")
+    path = folder / "memory.db"
+    chance = random.Random(7)
+    words = [f"word{number}" for number in range(400)]
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
+        session = memory.start_session(project="house")
+        for number in range(MEMORIES):
+            text = f"memory {number}: {' '.join(chance.choices(words, k=chance.choice([8, 60, 900])))}"
+            memory.add(
+                text,
+                id=f"memory-{number:03}",
+                tags=[f"tag{number % 7}", "all"],
+                metadata={"number": number},
+                facts=[f"fact {number} is {chance.choice(words)}"],
+                session=session.id if number % 2 else None,
+                near="off",
+            )
+        for number in range(0, 30, 3):
+            memory.update(f"memory-{number:03}", title=f"title {number}")
+            memory.relate(f"memory-{number:03}", f"memory-{number + 1:03}", "about")
+        memory.supersede("memory-050", "memory-051")
+        memory.search("word1", record="log")
+        memory.feedback("memory-001", True, query="word1")
+        memory.set_lens("mine", project="house")
+        (folder / "notes").mkdir()
+        for number in range(5):
+            (folder / "notes" / f"{number}.md").write_text(f"# Note {number}\n\nSee [next](other.md).\n\nA note.\n")
+        memory.index(folder / "notes")
+    return path
+
+
+@pytest.fixture
+def path(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(sound, tmp_path / "memory.db"))
+
+
+def list_pages(path: Path) -> dict[str, list[int]]:
+    """Return the numbers of the pages of every table and index."""
+    pages: dict[str, list[int]] = {}
+    with closing(apsw.Connection(str(path))) as raw:
+        for name, number in raw.execute("select name, pageno from dbstat order by name, pageno"):
+            pages.setdefault(name, []).append(number)
+    return pages
+
+
+def overwrite_page(path: Path, number: int, kind: str) -> None:
+    with path.open("r+b") as file:
+        file.seek((number - 1) * 4096)
+        file.write({"zeros": bytes(4096), "noise": random.Random(number).randbytes(4096)}[kind])
+
+
+def list_ids(memory: Memorist) -> set[str]:
+    return {one.id for one in memory.list(limit=1000)}
+
+
+ALL = {f"memory-{number:03}" for number in range(MEMORIES)}
+
+
+def survive(path: Path) -> str:
+    """Take a damaged file the way a user would, and tell how it came out."""
+    try:
+        with memorist.open(path, embedder=HashingEmbedder()) as memory:
+            if memory.check().ok:
+                assert list_ids(memory) == ALL
+                return "unharmed"
+            report = memory.check(repair=True)
+            if report.ok:
+                assert memory.check().problems == ()
+                assert list_ids(memory) == ALL
+                assert memory.search("word1")
+                return "repaired"
+            assert [problem for problem in report.problems if problem not in report.repaired]
+    except StoreError as exc:
+        if "salvage" not in str(exc):
+            raise
+    return salvage_all(path, path.with_suffix(".new"))
+
+
+def salvage_all(path: Path, new: Path) -> str:
+    report = salvage(path, new)
+    with memorist.open(new, embedder=HashingEmbedder()) as memory:
+        left = [problem for problem in memory.check(repair=True).problems if not problem.startswith("text:")]
+        assert left == []
+        assert len(list_ids(memory)) >= MEMORIES - 20
+        assert report.lost or report.problems or list_ids(memory) == ALL
+        assert {one.content for one in memory.list(limit=1000)}
+    return "salvaged"
+
+
+# What these hold follows from the memories; of all others, a page may be one that nothing can make again.
+DERIVED = (
+    "memories_", "memory_tags", "vector", "part_vectors", "old_vectors", "unembedded", "uncut", "sqlite_sequence",
+    "sqlite_autoindex", "_by_",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("share", [1, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_page_takes_the_rest_with_it(sound: Path, tmp_path: Path, share: int, part: int) -> None:
+    chance = random.Random(11)
+    for name, pages in list(list_pages(sound).items())[part::4]:
+        for number in chance.sample(pages, min(share, len(pages))):
+            damaged = Path(shutil.copy(sound, tmp_path / f"{number}.db"))
+            overwrite_page(damaged, number, chance.choice(["zeros", "noise"]))
+            outcome = survive(damaged)
+            if any(mark in name for mark in DERIVED) and name != "sqlite_autoindex__migrations_1":
+                assert outcome in ("repaired", "unharmed"), name
+
+
+def test_memories_are_found_though_the_page_that_leads_to_them_is_gone(path: Path) -> None:
+    overwrite_page(path, list_pages(path)["memories"][0], "zeros")
+
+    with memorist.open(path, embedder="none") as memory:
+        with pytest.raises(StoreCorrupt, match="salvage"):
+            memory.list()
+        assert memory.check(repair=True).ok
+        assert list_ids(memory) == ALL
+    assert path.with_name("memory.db.before-repair").exists()
+
+
+def test_memories_are_found_though_the_first_page_is_gone(path: Path, tmp_path: Path) -> None:
+    overwrite_page(path, 1, "noise")
+    with pytest.raises(StoreCorrupt, match="salvage"):
+        memorist.open(path, embedder="none")
+
+    report = salvage(path, tmp_path / "new.db")
+
+    assert any("everything but the memories" in line for line in report.lost)
+    with memorist.open(tmp_path / "new.db", embedder="none") as memory:
+        assert list_ids(memory) == ALL
+        assert memory.check().ok
+
+
+def test_a_repair_leaves_a_file_as_it_is_whose_memories_cannot_all_be_read(path: Path, tmp_path: Path) -> None:
+    overwrite_page(path, list_pages(path)["memories"][3], "noise")
+
+    with memorist.open(path, embedder="none") as memory:
+        assert not memory.check(repair=True).ok
+    report = salvage(path, tmp_path / "new.db")
+
+    lost = {line.split()[1] for line in report.lost if line.startswith("memories:") and "tags" not in line}
+    with memorist.open(tmp_path / "new.db", embedder="none") as memory:
+        assert list_ids(memory) == ALL - lost
+    assert not path.with_name("memory.db.before-repair").exists()
+
+
+def test_what_was_erased_is_not_salvaged_from_free_pages(path: Path, tmp_path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        for number in range(30):
+            memory.forget(f"memory-{number:03}", hard=True)
+    overwrite_page(path, list_pages(path)["memories"][0], "zeros")
+
+    salvage(path, tmp_path / "new.db")
+
+    with memorist.open(tmp_path / "new.db", embedder="none") as memory:
+        assert list_ids(memory) == ALL - {f"memory-{number:03}" for number in range(30)}
+
+
+def test_files_are_read_again_if_their_chunks_are_lost(path: Path, sound: Path, tmp_path: Path) -> None:
+    overwrite_page(path, list_pages(path)["chunks"][0], "zeros")
+
+    salvage(path, tmp_path / "new.db")
+
+    with memorist.open(tmp_path / "new.db", embedder="none") as memory:
+        memory.index(sound.parent / "notes")
+        assert len(memory.search_documents("note", limit=10)) == 5
+        assert memory.check().ok
+
+
+@pytest.mark.parametrize("index", ["memories_stems", "memories_words"])
+def test_a_full_text_index_that_is_gone_is_made_again_when_the_database_is_opened(path: Path, index: str) -> None:
+    with closing(apsw.Connection(str(path))) as raw:
+        raw.execute(f"drop table {index}")
+
+    with memorist.open(path, embedder="none") as memory:
+        assert memory.search("word1")
+        memory.add("word1 again")
+        assert memory.check().ok
+
+
+@pytest.mark.parametrize("kind", ["trigger", "index", "view"])
+def test_parts_of_the_schema_that_are_gone_are_made_again(path: Path, kind: str) -> None:
+    with closing(apsw.Connection(str(path))) as raw:
+        find = "select name from sqlite_master where type = ? and sql is not null and name not like 'memories_live'"
+        for (name,) in list(raw.execute(find, (kind,))):
+            raw.execute(f"drop {kind} {name}")
+
+    with memorist.open(path, embedder="none") as memory:
+        assert any(problem.startswith("schema:") for problem in memory.check().problems)
+        assert memory.check(repair=True).ok
+        assert memory.check().problems == ()
+
+
+def test_lost_tags_positions_and_blocks_are_made_again(path: Path) -> None:
+    with closing(apsw.Connection(str(path))) as raw:
+        raw.execute("delete from memory_tags where rid % 2")
+        raw.execute("update session_memories set position = null where rid % 3 = 1")
+        raw.execute("delete from vector_blocks")
+
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
+        found = {problem.split(":")[0] for problem in memory.check().problems}
+        assert {"tags", "sessions", "vectors"} <= found
+        assert memory.check(repair=True).ok
+        assert len(memory.list(tags=["tag1"], limit=100)) == len(range(1, MEMORIES, 7))
+
+
+def test_a_salvage_replaces_no_file_and_needs_one(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="exists"):
+        salvage(path, path)
+    with pytest.raises(InvalidInput, match="no such file"):
+        salvage(tmp_path / "none.db", tmp_path / "new.db")
+    (tmp_path / "text.db").write_text("not a database " * 1000)
+    with pytest.raises(StoreError, match="no memory can be read"):
+        salvage(tmp_path / "text.db", tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()

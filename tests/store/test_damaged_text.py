@@ -1,0 +1,149 @@
+"""Text that a failing disk changed: it is told, with the id of its memory, and every other memory is served."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+import memorist
+from conftest import HashingEmbedder
+from memorist import Memorist
+
+BAD_BYTE = b"caf\xff costs 4 euros"
+
+
+@pytest.fixture
+def three(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
+        for number, text in enumerate(("tea costs 3 euros", "coffee costs 4 euros", "water costs nothing")):
+            memory.add(text, id=f"memory-{number}", tags=["drink"], metadata={"price": number}, title="a price")
+        yield memory
+
+
+def damage(path: Path, column: str, value: bytes | str, id: str = "memory-1") -> None:
+    """Change a column behind the back of indexes and hashes, as a failing disk does."""
+    raw = apsw.Connection(str(path))
+    find_triggers = "select name, sql from sqlite_master where type = 'trigger' and tbl_name = 'memories'"
+    triggers = list(raw.execute(find_triggers))
+    raw.pragma("ignore_check_constraints", True)
+    with raw:
+        for name, _ in triggers:
+            raw.execute(f"drop trigger {name}")
+        stored = value if isinstance(value, bytes) else value.encode()
+        raw.execute(f"update memories set {column} = cast(? as text) where id = ?", (stored, id))
+        for _, sql in triggers:
+            raw.execute(sql)
+    raw.close()
+
+
+def damaged(memory: Memorist) -> list[str]:
+    return [problem for problem in memory.check().problems if problem.startswith("text:")]
+
+
+class TestATextThatIsNotTheOneThatWasStored:
+    def test_a_changed_digit_is_reported_with_the_id_of_its_memory(self, three: Memorist, path: Path) -> None:
+        assert three.check().ok
+        damage(path, "content", "coffee costs 9 euros")
+
+        assert damaged(three) == ["text: the text of memory-1 is not the one that was stored"]
+
+    def test_a_repair_does_not_bless_it(self, three: Memorist, path: Path) -> None:
+        damage(path, "content", "coffee costs 9 euros")
+
+        report = three.check(repair=True)
+
+        assert not report.ok
+        assert damaged(three) == ["text: the text of memory-1 is not the one that was stored"]
+        assert len(report.problems) > len(report.repaired) > 0  # the full text was made again
+        assert not [problem for problem in report.repaired if problem.startswith("text:")]
+
+    def test_an_update_writes_text_and_hash_anew(self, three: Memorist, path: Path) -> None:
+        damage(path, "content", "coffee costs 9 euros")
+        three.check(repair=True)
+
+        three.update("memory-1", content="coffee costs 5 euros")
+
+        assert three.check().ok
+        assert three.add("coffee costs 5 euros").id == "memory-1"  # and it is known by its text again
+
+    def test_chunks_and_turns_have_hashes_of_their_own(self, three: Memorist, tmp_path: Path) -> None:
+        (tmp_path / "notes").mkdir()
+        (tmp_path / "notes" / "one.md").write_text("# One\n\nThe first note.\n")
+        three.index(tmp_path / "notes")
+        three.create_file("/plan.md", "a plan")
+
+        assert three.check().problems == ()
+
+    def test_a_damaged_chunk_is_reported_with_the_path_of_its_file(self, three: Memorist, path: Path) -> None:
+        notes = path.parent / "notes"
+        notes.mkdir()
+        (notes / "one.md").write_text("# One\n\nThe first note.\n")
+        three.index(notes)
+        raw = apsw.Connection(str(path))
+        [(id,)] = raw.execute("select m.id from chunks c join memories m on m.rid = c.rid")
+        raw.close()
+        damage(path, "content", "The wurst note.", id)
+
+        [problem] = damaged(three)
+        assert "one.md" in problem
+
+
+class TestTextThatIsNotUtf8:
+    @pytest.fixture
+    def broken(self, three: Memorist, path: Path) -> Memorist:
+        damage(path, "content", BAD_BYTE)
+        return three
+
+    def test_every_memory_is_listed_and_the_damage_is_shown(self, broken: Memorist) -> None:
+        texts = {one.id: one.content for one in broken.list()}
+
+        assert texts["memory-1"] == "caf� costs 4 euros"
+        assert sorted(texts) == ["memory-0", "memory-1", "memory-2"]
+        assert broken.get("memory-1").content == "caf� costs 4 euros"
+
+    @pytest.mark.parametrize("query", ["tea costs", "coffee costs", "cost*", '"costs"'])
+    @pytest.mark.parametrize("mode", ["hybrid", "keyword", "semantic"])
+    def test_every_memory_is_searched(self, broken: Memorist, mode: str, query: str) -> None:
+        assert "memory-0" in {hit.memory.id for hit in broken.search(query, mode=mode)}
+
+    def test_it_is_looked_into_for_a_part_of_a_word(self, broken: Memorist) -> None:
+        broken.add("ein Weißkohlkopf", id="memory-3")
+
+        assert [hit.memory.id for hit in broken.search("ißkohl", mode="keyword")] == ["memory-3"]
+
+    def test_everything_is_exported_and_can_be_imported(self, broken: Memorist, tmp_path: Path) -> None:
+        assert broken.export(tmp_path / "all.jsonl") == 3
+        with memorist.open(tmp_path / "new.db", embedder="none") as new:
+            assert new.import_(tmp_path / "all.jsonl").added == 3
+            assert new.check().ok
+
+    def test_a_check_reports_it_with_its_id(self, broken: Memorist) -> None:
+        assert "text: the content of memory-1 is not UTF-8" in damaged(broken)
+        assert not broken.check(repair=True).ok
+
+    @pytest.mark.parametrize("column", ["title", "tags", "metadata", "source", "project", "kind", "summary"])
+    def test_in_any_column_it_hides_nothing_else(self, three: Memorist, path: Path, column: str) -> None:
+        damage(path, column, b'\xff["d\xffrink"]')
+
+        assert len(list(three.list())) == 3
+        assert {hit.memory.id for hit in three.search("costs")} >= {"memory-0", "memory-2"}
+        assert three.export(path.parent / "all.jsonl") == 3
+        assert f"text: the {column} of memory-1 is not UTF-8" in damaged(three)
+
+    def test_a_time_that_is_none_hides_nothing_else(self, three: Memorist, path: Path) -> None:
+        raw = apsw.Connection(str(path))
+        raw.execute("update memories set updated_at = 4638686207610501651 where id = 'memory-1'")
+        raw.close()
+
+        assert len(three.list()) == 3
+        assert len(three.search("costs")) == 3
+        assert three.export(path.parent / "all.jsonl") == 3
+        assert damaged(three) == ["text: the updated_at of memory-1 is not a time"]
+
+    def test_an_update_mends_it(self, broken: Memorist) -> None:
+        broken.check(repair=True)
+        broken.update("memory-1", content="coffee costs 4 euros")
+
+        assert broken.check(repair=True).ok
+        assert broken.check().ok
