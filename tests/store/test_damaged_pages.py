@@ -135,7 +135,9 @@ def test_memories_are_found_though_the_page_that_leads_to_them_is_gone(path: Pat
             memory.list()
         assert memory.check(repair=True).ok
         assert list_ids(memory) == ALL
-    assert path.with_name("memory.db.before-repair").exists()
+        assert path.with_name("memory.db.before-repair").exists()
+        memory.purge()
+    assert not path.with_name("memory.db.before-repair").exists()
 
 
 def test_memories_are_found_though_the_first_page_is_gone(path: Path, tmp_path: Path) -> None:
@@ -233,3 +235,14 @@ def test_a_salvage_replaces_no_file_and_needs_one(path: Path, tmp_path: Path) ->
     with pytest.raises(StoreError, match="no memory can be read"):
         salvage(tmp_path / "text.db", tmp_path / "new.db")
     assert not (tmp_path / "new.db").exists()
+
+
+def test_what_is_opened_to_be_read_only_is_not_repaired(path: Path) -> None:
+    overwrite_page(path, list_pages(path)["memories_stems_data"][1], "zeros")
+    before = path.read_bytes()
+
+    with memorist.open(path, embedder="none", read_only=True) as memory:
+        assert not memory.check().ok
+        with pytest.raises(StoreError, match="read-only"):
+            memory.check(repair=True)
+    assert path.read_bytes() == before

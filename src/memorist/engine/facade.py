@@ -670,7 +670,7 @@ class Memorist:
         return self._resources.stats()
 
     def check(self, repair: bool = False) -> CheckReport:
-        """Compare every index and vector with the text; with `repair`, rebuild what does not agree."""
+        """Compare every text with its hash, and every index and vector with the text; `repair` makes those again."""
         return self._resources.check(repair)
 
     def reembed(

@@ -1,6 +1,5 @@
 """The store: the memories of one namespace, in one file."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -59,6 +58,7 @@ from memorist.store.sqlite.relations import (
 from memorist.store.sqlite.rows import (
     KeyedMemory,
     StorePart,
+    decode_json,
     load_memory,
     memories_table,
     memory_columns,
@@ -355,7 +355,8 @@ class Store(StorePart):
             )
         return [
             Version(old["content"], old["title"], tuple(old["tags"]), from_micros(replaced_at))
-            for old, replaced_at in ((json.loads(snapshot), replaced_at) for snapshot, replaced_at in rows)
+            for old, replaced_at in ((decode_json(snapshot, {}), replaced_at) for snapshot, replaced_at in rows)
+            if old  # and not damaged
         ]
 
     def resolve_scope(self, filter: Filter) -> Scope:

@@ -46,7 +46,7 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
         with pool.translate_errors():
             _check_copy(part, counts, target)
         _check_target(pool, target, overwrite)  # somebody may have made it meanwhile
-        _rename(part, target)
+        rename_durably(part, target)
 
 
 def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: float) -> Path | None:
@@ -96,7 +96,7 @@ def keep_copy(source: apsw.Connection, database: Path, reason: str) -> Path:
     kept = _kept_name(database, reason)
     with temporary_file(kept) as copy:
         _copy(source, copy)
-        _rename(copy, kept)
+        rename_durably(copy, kept)
     return kept
 
 
@@ -119,7 +119,7 @@ def _restore(
         if is_old:
             _migrate(part, backup.busy_timeout)  # processes that have the database open expect the present schema
         if kept is None or not _replace(database, part, kept, backup.busy_timeout):
-            _rename(part, database)
+            rename_durably(part, database)
     return kept
 
 
@@ -131,7 +131,7 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
         with pool.snapshot() as old, temporary_file(kept) as copy:
             skip_log(part, old)
             _copy(old, copy)
-            _rename(copy, kept)
+            rename_durably(copy, kept)
         with pool.reading() as target:
             overwrite(pool, part, target)
         return True
@@ -226,7 +226,7 @@ def _translate_system_errors(target: Path) -> Iterator[None]:
         raise StoreError(f"cannot write beside {target}: {exc.strerror}") from exc
 
 
-def _rename(part: Path, target: Path) -> None:
+def rename_durably(part: Path, target: Path) -> None:
     """Give a complete file its name; even a power cut leaves either it or the file it replaces."""
     sync_to_disk(part)
     for companion in COMPANIONS:  # of a replaced database: SQLite would take them for those of this one

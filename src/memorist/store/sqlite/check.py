@@ -14,7 +14,7 @@ from memorist.errors import InvalidInput, StoreBusy, StoreError
 from memorist.records import SUPERSEDES, CheckReport, SalvageReport
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.migrations import load_migrations, migrate
-from memorist.store.sqlite.backup import BEFORE_REPAIR, keep_copy, overwrite, skip_log, temporary_file
+from memorist.store.sqlite.backup import BEFORE_REPAIR, keep_copy, overwrite, rename_durably, skip_log, temporary_file
 from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, decode_text, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX
 from memorist.store.sqlite.filters import is_time
@@ -34,6 +34,8 @@ def check_database(pool: ConnectionPool, namespace: str, *, repair: bool) -> Che
     problems = _find_problems(pool)
     left = problems
     if repair and problems:
+        if pool.read_only:
+            raise StoreError(f"{pool.path} was opened read-only, and cannot be repaired")
         left = _fix(pool)
         if any(problem.startswith(_FILE) for problem in left) and not pool.in_memory:
             lost = _rebuild_file(pool)
@@ -87,6 +89,8 @@ def salvage_database(path: str, target: str, *, busy_timeout: float) -> SalvageR
         raise InvalidInput(
             f"cannot salvage {path}: {'it is not a file' if source.exists() else 'there is no such file'}"
         )
+    if not os.access(source, os.R_OK):
+        raise InvalidInput(f"cannot salvage {path}: it cannot be read; check its permissions")
     if os.path.lexists(new):
         raise InvalidInput(f"{target} exists; name a new file for what can be salvaged")
     try:
@@ -95,7 +99,7 @@ def salvage_database(path: str, target: str, *, busy_timeout: float) -> SalvageR
             report = _salvage(str(source), part, busy_timeout)
             if not report.kept.get("memories"):
                 raise StoreError(f"no memory can be read in {path}, and no file was made; restore a backup")
-            part.replace(new)
+            rename_durably(part, new)
     except OSError as exc:
         raise StoreError(f"cannot write {target}: {exc.strerror}") from exc
     return report

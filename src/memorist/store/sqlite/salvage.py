@@ -1,9 +1,11 @@
 """Salvage: everything that can still be read in a damaged database, copied into a new one."""
 
+import os
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -74,7 +76,11 @@ class Salvager:
 
     def _open(self) -> apsw.Connection | None:
         """Return a connection that sees one moment of the damaged file; None if SQLite cannot make it out at all."""
-        source = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY)
+        file = Path(self._path).absolute()
+        # Otherwise SQLite needs a -shm file, which cannot be made on a disk that is only read.
+        alone = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
+        name = f"file:{quote(str(file))}{'?immutable=1' if alone else ''}"
+        source = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         try:
             source.execute("begin")
             source.execute("select 1 from memories limit 0")
