@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memorist
-from memorist import Memorist, NotFound, StoreBusy
+from memorist import Memorist, NotFound, StoreBusy, StoreError
 from memorist.embed.base import embed_documents
 from memorist.ingest import recorder
 from memorist.store.migrations import load_migrations
@@ -341,7 +341,7 @@ def test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again(
             expect("ready", [reader])
             for id in secret.ids:
                 forget(memory, id)
-            with pytest.raises(StoreBusy, match="stayed locked"):
+            with pytest.raises(StoreBusy, match=r"are erased .* words may still stand in it.* purge again"):
                 memory.purge()
             with pytest.raises(NotFound):
                 memory.get(secret.ids[0])
@@ -350,6 +350,29 @@ def test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again(
 
         assert memory.purge() == 0
         secret.check_gone(memory)
+
+
+def test_a_purge_that_cannot_remove_a_copy_names_it_and_says_that_the_database_is_clean(path: Path) -> None:
+    copy = path.with_name(f"{path.name}.before-restore")
+    copy.mkdir()  # in the place of a file that cannot be removed
+    with memorist.open(path, embedder="none") as memory:
+        memory.forget(memory.add("xyzzyplugh").id)
+
+        with pytest.raises(StoreError, match=f"nothing of them is left in .*, but .*{copy.name} .* purge again"):
+            memory.purge()
+
+    assert b"xyzzy" not in path.read_bytes()
+
+
+def test_words_of_a_memory_that_was_erased_at_once_are_gone_after_a_purge(path: Path) -> None:
+    """Without it they stay in free pages and in the index, as the command line says."""
+    with memorist.open(path, embedder="none") as memory:
+        memory.add("an ordinary note")
+        memory.forget(memory.add("xyzzyplugh").id, hard=True)
+        assert found(path.parent, in_words("content", "xyzzyplugh"))
+
+        assert memory.purge() == 0
+        check_nothing_is_left(path.parent, in_words("content", "xyzzyplugh"))
 
 
 def test_a_packed_vector_is_gone_with_its_memory(path: Path, forget: Callable[[Memorist, str], object]) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from memorist.mcp_server.schemas import validate_arguments
 
 import memorist
 from memorist import Memorist, MemoristError
 from memorist.errors import InvalidInput
 from memorist.mcp_server.calls import CALLS, ToolContext
-from memorist.mcp_server.tools import TOOLS
+from memorist.mcp_server.tools import TOOLS, validate_arguments
 
 # These take a callback, or go on for ever; `close` would end the test.
 LEFT_OUT = {"close", "watch"}

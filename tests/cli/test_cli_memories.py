@@ -536,7 +536,10 @@ class TestForgetRestorePurge:
     def test_hard_erases_at_once(self, cli: CommandLine) -> None:
         id = cli.add("a secret plan")
 
-        assert cli("forget", id, "--hard").out == f"Erased {id}\n"
+        done = cli("forget", id, "--hard")
+
+        assert done.out == f"Erased {id}\n"
+        assert done.err == "Erased words may stay in the file until `memorist purge` rewrites it.\n"
         cli("restore", id).assert_failed(1, id)
         assert cli.contents("--deleted") == []
 
@@ -546,7 +549,9 @@ class TestForgetRestorePurge:
         cli("forget", id)
 
         assert cli("purge", "--yes", "--json").json == {"purged": 1}
-        assert cli("purge", "--yes").out == "Erased 0 forgotten memories.\n"
+        assert cli("purge", "--yes").out == (
+            "Erased 0 forgotten memories and rewrote the file: nothing of what was erased is left in it.\n"
+        )
         assert cli("purge").code == 2
         cli("restore", id).assert_failed(1, id)
         assert b"zanzibar" not in b"".join(file.read_bytes() for file in cli.database.parent.glob("memory.db*"))

@@ -264,10 +264,27 @@ SECURITY: Promises = {
         "mcp_server/test_mcp_transports.py::TestHttp::test_what_is_unsafe_or_wrong_is_refused_at_once",
         "mcp_server/test_mcp_transports.py::TestHttp::test_where_a_token_is_set_nobody_gets_in_without_it",
     ),
-    "After `forget --hard` or `purge`, the text is in no table or index; after `purge`, in no free page or log of the "
-    "file either.": (
+    "After `forget --hard` or `purge`, no table or index returns the text.": (
         "test_forgetting.py::test_a_hard_forget_leaves_nothing_in_any_table_or_index_before_any_purge",
+    ),
+    "After `forget --hard` alone, its bytes stay in index pages, free pages and the log of the file; after `purge`, "
+    "they are in none of them, nor in a copy that a migration, a restore or a killed process left beside it.": (
+        "test_forgetting.py::test_words_of_a_memory_that_was_erased_at_once_are_gone_after_a_purge",
         "test_forgetting.py::test_after_a_purge_no_file_has_a_trace_of_what_was_forgotten",
+        "test_backup.py::test_a_purge_takes_the_copy_of_before_a_restore_with_it",
+        "test_leftovers.py::test_what_a_killed_process_left_is_removed_by_the_next_that_works_in_the_folder",
+    ),
+    "A purge that fails half-way says what is gone and what is not.": (
+        "test_forgetting.py::test_a_purge_that_a_reader_keeps_from_its_end_says_so_and_can_be_run_again",
+        "test_forgetting.py::test_a_purge_that_cannot_remove_a_copy_names_it_and_says_that_the_database_is_clean",
+    ),
+    "Databases, backups, exports, reports of `eval`, and the folders made for them have the permissions 0600 and "
+    "0700.": (
+        "test_leftovers.py::test_whatever_holds_memories_can_be_read_by_its_owner_alone",
+        "cli/test_cli_privacy.py::test_reports_and_the_databases_behind_them",
+    ),
+    "A folder that was there, and a file that an export replaces, keep theirs.": (
+        "test_atomic_file.py::test_a_replaced_file_keeps_its_permissions",
     ),
     "**Model files are checked** by their SHA-256 before they are loaded.": (
         "embed/test_local.py::test_a_damaged_file_is_refused",

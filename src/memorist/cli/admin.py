@@ -163,7 +163,7 @@ def _add_model(folder: Path) -> None:
     """
     import shutil
 
-    from memorist.atomic_file import replace_atomically
+    from memorist.atomic_file import make_folder, replace_atomically
     from memorist.embed.onnx_models import OPTIONAL_MODELS
 
     model = next((model for model in OPTIONAL_MODELS.values() if model.matches(folder)), None)
@@ -172,7 +172,7 @@ def _add_model(folder: Path) -> None:
             f"{folder} holds none of the optional models ({', '.join(OPTIONAL_MODELS)}), or a damaged one"
         )
     target = model.user_folder()
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target, private=True)  # it may be the first in the folder that memories go to
     for name in model.checksums:
         with open(folder / name, "rb") as source, replace_atomically(target / name) as copy:
             shutil.copyfileobj(source, copy)

@@ -112,6 +112,7 @@ def eval_command(
     """
     from platformdirs import user_cache_path
 
+    from memorist.atomic_file import open_output
     from memorist.evaluate.html_report import render_page
     from memorist.evaluate.report import drop_answers, format_comparisons, format_run, save_run
 
@@ -125,7 +126,8 @@ def eval_command(
     if save:
         click.echo(f"Saved as {save_run(run, save, cache)}", err=True)
     if html:
-        html.write_text(render_page(run, changes), "utf-8")
+        with open_output(html, new_mode=0o600) as page:  # it quotes memories
+            page.write(render_page(run, changes).encode())
     lines = format_comparisons(changes, show) if compare else format_run(run)
     print_answer(as_json, drop_answers(run) | ({"changes": changes} if changes else {}), map(printable, lines))
     _check_quality(run, min_ndcg)

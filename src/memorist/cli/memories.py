@@ -39,6 +39,7 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import Redaction, redaction_report, reported_field
 from memorist.present.render import (
     LINE_CHARACTERS,
+    count_of,
     memory_json,
     memory_line,
     memory_text,
@@ -279,7 +280,9 @@ def _update_memory(
 
 @click.command("forget")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--hard", is_flag=True, help="Erase at once; this cannot be undone.")
+@click.option(
+    "--hard", is_flag=True, help="Erase at once; this cannot be undone. Until a purge, words stay in the file."
+)
 @click.pass_obj
 def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool) -> None:
     """
@@ -297,6 +300,8 @@ def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool)
             for old in replaced:
                 undo = f"`memorist supersede --undo {old.short_id}` makes it current again"
                 click.echo(f"It had replaced {old.short_id}, which stays superseded: {undo}", err=True)
+    if hard:
+        click.echo("Erased words may stay in the file until `memorist purge` rewrites it.", err=True)
 
 
 @click.command("restore")
@@ -331,7 +336,8 @@ def purge_command(context: CommandContext, /, before: str | None, yes: bool, as_
         click.confirm("Erase the forgotten memories? This cannot be undone.", abort=True, err=True)
     with context.open(embedder="none") as memory:
         count = memory.purge(before=before)
-    print_answer(as_json, {"purged": count}, f"Erased {count} forgotten memories.")
+    erased = f"Erased {count_of(count, 'forgotten memory', 'forgotten memories')} and rewrote the file"
+    print_answer(as_json, {"purged": count}, f"{erased}: nothing of what was erased is left in it.")
 
 
 def _find_replaced(memory: Memorist, id: str) -> list[Memory]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from memorist.atomic_file import make_folder
 from memorist.embed.base import Embedder, Vectors
 from memorist.embed.local import CrossEncoder
 from memorist.engine import Memorist, open_memory
@@ -117,7 +118,7 @@ def index_dataset(
     if folder.exists() and (rebuild or not (folder / _IDS_FILE).exists()):  # no ids: it was deleted only in part
         shutil.rmtree(folder)
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent, private=True)
         unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
         try:
             _build_index(dataset, embedder, unfinished, progress)

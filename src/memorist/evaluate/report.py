@@ -202,7 +202,7 @@ def system_notes(systems: Sequence[Mapping[str, Any]]) -> list[str]:
 def save_run(run: JsonObject, name: str, cache: Path) -> Path:
     """Save a run and return its file."""
     file = _run_file(name, cache)
-    write_atomically(file, json.dumps(run, ensure_ascii=False).encode())
+    write_atomically(file, json.dumps(run, ensure_ascii=False).encode(), private=True)
     return file
 
 

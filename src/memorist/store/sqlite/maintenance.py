@@ -129,6 +129,20 @@ def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
     Copies from before a migration or a restore may hold such text, too, and so may what killed processes left half
     written: they are removed.
     """
+    try:
+        _rewrite(pool)
+    except StoreError as exc:
+        raise type(exc)(
+            f"the forgotten memories are erased and cannot be restored, but {pool.path} could not be rewritten: "
+            f"their words may still stand in it, its log and copies beside it ({exc.__cause__ or exc}); purge again",
+            hint=exc.hint,
+        ) from exc
+    if not pool.in_memory:
+        _remove_copies(Path(pool.file), copies)
+
+
+def _rewrite(pool: ConnectionPool) -> None:
+    """Rewrite the file without free pages, and empty its log."""
     with pool.reading() as connection:
         pool.retry_while_locked(lambda: connection.execute("vacuum"))
         if pool.in_memory:
@@ -140,13 +154,21 @@ def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
                 raise apsw.BusyError("a reader holds the write-ahead log")
 
         pool.retry_while_locked(checkpoint)
-    file = Path(pool.file)
     try:
-        for name in copies:
+        sync_to_disk(Path(f"{pool.file}-wal"))  # SQLite does not, and a power cut would bring back what it held
+    except OSError as exc:
+        raise StoreError(str(exc)) from exc
+
+
+def _remove_copies(file: Path, names: Iterable[str]) -> None:
+    try:
+        for name in names:
             for copy in file.parent.glob(f"{glob.escape(f'{file.name}.before-{name}')}*"):  # unfinished ones, too
                 copy.unlink(missing_ok=True)
         sweep_parts(file.parent)
-        sync_to_disk(Path(f"{file}-wal"))  # SQLite does not, and a power cut would bring back what it held
         sync_to_disk(file.parent)
     except OSError as exc:
-        raise StoreError(f"not every copy beside {file} could be removed: {exc.strerror}; purge again") from exc
+        raise StoreError(
+            f"the forgotten memories are erased and nothing of them is left in {file}, but "
+            f"{exc.filename or 'a copy beside it'} could not be removed and may hold them: {exc.strerror}; purge again"
+        ) from exc
