@@ -144,17 +144,7 @@ def build_server(options: ServerOptions) -> "Server[None]":
     schemas = {tool.name: tool.input_schema for tool in tools}
     limiter = anyio.CapacityLimiter(_MAX_CONCURRENT_CALLS)
 
-    async def run_in_thread(work: Callable[..., T], *arguments: Any) -> T:
-        # A cancelled call is told to stop, and not waited for; what it was writing is kept whole or not at all.
-        cancelled = threading.Event()
-        try:
-            with cancel_with(cancelled):  # the thread gets a copy of this context
-                return await anyio.to_thread.run_sync(
-                    partial(work, *arguments), abandon_on_cancel=True, limiter=limiter
-                )
-        except anyio.get_cancelled_exc_class():
-            cancelled.set()
-            raise
+    run_in_thread = partial(_run_in_thread, limiter)
 
     @asynccontextmanager
     async def lifespan(_: "Server[None]") -> AsyncIterator[None]:
@@ -200,6 +190,17 @@ def build_server(options: ServerOptions) -> "Server[None]":
     )
     server.middleware.append(partial(_open_after_handshake, options.opener))
     return server
+
+
+async def _run_in_thread(limiter: anyio.CapacityLimiter, work: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a thread. A cancelled one is told to stop; what it was writing is kept whole or not at all."""
+    cancelled = threading.Event()
+    try:
+        with cancel_with(cancelled):  # the thread gets a copy of this context
+            return await anyio.to_thread.run_sync(partial(work, *arguments), abandon_on_cancel=True, limiter=limiter)
+    except anyio.get_cancelled_exc_class():
+        cancelled.set()
+        raise
 
 
 async def _close_opener(opener: BackgroundOpener) -> None:
