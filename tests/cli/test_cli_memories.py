@@ -584,3 +584,30 @@ class TestForgetRestorePurge:
         assert cli("--namespace", "other", "list", "--json").json["memories"] == []
         assert cli("--namespace", "other", "search", "wall", "--json").json["results"] == []
         assert cli.contents() == ["behind the wall"]
+
+
+class TestFiles:
+    def test_a_binary_file_is_refused(self, cli: CommandLine, tmp_path: Path) -> None:
+        file = tmp_path / "picture.png"
+        file.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+
+        ended = cli("add", "--file", str(file))
+
+        assert ended.code == 1
+        assert "is binary, not text" in ended.err
+
+    @pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
+    def test_a_pipe_or_device_is_refused_before_it_is_opened(self, cli: CommandLine, tmp_path: Path) -> None:
+        os.mkfifo(pipe := tmp_path / "pipe")
+
+        for path in (str(pipe), "/dev/zero"):
+            for option in ("--file", "--jsonl"):
+                ended = cli("add", option, path)
+                assert ended.code == 1
+                assert "it is not a file" in ended.err
+
+    def test_input_without_an_end_is_read_no_further_than_a_memory_can_be(self, cli: CommandLine) -> None:
+        ended = cli("add", "-", stdin=b"x" * 5_000_000)
+
+        assert ended.code == 1
+        assert "standard input is too long" in ended.err

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import click
@@ -13,8 +14,10 @@ import click
 from memorist.errors import InvalidInput
 from memorist.present.render import memory_line, memory_text, printable
 from memorist.records import DETAILS, Memory
+from memorist.validation import MAX_CONTENT_CHARACTERS
 
 NOTHING_RELEVANT = "Note: none of these is likely to answer the question; they are only the closest."
+_MAX_TEXT_BYTES = 4 * (MAX_CONTENT_CHARACTERS + 1)  # with a byte order mark
 _REDRAW_SECONDS = 0.1  # between two states of a progress bar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,16 +99,26 @@ def read_argument(text: str) -> str:
 
 def read_text(source: str) -> str:
     """Read a file, or standard input for `-`: UTF-8, or UTF-16 with a byte order mark."""
-    with open_input(source) as stream:
-        raw = stream.read()
-    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    from memorist.ingest.readers import is_binary  # lazily: most commands read no text
+
     name = "standard input" if source == "-" else source
+    with open_input(source) as stream:
+        raw = stream.read(_MAX_TEXT_BYTES + 1)  # a device, or a pipe, may have no end
+    if len(raw) > _MAX_TEXT_BYTES:
+        raise InvalidInput(
+            f"{name} is too long: at most {MAX_CONTENT_CHARACTERS:,} characters fit: split it into parts"
+        )
+    if is_binary(raw):
+        raise InvalidInput(f"{name} is binary, not text")
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return decode_text(raw, "utf-16" if is_utf16 else "utf-8-sig", name).strip("\n")
 
 
 def open_input(source: str) -> AbstractContextManager[IO[bytes]]:
     """Open a file to read, or standard input for `-`."""
     try:
+        if source != "-" and Path(source).exists() and not Path(source).is_file():
+            raise InvalidInput(f"cannot read {source}: it is not a file; give a pipe as standard input, with -")
         return click.open_file(source, "rb")
     except OSError as exc:
         raise InvalidInput(f"cannot read {source}: {exc.strerror}") from exc

@@ -7,7 +7,6 @@ two turns, so that a conversation can be read as it was. Turns keep their order 
 """
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,11 +22,14 @@ from memorist.errors import InvalidInput
 from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
 from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
+from memorist.ingest.walk import FoundFile, Walk
 from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
 from memorist.store.records import ConversationResult
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".zip")  # of files that may hold conversations
+_NAMES = tuple(f"*{suffix}" for each in _SUFFIXES for suffix in (each, each.upper()))
+_MAX_FILE_BYTES = 10_000_000_000  # files of lines are read line by line
 _TURN_NAMESPACE = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # for uuid5
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
 _MICROSECOND = timedelta(microseconds=1)
@@ -89,7 +91,7 @@ def read_batches(path: Path, options: ImportOptions, counter: ImportCounter) -> 
 
 def _read_folder(folder: Path, options: ImportOptions, counter: ImportCounter) -> Iterator[ConversationBatch]:
     """Read the files of a folder. Files without a conversation are reported; if all are such, raise InvalidInput."""
-    refused, files = 0, _find_files(folder)
+    refused, files = 0, _find_files(folder, options, counter)
     for file in files:
         try:
             yield from _read_file(file, options, counter)
@@ -102,13 +104,18 @@ def _read_folder(folder: Path, options: ImportOptions, counter: ImportCounter) -
         raise InvalidInput(f"{folder} has no file with conversations ({', '.join(_SUFFIXES)}) in it{reason}")
 
 
-def _find_files(folder: Path) -> list[Path]:
-    """Return the files that may hold conversations, the oldest first: later files may repeat earlier turns."""
+def _find_files(folder: Path, options: ImportOptions, counter: ImportCounter) -> list[Path]:
+    """
+    Return the files that may hold conversations, the oldest first: later files may repeat earlier turns.
+
+    They are found by the rules of `index`, but may be larger.
+    """
     found = []
-    for path, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files = (Path(path, name) for name in names if not name.startswith("."))
-        found += [file for file in files if file.suffix.lower() in _SUFFIXES and file.is_file()]
+    for item in Walk([folder], include=_NAMES, max_bytes=_MAX_FILE_BYTES):
+        if isinstance(item, FoundFile):
+            found.append(folder / item.name)
+        else:
+            counter.add_problem(item.path, ImportProblem(None, item.reason), options.redaction)
     return sorted(found, key=lambda file: (_modified_at(file), file))
 
 

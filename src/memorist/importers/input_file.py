@@ -1,15 +1,19 @@
-"""Give importers a plain file to read, also for input from a pipe or compressed with gzip."""
+"""
+Give importers a plain file to read, also for input from a pipe or compressed with gzip.
+
+A small file can be packed so that it unpacks to terabytes, and a pipe may have no end: what is written to disk or
+memory has a limit, and so has the ratio by which a file is packed. Text is packed ten times, seldom fifty.
+"""
 
 import gzip
 import os
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from memorist import validation
 from memorist.documents import ImportReport
@@ -17,6 +21,10 @@ from memorist.errors import InvalidInput
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PIPE_NAME = "standard input"
+_PIECE_BYTES = 1 << 20
+MAX_INPUT_BYTES = 4_000_000_000  # of a pipe, or unpacked; a plain file may be larger
+MAX_RATIO = 200  # of unpacked to packed bytes,
+MIN_RATIO_BYTES = 10_000_000  # from this size on: a short text may repeat itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,8 @@ def open_input(source: str | Path | BinaryIO) -> Iterator[InputFile]:
     """Yield a file or folder as it is; a stream of bytes or a compressed file as a temporary file, for readers seek."""
     is_stream = not isinstance(source, str | os.PathLike) and hasattr(source, "read")
     path = Path(_PIPE_NAME) if is_stream else validation.path(source)
+    if not is_stream and path.exists() and not path.is_file() and not path.is_dir():
+        raise InvalidInput(f"cannot read {path}: it is a pipe or device, not a file; give a pipe as standard input")
     if not is_stream and not _is_compressed(path):
         yield InputFile(path, str(path))
         return
@@ -47,7 +57,7 @@ def open_input(source: str | Path | BinaryIO) -> Iterator[InputFile]:
         plain = InputFile(Path(folder, _plain_name(path)), str(path))
         try:
             packed = _save(cast(BinaryIO, source), Path(folder, "piped")) if is_stream else path
-            _decompress(packed, plain.file)
+            _decompress(packed, plain)
         except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
             raise InvalidInput(f"{plain.name} is damaged: it cannot be unpacked ({exc}); take another copy") from exc
         except OSError as exc:
@@ -73,17 +83,39 @@ def _plain_name(path: Path) -> str:
 
 
 def _save(stream: BinaryIO, file: Path) -> Path:
+    size = 0
     with file.open("wb") as saved:
-        while part := stream.read(1 << 20):
+        while part := stream.read(_PIECE_BYTES):
             if not isinstance(part, bytes):
                 raise InvalidInput("the file to import must be open for bytes, not for text")
+            size += len(part)
+            if size > MAX_INPUT_BYTES:
+                raise InvalidInput(f"{_PIPE_NAME} has more than {MAX_INPUT_BYTES / 1e9:g} GB; save it as a file first")
             saved.write(part)
     return file
 
 
-def _decompress(packed: Path, plain: Path) -> None:
+def read_unpacked(source: IO[bytes], packed_bytes: int, name: str) -> Iterator[bytes]:
+    """Yield what a compressed file unpacks to, a piece at a time; InvalidInput where it grows beyond all measure."""
+    size = 0
+    while piece := source.read(_PIECE_BYTES):
+        size += len(piece)
+        if size > MAX_INPUT_BYTES:
+            raise InvalidInput(f"{name} unpacks to more than {MAX_INPUT_BYTES / 1e9:g} GB; unpack it yourself")
+        if size > max(MIN_RATIO_BYTES, MAX_RATIO * packed_bytes):
+            raise InvalidInput(
+                f"{name} unpacks to more than {MAX_RATIO} times its size, as no text does; unpack it yourself if you "
+                "trust it"
+            )
+        yield piece
+
+
+def _decompress(packed: Path, plain: InputFile) -> None:
     """Write a compressed or plain file as a plain one with the same time, which undated records take for theirs."""
-    with gzip.open(packed) if _is_compressed(packed) else packed.open("rb") as source, plain.open("wb") as target:
-        shutil.copyfileobj(source, target)
+    if not _is_compressed(packed):
+        packed.replace(plain.file)
+        return
+    with gzip.open(packed) as source, plain.file.open("wb") as target:
+        target.writelines(read_unpacked(cast(IO[bytes], source), packed.stat().st_size, plain.name))
     modified = packed.stat().st_mtime
-    os.utime(plain, (modified, modified))
+    os.utime(plain.file, (modified, modified))

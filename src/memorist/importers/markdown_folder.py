@@ -23,13 +23,15 @@ from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput
 from memorist.importers.records import Redactor, derive_id, memory_record, relation_record
 from memorist.ingest.markdown import split_front_matter
+from memorist.ingest.readers import is_binary, read_bytes
+from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, Walk
 from memorist.records import SUPERSEDES
 from memorist.store.export import ExportRecord
 
 _VERSION_FIELD = "memorist"  # marks a note that Memorist wrote, with the version of its format
 _VERSION = 1
 SUFFIXES = (".md", ".markdown")
-_MAX_NOTE_BYTES = 16_000_000
+_NOTES = ("*.[mM][dD]", "*.[mM][aA][rR][kK][dD][oO][wW][nN]")
 _MAX_SLUG_CHARACTERS = 48
 _WRITTEN_FIELDS = (
     "id", "title", "created_at", "updated_at", "project", "kind", "tags", "sector", "tier", "salience", "source",
@@ -155,25 +157,34 @@ class MarkdownFolder:
         self.skipped: list[tuple[str, str]] = []
 
     def read_records(self) -> Iterator[ExportRecord]:
-        for file in _find_notes(self._root):
-            relative = file.relative_to(self._root).as_posix() if file != self._root else file.name
+        for found in self._find_notes():
+            relative, place = found.name, str(self._root / found.name)
+            if self._root.is_file():
+                relative, place = self._root.name, str(self._root)
             try:
-                if file.stat().st_size > _MAX_NOTE_BYTES:
-                    raise InvalidInput(f"it is larger than {_MAX_NOTE_BYTES / 1e6:g} MB")
-                modified = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-                text = file.read_bytes().decode()
+                data = read_bytes(found.path, MAX_FILE_BYTES)
+                if is_binary(data):
+                    raise InvalidInput("it is binary")
+                text = data.decode()
                 if (own := _parse_own_note(text)) is not None:
-                    yield self._read_own_note(*own, str(file))
+                    yield self._read_own_note(*own, place)
                 else:
-                    yield self._read_other_note(text, str(file), relative, modified)
+                    modified = datetime.fromtimestamp(found.mtime_ns / 1e9, UTC)
+                    yield self._read_other_note(text, place, relative, modified)
             except UnicodeDecodeError as exc:
                 line = exc.object.count(b"\n", 0, exc.start) + 1
                 self.skipped.append((relative, f"line {line} is not UTF-8"))
             except InvalidInput as exc:
                 self.skipped.append((relative, str(exc)))
-            except OSError as exc:
-                self.skipped.append((relative, exc.strerror or str(exc)))
         yield from self._relation_records()
+
+    def _find_notes(self) -> Iterator[FoundFile]:
+        """Yield the notes of the folder by the rules of `index`, and list what they leave out, such as links out."""
+        for item in Walk([self._root], include=_NOTES):
+            if isinstance(item, FoundFile):
+                yield item
+            else:
+                self.skipped.append((os.path.relpath(item.path, os.path.realpath(self._root)), item.reason))
 
     def _read_own_note(self, fields: Mapping[str, Any], content: str, place: str) -> ExportRecord:
         """Return the memory of a note that Memorist wrote."""
@@ -264,18 +275,6 @@ class MarkdownFolder:
             seen.add(key)
             source, target = (other, reference.source) if reference.backward else (reference.source, other)
             yield relation_record(str(self._root), source, reference.kind, target, reference.since, reference.extra)
-
-
-def _find_notes(root: Path) -> Iterator[Path]:
-    """Yield the notes of a folder in order, without hidden files and folders, which belong to programs."""
-    if root.is_file():
-        yield root
-        return
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
-                yield Path(folder, name)
 
 
 def _parse_own_note(text: str) -> tuple[dict[str, Any], str] | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
+from memorist.importers.input_file import read_unpacked
 from memorist.importers.memorist_export import is_export
 from memorist.importers.transcript_formats import (
     FORMATS,
@@ -191,13 +192,22 @@ def _load_zip(file: Path) -> Iterator[Any]:
             if not members:
                 yield ImportProblem(None, "no conversations.json is in the zip")
             for member in sorted(members, key=lambda member: member.filename):
-                with archive.open(member) as packed:
-                    data = packed.read(MAX_DOCUMENT_BYTES + 1)  # the size that the zip declares may be wrong
-                name = member.filename
-                too_large = len(data) > MAX_DOCUMENT_BYTES
-                yield ImportProblem(None, _too_large(name)) if too_large else _parse_document(data, name)
+                yield _parse_document(_unpack(archive, member), member.filename)
+    except InvalidInput as exc:
+        yield ImportProblem(None, str(exc))
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError, ValueError) as exc:
         yield ImportProblem(None, f"the zip cannot be read: {exc}")
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return the bytes of a file in a zip; the sizes that the zip declares may be wrong."""
+    data = bytearray()
+    with archive.open(member) as packed:
+        for piece in read_unpacked(packed, member.compress_size, member.filename):
+            data += piece
+            if len(data) > MAX_DOCUMENT_BYTES:
+                raise InvalidInput(_too_large(member.filename))
+    return bytes(data)
 
 
 def _parse_document(data: bytes, name: str) -> Any:

@@ -107,7 +107,7 @@ def reason_to_skip(name: str) -> str | None:
 
 
 def _decode_text(data: bytes) -> str:
-    if _is_binary(data):
+    if is_binary(data):
         raise UnreadableFile("it is binary")
     try:
         return decode(data)
@@ -235,7 +235,7 @@ _SUPERSETS = {  # a text declared as the one is often the other, which has all o
 }
 
 
-def _is_binary(data: bytes) -> bool:
+def is_binary(data: bytes) -> bool:
     """Return True for bytes with a null near the beginning, or more than a few control characters."""
     sample = data[:_BINARY_SAMPLE_BYTES]
     if any(data.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS):

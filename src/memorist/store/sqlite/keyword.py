@@ -267,13 +267,13 @@ class _WordStatistics:
     """The numbers of rows with each atom, remembered for a while."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # Ctrl-C at the end of a `with` may leave it held: not against its own thread
         renew_after_fork(self)
         self._counts: dict[Any, Any] = {}
         self._expires = 0.0
 
     def after_fork(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def count(
         self, connection: apsw.Connection, search: KeywordSearch

@@ -1,0 +1,163 @@
+"""Imports are as careful as `index`: nothing outside the folder, nothing without an end, nothing that explodes."""
+
+import gzip
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from living import texts
+from memorist import InvalidInput, Memorist
+from memorist.importers import input_file
+
+posix = pytest.mark.skipif(os.name != "posix", reason="needs links, pipes and devices")
+TALK = [{"role": "user", "content": "the port is 8080"}, {"role": "assistant", "content": "noted"}]
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret.md").write_text("the secret outside")
+    (folder / "secret.json").write_text(json.dumps(TALK))
+    return folder
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Path:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    return folder
+
+
+def reasons(report: Any) -> dict[str, str]:
+    return {Path(place).name: reason for place, reason in report.skipped}
+
+
+@posix
+def test_links_that_leave_a_folder_of_notes_are_skipped_and_reported(
+    memory: Memorist, inside: Path, outside: Path
+) -> None:
+    (inside / "own.md").write_text("a note of this folder")
+    (inside / "p.md").symlink_to(outside / "secret.md")
+    (inside / "more").symlink_to(outside)
+    (inside / "again.md").symlink_to(inside / "own.md")
+
+    report = memory.import_(inside)
+
+    assert texts(memory.list()) == ["a note of this folder"]
+    assert reasons(report) == dict.fromkeys(("p.md", "more"), "a link that leads out of the folder")
+
+
+@posix
+def test_links_that_leave_a_folder_of_conversations_are_skipped_and_reported(
+    memory: Memorist, inside: Path, outside: Path
+) -> None:
+    (inside / "own.json").write_text(json.dumps(TALK))
+    (inside / "p.json").symlink_to(outside / "secret.json")
+
+    report = memory.import_(inside)
+
+    assert (report.added, report.sessions) == (2, 1)
+    assert reasons(report) == {"p.json": "a link that leads out of the folder"}
+
+
+@posix
+@pytest.mark.parametrize("suffix", ["md", "json"])
+def test_pipes_and_devices_in_a_folder_are_never_opened(memory: Memorist, inside: Path, suffix: str) -> None:
+    (inside / f"own.{suffix}").write_text("a note" if suffix == "md" else json.dumps(TALK))
+    os.mkfifo(inside / f"pipe.{suffix}")
+    (inside / f"zero.{suffix}").symlink_to("/dev/zero")
+
+    report = memory.import_(inside)
+
+    assert report.added
+    assert set(reasons(report)) == {f"pipe.{suffix}", f"zero.{suffix}"}
+
+
+@posix
+@pytest.mark.parametrize("name", ["pipe", "pipe.md", "pipe.jsonl"])
+def test_a_pipe_or_device_that_is_named_is_refused(memory: Memorist, inside: Path, name: str) -> None:
+    os.mkfifo(inside / name)
+
+    for path in (inside / name, "/dev/zero"):
+        with pytest.raises(InvalidInput, match="it is a pipe or device, not a file"):
+            memory.import_(path)
+
+
+def test_binary_and_large_notes_are_skipped_and_reported(memory: Memorist, inside: Path) -> None:
+    (inside / "binary.md").write_bytes(b"PNG\0\0\1\2")
+    (inside / "own.md").write_text("a note")
+    with (inside / "large.md").open("wb") as file:
+        file.truncate(10_000_001)
+
+    report = memory.import_(inside)
+
+    assert texts(memory.list()) == ["a note"]
+    assert reasons(report) == {"binary.md": "it is binary", "large.md": "larger than 10 MB"}
+
+
+def test_ignored_notes_stay_out_as_in_an_index(memory: Memorist, inside: Path) -> None:
+    (inside / ".memoristignore").write_text("drafts/\n")
+    (inside / "drafts").mkdir()
+    (inside / "drafts" / "note.md").write_text("a draft")
+    (inside / "OWN.MD").write_text("a note")
+
+    memory.import_(inside)
+
+    assert texts(memory.list()) == ["a note"]
+
+
+def bomb(size: int) -> bytes:
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb") as file:
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+    return packed.getvalue()
+
+
+def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(memory: Memorist, inside: Path) -> None:
+    (inside / "bomb.jsonl.gz").write_bytes(bomb(32 << 20))
+
+    with pytest.raises(InvalidInput, match=r"bomb\.jsonl\.gz unpacks to more than 200 times its size"):
+        memory.import_(inside / "bomb.jsonl.gz")
+    with pytest.raises(InvalidInput, match="standard input unpacks to more than 200 times its size"):
+        memory.import_(io.BytesIO(bomb(32 << 20)))
+
+
+def test_no_more_is_unpacked_than_the_limit(memory: Memorist, inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_file, "MAX_INPUT_BYTES", 2_000_000)
+    read = []
+
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            read.append(size)
+            return b"x" * size
+
+    with pytest.raises(InvalidInput, match="standard input has more than"):
+        memory.import_(Endless())
+    assert sum(read) < 4_000_000
+
+    (inside / "long.jsonl.gz").write_bytes(gzip.compress(os.urandom(3_000_000)))
+    with pytest.raises(InvalidInput, match="unpacks to more than"):
+        memory.import_(inside / "long.jsonl.gz")
+
+
+def test_a_zip_that_unpacks_to_far_more_than_its_size_is_refused(memory: Memorist, inside: Path) -> None:
+    with zipfile.ZipFile(inside / "export.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", "[" + " " * 32_000_000 + "]")
+
+    with pytest.raises(InvalidInput, match=r"conversations\.json unpacks to more than 200 times its size"):
+        memory.import_(inside / "export.zip")
+
+
+def test_a_text_that_repeats_itself_is_no_bomb(memory: Memorist, inside: Path) -> None:
+    (inside / "talk.json.gz").write_bytes(
+        gzip.compress(json.dumps([TALK[0] | {"content": "again and " * 3000}] * 50).encode())
+    )
+
+    assert memory.import_(inside / "talk.json.gz").added == 50
