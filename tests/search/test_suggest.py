@@ -56,8 +56,8 @@ class TestWords:
             ("how do we dpeloy the relese?", "how do we deploy the release?"),
             ("exponentail", "exponential"),
             ("Postgers", None),  # three slips from PostgreSQL
-            ("postgreesql", "postgresql"),
-            ("kpostgresql", "postgresql"),
+            ("postgreesql", "PostgreSQL"),
+            ("kpostgresql", "PostgreSQL"),
             ("xelease", "release"),
             ("dploy dploy", "deploy deploy"),
         ],
@@ -144,6 +144,20 @@ class TestDress:
     )
     def test_capitals_accents_and_marks_are_kept_as_typed(self, ask: Ask, typed: str, meant: str) -> None:
         assert ask(typed) == meant
+
+    @pytest.mark.parametrize(
+        ("typed", "meant"),
+        [("getusernmae", "getUserName"), ("munhcen", "München"), ("mondasy relaese", "Mondays release")],
+    )
+    def test_what_is_typed_without_capitals_is_suggested_as_it_is_stored(
+        self, ask: Ask, typed: str, meant: str
+    ) -> None:
+        assert ask(typed) == meant
+
+    def test_of_several_spellings_the_commonest_is_suggested(self, ask: Ask, memory: Memorist) -> None:
+        memory.add_many(["Kubernetes it is", "KUBERNETES", "all about Kubernetes"])
+
+        assert ask("kubernetse") == "Kubernetes"
 
     def test_alphabets_without_capitals_are_fine(self, ask: Ask, memory: Memorist) -> None:
         memory.add("مرحبا بالعالم")

@@ -1,7 +1,8 @@
 """
 "Did you mean": a query with its unknown words corrected.
 
-Only those words are replaced. Quotation marks, operators and capitals stay as they were typed.
+Only those words are replaced. Quotation marks, operators and capitals stay as they were typed. A word that was typed
+without capitals gets those it has in the store.
 """
 
 import re
@@ -127,7 +128,7 @@ def _correct_stretch(text: str, wrong: Sequence[_QueryWord], known: Known, simil
     An identifier or a phrase is searched for as a whole, so the corrected whole must exist in the store.
     """
     places = [word.place for word in wrong]
-    spellings = [[_match_typing(other, word.text) for other in similar(word.text)] for word in wrong]
+    spellings = [[_match_typing(stored, word.text) for stored in similar(word.text)] for word in wrong]
     for chosen in islice(product(*spellings), _MAX_SPELLINGS):
         fixes = dict(zip(places, chosen, strict=True))
         if wrong[0].alone or known([Term(_apply_fixes(text, wrong[0].stretch, fixes))]):
@@ -144,14 +145,18 @@ def _split_word(word: _QueryWord, known: Known) -> dict[Place, str]:
     return {}
 
 
-def _match_typing(word: str, typed: str) -> str:
-    """Give a word of the store the capitals and accents of the one that was typed."""
-    if len(fold(typed)) != len(typed):
-        return word
+def _match_typing(stored: str, typed: str) -> str:
+    """Give a word of the store the capitals and accents that were typed; typed without capitals, it stays as stored."""
+    if typed == typed.lower() or len(fold(typed)) != len(typed):
+        return stored
+    return _match_capitals(fold(stored), typed)
+
+
+def _match_capitals(word: str, typed: str) -> str:
     if typed.isupper():
-        return _match_typing(word, typed.lower()).upper()
+        return _match_capitals(word, typed.lower()).upper()
     if typed[0].isupper() and typed == typed.capitalize():
-        plain = _match_typing(word, typed.lower())
+        plain = _match_capitals(word, typed.lower())
         return plain[0].upper() + plain[1:]
     # A letter that was typed only as a capital stays one where it moved: getsUer, getUser.
     letters = [letter.upper() if letter not in typed and letter.upper() in typed else letter for letter in word]

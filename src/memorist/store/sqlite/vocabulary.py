@@ -6,8 +6,10 @@ counts once a live memory of the namespace was found that contains it.
 """
 
 import json
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import apsw
@@ -25,6 +27,7 @@ QUICK_READ_SECONDS = 0.01  # a list that takes less to read is read whenever the
 REREAD_FACTOR = 100  # a longer one is read again only after this many times as long as reading it took
 _MAX_COUNTED = 1000  # memories with a word; enough to tell the common from the rare
 MAX_NEW_MEMORIES = 1000  # whose words are added to the list one by one
+_MAX_SPELT, _MAX_SPELLINGS = 5, 10  # words whose spelling is looked up, and memories it is looked up in
 
 _CREATE_LIST = f"create virtual table if not exists temp.vocabulary using fts5vocab(main, {WORDS}, row)"
 
@@ -64,6 +67,19 @@ _COUNT_MEMORIES = f"""
     from json_each(:words) c
 """
 
+# Passages around each word in the latest memories of the namespace, with the word between two control characters.
+_SPELLINGS = f"""
+    select c.value, (
+        select json_group_array(passage) from (
+            select snippet({WORDS}, -1, char(2), char(3), '', 1) as passage
+            from {WORDS} cross join memories m on m.rid = {WORDS}.rowid
+            where {WORDS} match '"' || c.value || '"' and m.namespace = :namespace
+            order by {WORDS}.rowid desc
+            limit {_MAX_SPELLINGS}))
+    from json_each(:words) c
+"""
+_SPELT_WORD = re.compile("\x02([^\x03]*)\x03")
+
 
 class Vocabulary:
     """
@@ -97,11 +113,7 @@ class Vocabulary:
         return {term for term, is_known in zip(terms, answers, strict=True) if is_known}
 
     def find_similar(self, connection: apsw.Connection, word: str) -> list[str]:
-        """
-        Return the words with the fewest differences from a word, those of more memories first.
-
-        They are in lower case and without accents, as in the index.
-        """
+        """Return the words with the fewest differences from a word, those of more memories first, as they are stored."""
         plain = fold(word)
         if not 2 <= len(plain) <= MAX_WORD_CHARACTERS or find_unspaced_runs(plain):
             return []
@@ -116,7 +128,14 @@ class Vocabulary:
         counts = {other: count for other, count in fetch(connection, _COUNT_MEMORIES, values) if count}
         least = min((distances[other] for other in counts), default=0)
         nearest = (other for other in counts if distances[other] == least)
-        return sorted(nearest, key=lambda other: (-counts[other], other))
+        best = sorted(nearest, key=lambda other: (-counts[other], other))
+        return self._spell_as_stored(connection, best)
+
+    def _spell_as_stored(self, connection: apsw.Connection, words: Sequence[str]) -> list[str]:
+        """Return words of the index with the capitals and accents that the latest memories mostly give the first few."""
+        values = {"words": json.dumps(words[:_MAX_SPELT]), "namespace": self._namespace}
+        spelt = dict(fetch(connection, _SPELLINGS, values))
+        return [_commonest(word, json.loads(spelt.get(word, "[]"))) for word in words]
 
     def _find_near(self, connection: apsw.Connection, word: str, distance: int) -> dict[str, int]:
         with self._lock:
@@ -147,3 +166,9 @@ class Vocabulary:
         self._list, self._added, self._added_words = Lexicon(words.split(" ") if words else []), Lexicon(), set()
         self._read_seconds = time.thread_time() - started
         self._reread_at = time.monotonic() + REREAD_FACTOR * self._read_seconds
+
+
+def _commonest(word: str, passages: Sequence[str]) -> str:
+    """Return the commonest spelling of a word in passages that mark it; of equally common ones, small letters."""
+    spellings = Counter(found for passage in passages for found in _SPELT_WORD.findall(passage) if fold(found) == word)
+    return max(spellings, key=lambda spelling: (spellings[spelling], spelling), default=word)
