@@ -1,9 +1,9 @@
 """Long memories: what stands in the middle of one is found by its meaning, and shown."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import apsw
 import numpy as np
@@ -16,7 +16,14 @@ from conftest import FailingEmbedder, HashingEmbedder
 from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
-from memorist.ingest.vectorizer import MAX_PARTS, MIN_PART_CHARACTERS, TITLE_TOKENS, _split_by_sentence, cut_into_parts
+from memorist.ingest.vectorizer import (
+    MAX_PARTS,
+    MAX_VECTORS,
+    MIN_PART_CHARACTERS,
+    TITLE_TOKENS,
+    _split_by_sentence,
+    cut_into_parts,
+)
 from memorist.store.migrations import load_migrations
 from memorist.store.records import EmbeddingJob
 from memorist.store.sqlite.writes import content_hash
@@ -671,3 +678,31 @@ def test_front_matter_is_in_no_part() -> None:
 
     assert made[0].first == text.index("line 0")
     assert made[-1].last == len(text)
+
+
+class CountingEmbedder(LocalEmbedder):
+    """The bundled model, which counts the texts that it reads."""
+
+    read = 0
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.read += len(texts)
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("text", ["部署用的端口是八千。" * 10_000, "😀" * 100_000, "ภาษาไทย " * 10_000])
+def test_a_long_text_in_a_script_that_the_model_cannot_read_is_read_once(text: str) -> None:
+    model = CountingEmbedder(threads=1)
+    with memorist.open(":memory:", embedder=model) as memory:
+        added = memory.add(text)
+
+        assert memory.search(text[:7], mode="keyword") or text.startswith("😀")
+        assert added.degraded is None
+    assert model.read == 1
+    model.close()
+
+
+def test_a_text_has_no_more_parts_than_the_limit() -> None:
+    parts = cut_into_parts(EmbeddingJob(1, None, "a." * 450_000), LocalEmbedder())
+
+    assert len(parts) == MAX_VECTORS

@@ -12,6 +12,7 @@ import memorist
 from living import days_ago, days_ahead, ids, micros, now, rows, texts
 from memorist import InvalidInput, Memorist, NotFound
 from memorist.records import SECTORS
+from memorist.store.sqlite.relations import MAX_STRENGTH_CHANGES
 
 PUBLISHED = {
     "ccmemory": {"emotional": 0.003, "semantic": 0.005, "reflective": 0.008, "procedural": 0.01, "episodic": 0.02},
@@ -58,6 +59,22 @@ class TestReinforcing:
 
         assert 0.999 < memory.get(up.id).salience <= 1
         assert 0 <= memory.get(down.id).salience < 0.001
+
+    def test_the_last_changes_are_kept_for_earlier_times(self, memory: Memorist, path: Path) -> None:
+        id, other = memory.add("often", salience=0.1).id, memory.add("seldom", salience=0.1).id
+        memory.reinforce(other)
+        moments = []
+        for _ in range(MAX_STRENGTH_CHANGES + 20):
+            moments.append((now(), memory.get(id).salience))
+            memory.reinforce(id, 0.01)
+
+        assert rows(path, "select count(*) from strength_history group by rid order by rid") == [
+            (MAX_STRENGTH_CHANGES,), (1,),
+        ]  # fmt: skip
+        kept = moments[-MAX_STRENGTH_CHANGES:]
+        assert [memory.get(id, as_of=at).salience for at, _ in kept] == [salience for _, salience in kept]
+        assert memory.get(id, as_of=moments[0][0]).salience == kept[0][1]
+        assert memory.get(other, as_of=moments[0][0]).salience > 0.1
 
     def test_the_time_of_it_is_kept(self, memory: Memorist) -> None:
         added = memory.add("a memory")

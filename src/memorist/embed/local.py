@@ -102,6 +102,10 @@ class Encoder(OnnxModel):
         """Return the number of tokens of a whole text."""
         return load_tokenizer().count_tokens(text)
 
+    def knows(self, text: str) -> bool:
+        """Return whether the model knows a word of the beginning of a text."""
+        return load_tokenizer().knows(text)
+
     def close(self) -> None:
         super().close()
         with self._lock:

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from memorist.embed.base import ActiveModel, Embedder, TokenCounter, max_tokens, token_counter, truncate_to_tokens
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.ingest.chunk import SENTENCE_END
+from memorist.profiles import LATIN_ONLY
 from memorist.records import Model
-from memorist.store.records import PART_BITS, EmbeddingJob, Part
+from memorist.store.records import EmbeddingJob, Part
 from memorist.store.store import Store
+from memorist.text.tokenizer import is_mostly_latin
 
 BATCH = 256  # texts embedded and stored together
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
@@ -20,6 +22,7 @@ TITLE_TOKENS = 56  # of a part, left for the title or heading above it
 # are a part: of at least so many characters, and at most about so many parts while the model can read each of them.
 # Measured: docs/quality.md.
 MIN_PART_CHARACTERS, MAX_PARTS = 100, 6
+MAX_VECTORS = 2000  # of one text: a million characters of prose have some 1,500 parts
 
 _PROBE = "probe"  # a text that no working model refuses
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -164,7 +167,19 @@ def cut_into_parts(text: EmbeddingJob, embedder: Embedder) -> list[Part]:
     if len(spans) < 2:
         return []
     title = text.title and truncate_to_tokens(text.title, room, count)
-    return [Part(text, *span, title) for span in spans[: 1 << PART_BITS]]
+    return [Part(text, *span, title) for span in spans if _can_read(embedder, text.content[slice(*span)])][:MAX_VECTORS]
+
+
+def _can_read(embedder: Embedder, text: str) -> bool:
+    """
+    Return whether a model makes sense of a text.
+
+    A question in another script than its own is not asked of it either, so what it makes of such a part is never found.
+    """
+    if embedder.model_id in LATIN_ONLY and not is_mostly_latin(text):
+        return False
+    knows: Callable[[str], bool] | None = getattr(embedder, "knows", None)
+    return knows is None or knows(text)
 
 
 def _split_by_structure(content: str, tokens: int, count: TokenCounter) -> list[tuple[int, int]]:

@@ -23,10 +23,9 @@ from memorist.search.fusion import Candidate
 from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.store import Store
+from memorist.text.tokenizer import is_mostly_latin
 
 _KEYWORD_THREADS = 4
-_LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
-_SCRIPT_SAMPLE = 1000  # characters of a query that decide which script it is in
 _ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
@@ -105,7 +104,7 @@ class Legs:
         uncached = profile.intent == "cached" and not model.has_cached(query.text)
         if mode == "keyword" or (mode == "hybrid" and (uncached or is_exact)):
             return _keyword_results(match_keywords())
-        if mode == "hybrid" and model.name in LATIN_ONLY and not _is_mostly_latin(query.text):
+        if mode == "hybrid" and model.name in LATIN_ONLY and not is_mostly_latin(query.text):
             return _keyword_results(match_keywords(), f"keyword search only: {model.name} reads Latin script")
         keyword_leg = None
         try:
@@ -169,11 +168,6 @@ def _keyword_results(matches: KeywordMatches, degraded: str | None = None) -> Le
 
 def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegResults:
     return replace(results, keyword=matches.matches, unknown_words=matches.unknown_words, keyword_keys=matches.all_keys)
-
-
-def _is_mostly_latin(text: str) -> bool:
-    letters = [character for character in text[:_SCRIPT_SAMPLE] if character.isalpha()]
-    return 2 * sum(character < _LATIN_END for character in letters) >= len(letters)
 
 
 @contextmanager

@@ -19,6 +19,9 @@ _UNSPACED = re.compile(f"[{UNSPACED_SCRIPTS}]+")
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 
+_LATIN_END = "\u0250"  # the first character beyond Latin, its accents and extensions
+_SCRIPT_SAMPLE = 1000  # characters of a text that decide which script it is in
+
 _connections = threading.local()
 
 
@@ -71,6 +74,12 @@ def fold(text: str) -> str:
     """Lower-case a text and remove accents, as the tokenizer does."""
     lowered = text.lower()
     return lowered if lowered.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFD", lowered))
+
+
+def is_mostly_latin(text: str) -> bool:
+    """Return whether at least half of the first letters of a text are Latin."""
+    letters = [character for character in text[:_SCRIPT_SAMPLE] if character.isalpha()]
+    return 2 * sum(character < _LATIN_END for character in letters) >= len(letters)
 
 
 def unspaced_bigrams(*texts: str | None) -> str | None:

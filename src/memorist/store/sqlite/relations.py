@@ -249,6 +249,7 @@ def _to_related(id: str, row: Sequence[Any]) -> Related:
 
 
 _DAY = 86_400e6  # microseconds
+MAX_STRENGTH_CHANGES = 100  # of one memory that are kept: a search may record another each time
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "confidence", "decay_rate")
 _INSERT_FACT = f"""
     insert into facts(id, rid, text, {", ".join(_FACT_FIELDS)}, created_at, reinforced_at)
@@ -358,13 +359,21 @@ def adjust_salience(
 
 
 def save_strength(connection: apsw.Connection, keys: Sequence[int], now: int) -> None:
-    """Save the salience and pins that are about to change, for searches as of an earlier time."""
+    """Save the salience and pins that are about to change, for searches as of an earlier time; the latest are kept."""
     connection.execute(
         f"""
         insert into strength_history(rid, replaced_at, salience, reinforced_at, pinned)
         select rid, :now, salience, reinforced_at, pinned from memories where {_KEYS}
         """,
         {"now": now, "keys": json.dumps(keys)},
+    )
+    connection.executemany(
+        """
+        delete from strength_history where change in (
+            select change from strength_history where rid = :rid
+            order by replaced_at desc, change desc limit -1 offset :kept)
+        """,
+        ({"rid": key, "kept": MAX_STRENGTH_CHANGES} for key in keys),
     )
 
 

@@ -113,7 +113,7 @@ class Vocabulary:
         return {term for term, is_known in zip(terms, answers, strict=True) if is_known}
 
     def find_similar(self, connection: apsw.Connection, word: str) -> list[str]:
-        """Return the words with the fewest differences from a word, those of more memories first, as they are stored."""
+        """Return the words with the fewest differences from a word as they are stored, those of more memories first."""
         plain = fold(word)
         if not 2 <= len(plain) <= MAX_WORD_CHARACTERS or find_unspaced_runs(plain):
             return []
