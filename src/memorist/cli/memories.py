@@ -45,7 +45,7 @@ from memorist.present.render import (
     record_json,
     timestamp,
 )
-from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, new_id
+from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, Version, new_id
 from memorist.text.snippet import preview
 
 _field_options = combine_options(
@@ -162,7 +162,7 @@ def get_command(
     context: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
 ) -> int:
     """
-    Show memories by id. A unique beginning or ending of 6 or more characters is enough.
+    Show memories, or chunks of indexed files, by id. A unique beginning or ending of 6 or more characters is enough.
 
     \b
     Example:
@@ -171,7 +171,7 @@ def get_command(
     """
     with context.open(embedder="none") as memory:
         memories = memory.get(list(ids), as_of=as_of)
-        versions = {found.id: memory.history(found.id) for found in memories} if history else {}
+        versions = {found.id: _list_versions(memory, found.id) for found in memories} if history else {}
         reasons = [_explain_missing(memory, id, as_of) for id in memories.missing]
     if as_json:
         shown = [
@@ -336,6 +336,13 @@ def _find_replaced(memory: Memorist, id: str) -> list[Memory]:
     try:
         return memory.replaced(id)
     except NotFound:
+        return []
+
+
+def _list_versions(memory: Memorist, id: str) -> list[Version]:
+    try:
+        return memory.history(id)
+    except NotFound:  # a chunk of an indexed file, which has none
         return []
 
 
