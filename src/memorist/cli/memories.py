@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +38,7 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import Redaction, redaction_report, reported_field
 from memorist.present.render import (
     LINE_CHARACTERS,
+    count_of,
     memory_json,
     memory_line,
     memory_text,
@@ -59,6 +60,8 @@ _field_options = combine_options(
     click.option("--title", help="A title."),
     click.option("--summary", help="A summary."),
 )
+
+_BATCH = 500  # memories looked at together
 
 
 @click.command("add")
@@ -147,10 +150,20 @@ def _add_many(
         context.open(create=True, redact=redact) as memory,
         ProgressBar("Adding", _count_lines(source)) as bar,
     ):
+        started = datetime.now(UTC)
         ids = memory.add_many(parse_items(), progress=bar)
+        new = _count_stored_since(memory, list(dict.fromkeys(ids)), started)
     if redacted:
         click.echo(f"Redacted: {', '.join(f'{count} {kind}' for kind, count in redacted.items())}", err=True)
-    print_answer(as_json, {"added": len(ids), "ids": ids}, f"Remembered {len(ids)} memories.")
+    known = len(ids) - new
+    also = f"; {known:,} {'was' if known == 1 else 'were'} already known" if known else ""
+    answer = {"added": new, "known": known, "ids": ids}
+    print_answer(as_json, answer, f"Remembered {count_of(new, 'memory', 'memories')}{also}.")
+
+
+def _count_stored_since(memory: Memorist, ids: Sequence[str], time: datetime) -> int:
+    batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
+    return sum(found.recorded_at >= time for batch in batches for found in memory.get(list(batch)))
 
 
 @click.command("get")
@@ -268,10 +281,12 @@ def _update_memory(
     context: CommandContext, id: str, changes: dict[str, Any], redact: bool | None, as_json: bool
 ) -> None:
     with context.open(redact=redact) as memory:
+        before = memory.get(id)
         updated = memory.update(id, **changes)
     if context.redaction(redact).on:
         print_redacted(entry for entry in redaction_report(updated.metadata) if reported_field(entry) in changes)
-    print_answer(as_json, memory_json(updated), f"Updated {memory_line(updated, style())}")
+    outcome = "Nothing changed:" if updated.updated_at == before.updated_at else "Updated"
+    print_answer(as_json, memory_json(updated), f"{outcome} {memory_line(updated, style())}")
 
 
 @click.command("forget")
