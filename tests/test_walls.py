@@ -738,16 +738,25 @@ def by_id(id: str, both: Both) -> list[tuple[str, Probe]]:
 
 
 @pytest.mark.parametrize("what", ["chunk", "document"])
-def test_no_call_takes_the_id_of_a_chunk_or_a_file_for_that_of_a_memory(both: Both, what: str) -> None:
+def test_no_call_but_get_takes_the_id_of_a_chunk_or_a_file_for_that_of_a_memory(both: Both, what: str) -> None:
     before, id = rows_of(both.path, MINE), getattr(both.own, what)
-    tried = by_id(id, both)
+    tried = [(name, probe) for name, probe in by_id(id, both) if name != "get"]
     for name, probe in tried:
         args, kwargs = probe.arguments(both.own, both.shared)
 
         assert isinstance(answered(both.mine, name, args, kwargs), NotFound), (name, args, kwargs)
 
-    assert len({name for name, _ in tried}) >= 19
+    assert len({name for name, _ in tried}) >= 18
     assert rows_of(both.path, MINE) == before
+
+
+def test_the_id_of_a_chunk_gets_it_in_its_own_namespace_alone(both: Both) -> None:
+    hit = both.mine.search_documents(both.own.file_word)[0]
+
+    assert both.mine.get(hit.memory.id) == both.mine.get([hit.memory.id])[0] == hit.memory
+    assert both.theirs.get([hit.memory.id]).missing == (hit.memory.id,)
+    with pytest.raises(NotFound):
+        both.theirs.get(hit.memory.id)
 
 
 def test_chunks_are_in_no_list_no_timeline_no_facet_and_near_nothing(both: Both) -> None:

@@ -227,12 +227,23 @@ class TestDocs:
         assert {"breadcrumb", "start_line", "end_line", "snippet", "score", "relevance", "content", "match"} <= set(hit)
         assert "<mark>capped</mark>" in hit["snippet"]
 
-    def test_the_id_of_a_place_leads_to_the_file(self, cli: CommandLine, notes: Path) -> None:
-        id = cli("docs", "capped", "--json").json["results"][0]["id"]
+    def test_the_id_of_a_place_gets_its_text(self, cli: CommandLine, notes: Path) -> None:
+        (hit,) = cli("docs", "capped", "--json").json["results"]
 
-        for given in (id, id[-8:]):
-            cli("get", given).assert_failed(1, f"is not a memory but a chunk of {notes}/retries.md; `memorist docs`")
+        for given in (hit["id"], hit["id"][-8:]):
+            (chunk,) = cli("get", given, "--history", "--json").json["memories"]
+            assert (chunk["id"], chunk["content"], chunk["history"]) == (hit["id"], hit["content"], [])
+            assert (chunk["source"], chunk["namespace"]) == (f"{notes}/retries.md", "default")
+            assert hit["content"].splitlines()[-1] in cli("get", given).out
         cli("get", "00000000").assert_failed(1, "no memory has the id")
+
+    def test_the_id_of_a_place_is_not_that_of_a_memory_to_change(self, cli: CommandLine, notes: Path) -> None:
+        (hit,) = cli("docs", "capped", "--json").json["results"]
+
+        cli("related", hit["id"]).assert_failed(
+            1, f"is not a memory but a chunk of {notes}/retries.md; `memorist docs`"
+        )
+        cli("forget", hit["id"]).assert_failed(1, "no memory has the id")
 
     def test_with_neighbours_shows_the_text_as_it_stands(self, cli: CommandLine) -> None:
         assert cli("docs", "release", "--neighbours", "1").lines[-1] == "    From the release branch."

@@ -147,6 +147,7 @@ class TestEveryClient:
         done = machine.install(name, "--remove")
 
         assert (done.code, done.out) == (0, "")
+        assert done.err == f"Nothing to remove: {CLIENTS[name].title} is not set up.\n"
         assert machine.everything == {}
 
     @pytest.mark.parametrize("name", CLIENTS)

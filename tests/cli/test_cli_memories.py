@@ -178,7 +178,17 @@ class TestAddJsonl:
     def test_an_empty_file_adds_nothing(self, cli: CommandLine) -> None:
         (cli.work / "notes.jsonl").write_text("\n\n")
 
-        assert cli("add", "--jsonl", "notes.jsonl", "--json").json == {"added": 0, "ids": []}
+        assert cli("add", "--jsonl", "notes.jsonl", "--json").json == {"added": 0, "known": 0, "ids": []}
+
+    def test_what_is_known_already_is_not_said_to_be_new(self, cli: CommandLine) -> None:
+        lines = '"one"\n"two"\n{"content": "three", "id": "my-own-id"}\n'
+        assert cli("add", "--jsonl", "-", stdin=lines).out == "Remembered 3 memories.\n"
+
+        again = cli("add", "--jsonl", "-", stdin=lines + '"four"\n')
+
+        assert again.out == "Remembered 1 memory; 3 were already known.\n"
+        answer = cli("add", "--jsonl", "-", "--json", stdin=lines).json
+        assert (answer["added"], answer["known"], len(answer["ids"])) == (0, 3, 3)
 
     @pytest.mark.parametrize("bad", ["not json", "[1, 2]", "17", "null", '{"content": "cut'])
     def test_a_line_that_cannot_be_read_is_named(self, cli: CommandLine, bad: str) -> None:
@@ -414,6 +424,14 @@ class TestUpdate:
 
         assert done.out.startswith(f"Updated {id[-8:]}  new")
         assert cli.contents() == ["new"]
+
+    def test_the_same_text_again_changes_nothing_and_the_message_says_so(self, cli: CommandLine) -> None:
+        id = cli.add("as it was")
+
+        done = cli("update", id, "as it was")
+
+        assert done.out.startswith(f"Nothing changed: {id[-8:]}  as it was")
+        assert cli("get", id, "--history", "--json").json["memories"][0]["history"] == []
 
     @pytest.mark.parametrize(
         ("arguments", "about"),

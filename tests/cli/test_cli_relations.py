@@ -214,7 +214,9 @@ class TestPin:
         assert cli("pin").err == "Nothing is pinned.\n"
         assert cli("pin", old[-8:], new).lines[0].startswith("Pinned ries-old  Retries are capped at 5")
         assert [one["id"] for one in cli("pin", "--json").json["memories"]] == [new, old]
+        assert cli("pin", new).out.startswith("Already pinned: ries-new")
         assert cli("pin", "--remove", new).out.startswith("Unpinned ries-new")
+        assert cli("pin", "--remove", new).out.startswith("Was not pinned: ries-new")
         (line,) = cli("pin").lines
         assert line.startswith("ries-old")
         assert line.endswith("(pinned)")

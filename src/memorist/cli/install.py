@@ -62,12 +62,17 @@ def install_command(
         files = [{"file": str(change.file), "diff": change.diff} for change in changes]
         print_json({"client": chosen.name, "scope": scope, "changes": files, "copies": [str(copy) for copy in copies]})
     else:
-        _print_changes(chosen, changes, copies, dry_run)
+        unchanged = (
+            f"remove: {chosen.title} is not set up" if remove else f"change: {chosen.title} is set up as requested"
+        )
+        _print_changes(chosen, changes, copies, dry_run, f"Nothing to {unchanged}.")
     if not remove and find_spec("mcp") is None:
         click.echo("The MCP server needs an extra: pip install 'memorist[mcp]'", err=True)
 
 
-def _print_changes(client: Client, changes: list[FileChange], copies: list[Path], dry_run: bool) -> None:
+def _print_changes(
+    client: Client, changes: list[FileChange], copies: list[Path], dry_run: bool, unchanged: str
+) -> None:
     for change in changes:
         if dry_run:
             click.echo(change.diff, nl=False)
@@ -76,7 +81,7 @@ def _print_changes(client: Client, changes: list[FileChange], copies: list[Path]
     for copy in copies:
         click.echo(f"The old file is kept as {printable(str(copy))}", err=True)
     if not changes:
-        click.echo(f"Nothing to change: {client.title} is set up as requested.", err=True)
+        click.echo(unchanged, err=True)
     elif not dry_run:
         click.echo(client.next_step, err=True)
 

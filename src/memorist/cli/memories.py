@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -47,7 +47,7 @@ from memorist.present.render import (
     record_json,
     timestamp,
 )
-from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, new_id
+from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, Version, new_id
 from memorist.text.snippet import preview
 
 _field_options = combine_options(
@@ -61,6 +61,8 @@ _field_options = combine_options(
     click.option("--title", help="A title."),
     click.option("--summary", help="A summary."),
 )
+
+_BATCH = 500  # memories looked at together
 
 
 @click.command("add")
@@ -150,10 +152,20 @@ def _add_many(
         context.open(create=True, redact=redact) as memory,
         ProgressBar("Adding", _count_lines(source)) as bar,
     ):
+        started = datetime.now(UTC)
         ids = memory.add_many(parse_items(), progress=bar)
+        new = _count_stored_since(memory, list(dict.fromkeys(ids)), started)
     if redacted:
         click.echo(f"Redacted: {', '.join(f'{count} {kind}' for kind, count in redacted.items())}", err=True)
-    print_answer(as_json, {"added": len(ids), "ids": ids}, f"Remembered {len(ids)} memories.")
+    known = len(ids) - new
+    also = f"; {known:,} {'was' if known == 1 else 'were'} already known" if known else ""
+    answer = {"added": new, "known": known, "ids": ids}
+    print_answer(as_json, answer, f"Remembered {count_of(new, 'memory', 'memories')}{also}.")
+
+
+def _count_stored_since(memory: Memorist, ids: Sequence[str], time: datetime) -> int:
+    batches = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
+    return sum(found.recorded_at >= time for batch in batches for found in memory.get(list(batch)))
 
 
 @click.command("get")
@@ -165,7 +177,7 @@ def get_command(
     context: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
 ) -> int:
     """
-    Show memories by id. A unique beginning or ending of 6 or more characters is enough.
+    Show memories, or chunks of indexed files, by id. A unique beginning or ending of 6 or more characters is enough.
 
     \b
     Example:
@@ -174,7 +186,7 @@ def get_command(
     """
     with context.open(embedder="none") as memory:
         memories = memory.get(list(ids), as_of=as_of)
-        versions = {found.id: memory.history(found.id) for found in memories} if history else {}
+        versions = {found.id: _list_versions(memory, found.id) for found in memories} if history else {}
         reasons = [_explain_missing(memory, id, as_of) for id in memories.missing]
     if as_json:
         shown = [
@@ -271,11 +283,13 @@ def _update_memory(
     context: CommandContext, id: str, changes: dict[str, Any], redact: bool | None, as_json: bool
 ) -> None:
     with context.open(redact=redact) as memory:
+        before = memory.get(id)
         updated = memory.update(id, **changes)
     if context.redaction(redact).on:
         print_redacted(entry for entry in redaction_report(updated.metadata) if reported_field(entry) in changes)
     print_degraded(updated)
-    print_answer(as_json, memory_json(updated), f"Updated {memory_line(updated, style())}")
+    outcome = "Nothing changed:" if updated.updated_at == before.updated_at else "Updated"
+    print_answer(as_json, memory_json(updated), f"{outcome} {memory_line(updated, style())}")
 
 
 @click.command("forget")
@@ -345,6 +359,13 @@ def _find_replaced(memory: Memorist, id: str) -> list[Memory]:
     try:
         return memory.replaced(id)
     except NotFound:
+        return []
+
+
+def _list_versions(memory: Memorist, id: str) -> list[Version]:
+    try:
+        return memory.history(id)
+    except NotFound:  # a chunk of an indexed file, which has none
         return []
 
 

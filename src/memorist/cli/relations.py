@@ -110,7 +110,7 @@ def reinforce_command(
     with context.open(embedder="none") as memory:
         change = memory.deemphasize if less else memory.reinforce
         template = f"{'Deemphasized' if less else 'Reinforced'} {{line}}  salience {{salience:.2f}}"
-        _change_all(ids, lambda id: change(id, **drop_unset(options)), template, as_json)
+        _change_all(ids, lambda id: change(id, **drop_unset(options)), lambda _: template, as_json)
 
 
 @click.command("pin")
@@ -132,17 +132,23 @@ def pin_command(context: CommandContext, /, ids: tuple[str, ...], remove: bool, 
     with context.open(embedder="none") as memory:
         if ids:
             change = memory.unpin if remove else memory.pin
-            _change_all(ids, change, f"{'Unpinned' if remove else 'Pinned'} {{line}}", as_json)
+            done, was_so = ("Unpinned", "Was not pinned:") if remove else ("Pinned", "Already pinned:")
+            _change_all(
+                ids, change, lambda id: f"{done if memory.get(id).pinned == remove else was_so} {{line}}", as_json
+            )
             return
         pinned = memory.list(pinned=True, limit=_MAX_PINNED)
     answer = {"memories": [memory_json(found) for found in pinned]}
     print_answer(as_json, answer, memory_lines(pinned), "Nothing is pinned.")
 
 
-def _change_all(ids: Sequence[str], change: Callable[[str], Memory], template: str, as_json: bool) -> None:
-    """Change memories one by one, and print each as soon as it is done."""
+def _change_all(
+    ids: Sequence[str], change: Callable[[str], Memory], find_template: Callable[[str], str], as_json: bool
+) -> None:
+    """Change memories one by one, and print each as soon as it is done; the template may depend on how it was before."""
     changed = []
     for id in ids:
+        template = find_template(id)
         changed.append(memory := change(id))
         if not as_json:
             click.echo(template.format(line=memory_line(memory, style()), salience=memory.salience))

@@ -242,7 +242,10 @@ class Memorist:
     def get(
         self, ids: str | builtins.list[str] | tuple[str, ...], *, as_of: TimeLike | None = None
     ) -> Memory | Memories:
-        """Return one memory by its id, or several in the order asked, naming those not found; `as_of` as they were."""
+        """
+        Return one memory by its id, or several in the order asked, naming those not found; `as_of` as they were.
+        The id of a chunk of an indexed file gets that chunk.
+        """
         return self._listing.get(ids, as_of)
 
     def list(

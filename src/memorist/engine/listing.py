@@ -6,7 +6,7 @@ from dataclasses import replace
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, NotFound
 from memorist.records import Filter, Memories, Memory, Page, Timeline, Version
 from memorist.validation import TimeLike
 
@@ -23,12 +23,21 @@ class Listing:
         moment = validation.as_of(as_of)
         self._resources.recorder.settle()
         if isinstance(ids, str):
-            return self._resources.find_memory(ids, moment)
+            try:
+                return self._resources.find_memory(ids, moment)
+            except NotFound:
+                if chunk := self._resources.find_chunk(ids, moment):
+                    return chunk
+                raise
         if not isinstance(ids, list | tuple):
             raise InvalidInput(f"get takes an id or a list of ids, not {type(ids).__name__}")
-        found = self._store.find([validation.id_or_part(id) for id in ids], as_of=moment)
+        memories = self._store.find([validation.id_or_part(id) for id in ids], as_of=moment)
+        found = [
+            self._resources.present(memory, as_of=moment) if memory else self._resources.find_chunk(id, moment)
+            for id, memory in zip(ids, memories, strict=True)
+        ]
         return Memories(
-            tuple(self._resources.present(memory, as_of=moment) for memory in found if memory),
+            tuple(memory for memory in found if memory),
             tuple(id for id, memory in zip(ids, found, strict=True) if not memory),
         )
 

@@ -163,16 +163,24 @@ class Resources:
             memory = then
         return self.present(memory, as_of=as_of)
 
+    def find_chunk(self, id: object, as_of: datetime | None = None) -> Memory | None:
+        """Return the chunk of an indexed file that an id names and no memory has, as a memory."""
+        wanted = validation.id_or_part(id)
+        with suppress(Ambiguous):
+            (memory,) = self.store.find([wanted])
+            if memory is None:
+                (chunk,) = self.store.documents.chunks.find([wanted], as_of=as_of)
+                return chunk and replace(chunk, namespace=self.store.namespace)
+        return None
+
     def _require(self, id: str) -> Memory:
         """Return the memory of an id; of a chunk's id, NotFound tells which file it is in."""
         try:
             return self.store.require(id)
         except NotFound as exc:
-            with suppress(Ambiguous):
-                (chunk,) = self.store.documents.chunks.find([id])
-                if chunk is not None:
-                    message = f"{id} is not a memory but a chunk of {chunk.source}"
-                    raise NotFound(f"{message}; `memorist docs` shows its text and lines") from exc
+            if chunk := self.find_chunk(id):
+                message = f"{id} is not a memory but a chunk of {chunk.source}"
+                raise NotFound(f"{message}; `memorist docs` shows its text and lines") from exc
             raise
 
     def present(self, memory: Memory, detail: str = "full", as_of: datetime | None = None) -> Memory:

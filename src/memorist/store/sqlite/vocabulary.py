@@ -113,7 +113,7 @@ class Vocabulary:
         return {term for term, is_known in zip(terms, answers, strict=True) if is_known}
 
     def find_similar(self, connection: apsw.Connection, word: str) -> list[str]:
-        """Return the words with the fewest differences from a word as they are stored, those of more memories first."""
+        """Return the words with the fewest differences from a word, those of more memories first, spelt as stored."""
         plain = fold(word)
         if not 2 <= len(plain) <= MAX_WORD_CHARACTERS or find_unspaced_runs(plain):
             return []
@@ -132,7 +132,7 @@ class Vocabulary:
         return self._spell_as_stored(connection, best)
 
     def _spell_as_stored(self, connection: apsw.Connection, words: Sequence[str]) -> list[str]:
-        """Return words of the index with the capitals and accents that the latest memories mostly give the first few."""
+        """Return words of the index, the first few with the capitals and accents that the latest memories give them."""
         values = {"words": json.dumps(words[:_MAX_SPELT]), "namespace": self._namespace}
         spelt = dict(fetch(connection, _SPELLINGS, values))
         return [_commonest(word, json.loads(spelt.get(word, "[]"))) for word in words]
