@@ -96,6 +96,7 @@ COMMAND_LINES = """
     purge --yes
     stats
     check
+    salvage data/copy.db data/salvaged.db
     reembed
     models list
     config

@@ -362,7 +362,8 @@ def test_notes_of_basic_memory_become_memories_with_facts_and_relations(memory: 
         ("method", "Water at 96 degrees"),
     ]
     assert (grinding.title, grinding.kind, tea.tags) == ("Grinding", "note", ("tea", "leaves"))
-    linked = {(one.relation.kind, one.memory.id) for one in memory.related(coffee.id) if one.relation}
+    related = [one for one in memory.related(coffee.id) if one.relation]
+    linked = {(link.kind, one.memory.id) for one in related for link in (one.relation, *one.further_relations) if link}
     assert linked == {("requires", grinding.id), ("contrasts with", tea.id), ("links_to", tea.id)}
 
 

@@ -715,7 +715,7 @@ class Lives(RuleBasedStateMachine):
         assert (memory.session.id if memory.session else None) == life.session
         successor = world.successor(life.id)
         since = next((link.start for link in world.successions(life.id)), None)
-        assert _ties(memory) == (successor, since, len(world.linked(life.id)))
+        assert _ties(memory) == (successor, since, world.related(life.id).total())
         if successor is not None:
             assert memory.superseded_by is not None
             assert memory.superseded_by.content == world.lives[successor].content
@@ -781,7 +781,10 @@ class Lives(RuleBasedStateMachine):
         sure = [one.relation.confidence for one in linked if one.relation]
         assert sure == sorted(sure, reverse=True)
         told = Counter(
-            (one.memory.id, one.relation.kind, one.relation.confidence) for one in linked if one.relation is not None
+            (one.memory.id, link.kind, link.confidence)
+            for one in linked
+            for link in (one.relation, *one.further_relations)
+            if link is not None
         )
         assert told == world.related(id, at)
         similar = {one.memory.id for one in found[len(linked) :]}
@@ -851,7 +854,7 @@ class Lives(RuleBasedStateMachine):
         there = world.successions(id, at)
         assert memory.valid_until == (there[-1].start if there else None)
         assert (memory.superseded_by.id if memory.superseded_by else None) == world.successor(id, at)
-        assert memory.related_count == len(world.linked(id, at))
+        assert memory.related_count == world.related(id, at).total()
 
     def check_meaning(self, world: World, expected: dict[str, Memory], at: datetime) -> None:
         """Semantic search in the past compares what was said then."""

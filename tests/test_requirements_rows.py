@@ -227,7 +227,7 @@ class TestTheLegs:
             with pytest.raises(EmbedderUnavailable, match="NaN"):
                 memory.search("badger", mode="semantic")
 
-    @pytest.mark.parametrize(("table", "leg"), [("memories_stems", "keyword"), ("vectors", "semantic")])
+    @pytest.mark.parametrize(("table", "leg"), [("vectors", "semantic")])
     def test_an_error_names_the_leg_that_met_it(self, path: Path, table: str, leg: str) -> None:
         with memorist.open(path, embedder=HashingEmbedder()) as memory:
             memory.add("the badger digs")

@@ -10,7 +10,7 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, SearchTimeout
-from memorist.time_limit import cancel_with, limit_time
+from memorist.time_limit import call_within, cancel_with
 
 SEARCHES: dict[str, Callable[[Memorist], Any]] = {
     "by word": lambda memory: memory.search("live well", mode="keyword"),
@@ -29,8 +29,8 @@ def filled_memory(copy: Callable[[], Path]) -> Iterator[Memorist]:
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
 def test_a_search_stops_when_its_time_is_up(filled_memory: Memorist, search: Callable[[Memorist], Any]) -> None:
-    with limit_time(0), pytest.raises(SearchTimeout, match="took too long and was stopped"):
-        search(filled_memory)
+    with pytest.raises(SearchTimeout, match="took too long and was stopped"):
+        call_within(0, search, filled_memory)
 
     search(filled_memory)  # the connection is as good as new
 

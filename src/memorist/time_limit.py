@@ -3,22 +3,27 @@
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _deadline: ContextVar[float] = ContextVar("memorist_deadline", default=math.inf)  # by the monotonic clock
 _cancelled: ContextVar[threading.Event | None] = ContextVar("memorist_cancelled", default=None)
 
 
-@contextmanager
-def limit_time(seconds: float) -> Iterator[None]:
-    """Limit what is called within the block to so many seconds, or fewer where a limit holds already."""
-    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
+def call_within(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
+    """
+    Call a function that has so many seconds, or fewer where a limit holds already.
+
+    In a context of its own: an exception that a signal raises could skip the end of a `with` block, and then the limit
+    would go on to hold for whatever this thread does later.
+    """
+    context = copy_context()
+    context.run(_deadline.set, min(_deadline.get(), time.monotonic() + seconds))
+    return context.run(function, *arguments)
 
 
 @contextmanager

@@ -293,7 +293,7 @@ class TestMemoriesThatFail:
     def test_a_damaged_database(self, cli: CommandLine) -> None:
         cli.add("hello world")
         connection = apsw.Connection(str(cli.database))
-        connection.execute("drop table memories_stems")
+        connection.execute("drop table vectors")
         connection.close()
 
         self.answered(cli("chat", "hello"), "nothing is recalled for this conversation")

@@ -108,7 +108,7 @@ class TestWhatIsSimilar:
     def test_a_letter_wrong_missing_too_many_or_swapped(self, memory: Memorist, similar: Similar, typed: str) -> None:
         memory.add("the Checkout is slow")
 
-        assert similar(typed) == ["checkout"]
+        assert similar(typed) == ["Checkout"]
 
     def test_eight_letters_may_have_two_slips_and_seven_only_one(self, memory: Memorist, similar: Similar) -> None:
         memory.add("deployment timeout")
@@ -141,8 +141,8 @@ class TestWhatIsSimilar:
     def test_accents_do_not_matter(self, memory: Memorist, similar: Similar) -> None:
         memory.add("Das Büro in München, le déploiement à Genève")
 
-        assert similar("Münhcen") == ["munchen"]
-        assert similar("deploiemnet") == ["deploiement"]
+        assert similar("Münhcen") == ["München"]
+        assert similar("deploiemnet") == ["déploiement"]
         assert similar("Гнева") == []
 
     def test_other_alphabets_have_slips_too(self, memory: Memorist, similar: Similar) -> None:
@@ -230,7 +230,7 @@ class TestKeepingUp:
 
         neighbour.add("a secret gazelle")
         memory.add("the Zébra", tags=["giraffe"])
-        assert similar("zebar") == ["zebra"]
+        assert similar("zebar") == ["Zébra"]
         memory.add("an antelope")
         assert similar("antelpoe") == ["antelope"]
         assert similar("girafe") == ["giraffe"]

@@ -58,7 +58,7 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "Find": {
         "search": CommandEntry("search", "Search memories by keyword and by meaning."),
-        "get": CommandEntry("memories", "Show memories by id."),
+        "get": CommandEntry("memories", "Show memories, or chunks of indexed files, by id."),
         "list": CommandEntry("memories", "List memories, newest first."),
         "timeline": CommandEntry("explore", "Show memories in the order they happened."),
         "related": CommandEntry("explore", "Show the memories linked or similar to a memory."),

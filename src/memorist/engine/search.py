@@ -28,7 +28,7 @@ from memorist.search.suggest import suggest_query
 from memorist.store.store import Store
 from memorist.text.dates import Period, find_periods
 from memorist.text.query import parse_query
-from memorist.time_limit import limit_time
+from memorist.time_limit import call_within
 
 _MAX_CANDIDATES = 10_000  # ranked for one page, however many its thresholds remove
 _FEW_KEYWORD_HITS = 3  # with fewer, a word may be misspelt
@@ -87,8 +87,7 @@ class Searcher:
         fields = validation.facets(facets)
         logged = self._resources.redaction.redact_text(request.text)
         _log.debug("search %r begins, mode %s", logged[:_LOGGED_CHARACTERS], request.mode)
-        with limit_time(self._resources.search_timeout):
-            results = self._answer(request, fields, explain)
+        results = call_within(self._resources.search_timeout, self._answer, request, fields, explain)
         _log.info("search %r: %d hits in %.1f ms", logged[:_LOGGED_CHARACTERS], len(results), results.took_ms)
         if request.record != "off":
             share = request.profile.reinforcement if request.record == "reinforce" else 0.0
@@ -100,14 +99,13 @@ class Searcher:
         validation.whole_number(neighbours, "neighbours", 0, 100)
         grouped = validation.flag(grouped, "grouped")
         request = replace(request, memories=False, documents=True, grouped=grouped, include_facts=False)
-        with limit_time(self._resources.search_timeout):
-            results = self._answer(request, (), explain)
+        results = call_within(self._resources.search_timeout, self._answer, request, (), explain)
         return replace(results, hits=self._with_neighbours(results.hits, neighbours)) if neighbours else results
 
     def suggest(self, query: object) -> str | None:
         parsed = parse_query(validation.query_text(query), self._resources.profile.grammar)
-        with limit_time(self._resources.search_timeout):
-            return suggest_query(parsed, self._store.find_known_terms, self._store.find_similar_words)
+        known, similar = self._store.find_known_terms, self._store.find_similar_words
+        return call_within(self._resources.search_timeout, suggest_query, parsed, known, similar)
 
     def facets(
         self, query: object, fields: Sequence[str], *, include_superseded: bool, filters: Mapping[str, Any]
@@ -115,8 +113,8 @@ class Searcher:
         grammar = self._resources.profile.grammar
         parsed = None if query is None else parse_query(validation.query_text(query), grammar)
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
-        with limit_time(self._resources.search_timeout):
-            return self._store.count_facets(parsed, filter, (), validation.facets(fields))
+        count = self._store.count_facets
+        return call_within(self._resources.search_timeout, count, parsed, filter, (), validation.facets(fields))
 
     def build_request(
         self,
