@@ -223,7 +223,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 alpha=0.5,
                 columns={**_CONTENT_ONLY, "facts": 1.0},
                 confidence_mode="multiply",
-                recency=Recency("multiply", 0.1),
+                recency=Recency("multiply", 0.1, on="imported"),
                 min_similarity=0.3,
                 min_confidence=0.1,
                 limit=20,

@@ -211,9 +211,12 @@ class TestMissingDatabase:
     ) -> None:
         before = sorted(tmp_path.rglob("*"))
 
-        done = cli("--db", str(tmp_path / "no" / "such" / "memory.db"), *command)
+        database = tmp_path / "no" / "such" / "memory.db"
+        done = cli("--db", str(database), *command)
 
         assert done.code == 0
+        if command[0] != "config":
+            assert done.err.startswith(f"Note: there is no database at {database} yet")
         assert sorted(tmp_path.rglob("*")) == before
         if "--json" in command:
             answer = json.loads(done.out)

@@ -173,7 +173,7 @@ def test_a_damaged_database_is_salvaged_into_a_new_file(cli: CommandLine) -> Non
     assert "broken: text: the text of port-one is not the one that was stored" in check.out
     assert "memorist update" in check.err
     assert "backup restore" in check.err
-    assert salvaged.out.startswith("Salvaged to new.db: 2 memories")
+    assert salvaged.out.startswith("Salvaged to new.db: memories 2")
     assert "damaged: text: the text of port-one is not the one that was stored" in salvaged.out
     assert cli("--db", "new.db", "list").out.count("\n") == 2
 

@@ -15,6 +15,7 @@ import memorist
 from memorist import EmbedderUnavailable, Memorist, StoreError
 from memorist.embed.local import LocalEmbedder
 from memorist.records import Results
+from living import micros, rows
 from placed import contents
 
 PROCESS = "The deployment process has three manual steps"
@@ -275,26 +276,29 @@ class TestSearchHybrid:
 
 
 class TestRecencyBoost:
-    """score * (1 + weight / (1 + days)), divided by the most that can be."""
+    """score * (1 + weight / (1 + days since the import)), divided by the most that can be."""
 
-    def test_worked_example(self, placed: Memorist) -> None:
-        placed.add("@same badger", created_at=days_ago(9))
+    def test_worked_example(self, placed: Memorist, path: Path) -> None:
+        placed.add("@same badger")
+        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
 
         (hit,) = placed.search("badger")
 
         assert hit.score == pytest.approx((1 + 0.1 / 10) / 1.1, abs=1e-5)
         assert math.fsum(hit.trace.values()) == pytest.approx(hit.score)
 
-    def test_a_weight_of_zero_switches_it_off(self, placed: Memorist) -> None:
-        placed.add("@same badger", created_at=days_ago(9))
+    def test_a_weight_of_zero_switches_it_off(self, placed: Memorist, path: Path) -> None:
+        placed.add("@same badger")
+        rows(path, "update memories set recorded_at = ?", micros(days_ago(9)))
 
         (hit,) = placed.search("badger", recency={"weight": 0})
 
         assert hit.score == pytest.approx(1.0)
 
-    def test_of_two_equals_the_one_of_today_is_first(self, placed: Memorist) -> None:
-        placed.add("@across badger", created_at=days_ago(1))
-        placed.add("@same otter", created_at=days_ago(300))
+    def test_of_two_equals_the_one_imported_today_is_first(self, placed: Memorist, path: Path) -> None:
+        placed.add("@same otter")
+        rows(path, "update memories set recorded_at = ?", micros(days_ago(300)))
+        placed.add("@across badger", created_at=days_ago(900))
 
         assert contents(placed.search("badger")) == ["@across badger", "@same otter"]
 

@@ -16,6 +16,7 @@ import pytest
 
 import memorist
 from memorist import Memorist
+from living import rows
 from memorist.records import Hit, Results
 from placed import PlacedEmbedder
 
@@ -38,6 +39,11 @@ def fill(memory: Memorist, count: int = 60) -> None:
     memory.add_many(
         {"content": f"@0.0 filler number {number}", "created_at": days_before(400)} for number in range(count)
     )
+
+
+def date_imports(path: Path) -> None:
+    """Make each memory as old since its import as since its creation."""
+    rows(path, "update memories set recorded_at = created_at")
 
 
 def by_name(results: Results) -> dict[str, Hit]:
@@ -180,6 +186,7 @@ class TestConfidence:
                 ("@0.25 weasel wood wood epsilon", []),
             ):
                 memory.add(text, facts=facts, created_at=days_before(self.AGES[text.split()[-1]]))
+            date_imports(path)
             yield [memory.search("badger", as_of=MOMENT, alpha=alpha) for alpha in (0.5, 0.2, 0.7)]
 
     def test_every_part_of_the_formula(self, results: list[Results]) -> None:
@@ -235,6 +242,7 @@ class TestConfidence:
         """Its later form: score * (.8 + .2 effective), nothing dropped."""
         with opened(path, "confidence") as memory:
             memory.add("@1.0 badger", facts=[{"text": "x", "decay_rate": 0.1}], created_at=days_before(30))
+            date_imports(path)
 
             (hit,) = memory.search("badger", as_of=MOMENT, confidence_mode="blend", min_confidence=0)
 
@@ -245,6 +253,7 @@ class TestConfidence:
             old = memory.add("@1.0 badger badger old", created_at=days_before(9))
             new = memory.add("@0.5 badger new", created_at=days_before(1))
             memory.supersede(old.id, new.id, at=days_before(1))
+            date_imports(path)
 
             hits = by_name(memory.search("badger", as_of=MOMENT, include_superseded=True))
 

@@ -226,6 +226,9 @@ class CommandContext:
         from memorist.engine import open_memory
 
         settings, redaction = self.loaded.settings, self.redaction(redact)
+        named = self.arguments.get("database") and is_file_path(self.target)
+        if named and not create and self._by_user and not Path(self.target).exists():  # perhaps mistyped
+            _print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
         writable = create if is_missing_or_empty(Path(self.target)) else os.access(self.target, os.W_OK)
         return open_memory(
             self.target,

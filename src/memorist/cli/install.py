@@ -62,10 +62,8 @@ def install_command(
         files = [{"file": str(change.file), "diff": change.diff} for change in changes]
         print_json({"client": chosen.name, "scope": scope, "changes": files, "copies": [str(copy) for copy in copies]})
     else:
-        unchanged = (
-            f"remove: {chosen.title} is not set up" if remove else f"change: {chosen.title} is set up as requested"
-        )
-        _print_changes(chosen, changes, copies, dry_run, f"Nothing to {unchanged}.")
+        state = "remove: {} is not set up." if remove else "change: {} is set up as requested."
+        _print_changes(chosen, changes, copies, dry_run, f"Nothing to {state.format(chosen.title)}")
     if not remove and find_spec("mcp") is None:
         click.echo("The MCP server needs an extra: pip install 'memorist[mcp]'", err=True)
 

@@ -145,7 +145,7 @@ def pin_command(context: CommandContext, /, ids: tuple[str, ...], remove: bool, 
 def _change_all(
     ids: Sequence[str], change: Callable[[str], Memory], find_template: Callable[[str], str], as_json: bool
 ) -> None:
-    """Change memories one by one, printing each as soon as it is done; the template may depend on how it was."""
+    """Change memories one by one, and print each as soon as it is done, by a template chosen before the change."""
     changed = []
     for id in ids:
         template = find_template(id)

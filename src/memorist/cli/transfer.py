@@ -175,7 +175,7 @@ def salvage_command(context: CommandContext, /, damaged: str, new: str, as_json:
     from memorist.engine import salvage
 
     report = salvage(damaged, new, busy_timeout=context.loaded.settings.busy_timeout)
-    kept = ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in report.kept.items() if count)
+    kept = ", ".join(f"{table.replace('_', ' ')} {count:,}" for table, count in report.kept.items() if count)
     lines = [f"Salvaged to {printable(new)}: {kept}."]
     lines += [f"lost: {printable(line)}" for line in report.lost]
     lines += [f"damaged: {printable(problem)}" for problem in report.problems]
