@@ -4,7 +4,8 @@ Train the embedding model, from the original weights of all-MiniLM-L6-v2 and a f
     python training/build.py --data groups.jsonl.gz --sets DATA --model model.safetensors --teacher model.onnx --out OUT
 
 DATA holds the evaluation sets: nothing that they contain is trained on, and their development halves are measured.
-With --judge the other halves are measured as well. OUT gets a file of weights for each training of the recipe, and
+With --judge the other halves are measured as well. With --without the first training is done again and again, each
+time without one of the recipe's parts, and measured. OUT gets a file of weights for each training of the recipe, and
 `mean.safetensors`, the mean of them all.
 """
 
@@ -31,6 +32,13 @@ RECIPES = {
     "second": Recipe(anchor=8.0, epochs=2.0, seed=4),
     "third": Recipe(anchor=8.0, rate=3e-4, user=0.5, seed=5),
 }
+WITHOUT = {
+    "the teacher": Recipe(teacher=0.0, seed=3),
+    "contrast": Recipe(contrast=0.0, seed=3),
+    "the anchor": Recipe(anchor=0.0, seed=3),
+    "the user's words": Recipe(user=0.0, seed=3),
+    "keywords": Recipe(keywords=0.0, seed=3),
+}
 
 
 def main() -> None:
@@ -39,6 +47,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--limit", type=int, help="train on so many questions only")
     parser.add_argument("--judge", action="store_true", help="measure the judging halves, too")
+    parser.add_argument("--without", action="store_true", help="measure what each part of the recipe brings")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -46,7 +55,7 @@ def main() -> None:
     folders = [arguments.sets / name for name in SETS]
     pairs, held_out = read_pairs(arguments.data, folders)
     original = Encoder(arguments.model).to(device)
-    data = prepare(pairs, original, Teacher(arguments.teacher).to(device), arguments.limit)
+    data, unfiltered = prepare(pairs, original, Teacher(arguments.teacher).to(device), arguments.limit)
     sets = [read_evaluation_set(folder, "development", parts) for folder in folders for parts in (False, True)]
     sets += hold_out(held_out, KINDS)
     print_figures("original", original, sets)
@@ -67,10 +76,16 @@ def main() -> None:
         judging = [read_evaluation_set(folder, "judging", parts) for folder in folders for parts in (False, True)]
         print_figures("original, judging", original, judging)
         print_figures("mean, judging", mean, judging)
+    if arguments.without:
+        trials = [(name, recipe, data) for name, recipe in WITHOUT.items()]
+        for name, recipe, used in [*trials, ("the filter of negatives", RECIPES["first"], unfiltered)]:
+            encoder = Encoder(arguments.model).to(device)
+            train(encoder, used, recipe)
+            print_figures(f"first, without {name}", encoder, sets)
 
 
-def prepare(pairs: Pairs, original: Encoder, teacher: Teacher, limit: int | None) -> TrainingData:
-    """Turn pairs into examples: tokens, original vectors, hard negatives, and the teacher's scores."""
+def prepare(pairs: Pairs, original: Encoder, teacher: Teacher, limit: int | None) -> tuple[TrainingData, TrainingData]:
+    """Turn pairs into examples: tokens, original vectors, hard negatives, scores; filtered by the teacher, and not."""
     if limit:
         pairs.pairs = random.Random(0).sample(pairs.pairs, min(limit, len(pairs.pairs)))
     texts = encode_texts(pairs.texts, TEXT_TOKENS)
@@ -78,9 +93,13 @@ def prepare(pairs: Pairs, original: Encoder, teacher: Teacher, limit: int | None
     vectors = original.embed(texts)
     candidates = find_candidates(pairs, vectors, original.embed(questions))
     scores = score_candidates(teacher, pairs.pairs, candidates, questions, texts)
-    examples = choose_negatives(pairs.pairs, candidates, scores)
-    print(f"{len(examples):,} examples of {len(pairs.pairs):,} questions", flush=True)
-    return TrainingData(pairs, examples, questions, texts, vectors.cpu().numpy())
+    originals = vectors.cpu().numpy()
+    filtered, unfiltered = (
+        TrainingData(pairs, choose_negatives(pairs.pairs, candidates, scores, each), questions, texts, originals)
+        for each in (True, False)
+    )
+    print(f"{len(filtered.examples):,} examples of {len(pairs.pairs):,} questions", flush=True)
+    return filtered, unfiltered
 
 
 def print_figures(name: str, encoder: Encoder, sets: list[EvaluationSet]) -> None:

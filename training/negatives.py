@@ -73,14 +73,21 @@ def score_candidates(
     return scores
 
 
-def choose_negatives(pairs: list[Pair], candidates: NDArray[np.int64], scores: NDArray[np.float32]) -> list[Example]:
-    """Return an example for every pair worth training on, with the negatives that the teacher likes best."""
+def choose_negatives(
+    pairs: list[Pair], candidates: NDArray[np.int64], scores: NDArray[np.float32], filtered: bool = True
+) -> list[Example]:
+    """
+    Return an example for every pair worth training on, with the negatives that the teacher likes best.
+
+    Unless `filtered`, every pair is worth it, and texts that may be answers are negatives, too.
+    """
+    margin, least = (MARGIN, MIN_TEACHER_SCORE) if filtered else (-np.inf, -np.inf)
     examples = []
     for row, pair in enumerate(pairs):
         others = scores[row, MAX_ANSWERS:]
         for answer, score in zip(pair.answers, scores[row, :MAX_ANSWERS], strict=False):
-            usable = [place for place, other in enumerate(others) if -np.inf < other < score - MARGIN]
-            if score < MIN_TEACHER_SCORE or len(usable) < 2:
+            usable = [place for place, other in enumerate(others) if -np.inf < other < score - margin]
+            if score < least or len(usable) < 2:
                 continue
             usable.sort(key=lambda place: -others[place])
             usable = (usable * NEGATIVES)[:NEGATIVES]

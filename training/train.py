@@ -23,7 +23,8 @@ class Recipe:
     """The settings of one training. The defaults are those measured best; see README.md."""
 
     anchor: float = 5.0  # weight of texts staying near their original vectors
-    contrast: float = 0.5  # weight of telling answers in a batch apart; the teacher's is 1
+    teacher: float = 1.0  # weight of ranking as the teacher does
+    contrast: float = 0.5  # weight of telling answers in a batch apart
     rate: float = 2e-4
     epochs: float = 1.0
     batch: int = 256
@@ -61,7 +62,8 @@ def train(encoder: Encoder, data: TrainingData, recipe: Recipe) -> None:
         batch, order = order[: recipe.batch], order[recipe.batch :]
         losses = _compute_losses(encoder, data, recipe, batch, questions, answers)
         optimizer.zero_grad(set_to_none=True)
-        (losses * torch.tensor([1.0, recipe.contrast, recipe.anchor], device=losses.device)).sum().backward()
+        weights = torch.tensor([recipe.teacher, recipe.contrast, recipe.anchor], device=losses.device)
+        (losses * weights).sum().backward()
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
         optimizer.step()
         schedule.step()
