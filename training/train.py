@@ -50,16 +50,17 @@ def train(encoder: Encoder, data: TrainingData, recipe: Recipe) -> None:
     torch.manual_seed(recipe.seed)
     chosen = random.Random(recipe.seed)
     questions, answers = _vary(data, recipe, chosen)
-    steps = max(1, int(len(data.examples) * recipe.epochs) // recipe.batch)
+    size = min(recipe.batch, len(data.examples))
+    steps = max(1, int(len(data.examples) * recipe.epochs) // size)
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=recipe.rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
     order: list[int] = []
     sums = torch.zeros(3)
     encoder.train()
     for step in range(1, steps + 1):
-        while len(order) < recipe.batch:
+        while len(order) < size:
             order += chosen.sample(range(len(data.examples)), len(data.examples))
-        batch, order = order[: recipe.batch], order[recipe.batch :]
+        batch, order = order[:size], order[size:]
         losses = _compute_losses(encoder, data, recipe, batch, questions, answers)
         optimizer.zero_grad(set_to_none=True)
         weights = torch.tensor([recipe.teacher, recipe.contrast, recipe.anchor], device=losses.device)
