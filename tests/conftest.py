@@ -48,7 +48,7 @@ class FailingEmbedder(HashingEmbedder):
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Iterator[LocalEmbedder]:
+def bundled_model() -> Iterator[LocalEmbedder]:
     """The bundled model, loaded once for all tests."""
     embedder = LocalEmbedder(threads=2)
     yield embedder
@@ -93,9 +93,9 @@ def hashed(path: Path) -> Iterator[Memorist]:
 
 
 @pytest.fixture
-def understanding(path: Path, minilm: LocalEmbedder) -> Iterator[Memorist]:
+def understanding(path: Path, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
     """With the bundled model."""
-    with memorist.open(path, embedder=minilm) as opened:
+    with memorist.open(path, embedder=bundled_model) as opened:
         yield opened
 
 

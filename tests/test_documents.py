@@ -597,7 +597,7 @@ class TestTheModel:
         ids=["words", "ideographs"],
     )
     def test_the_model_reads_a_whole_chunk_with_what_stands_above_it(
-        self, understanding: Memorist, minilm: LocalEmbedder, folder: Path, title: str
+        self, understanding: Memorist, bundled_model: LocalEmbedder, folder: Path, title: str
     ) -> None:
         write(folder, a=f"# {title}\n\n" + section("One", "wolf", 400))
         understanding.index(folder)
@@ -605,8 +605,8 @@ class TestTheModel:
         found = places(understanding.search_documents("wolf", grouped=False, limit=100))
 
         assert len(found) > 5
-        sizes = [minilm.count_tokens(f"{hit.memory.title}\n{hit.memory.content}") for hit in found]
-        assert max(sizes) <= minilm.max_tokens
+        sizes = [bundled_model.count_tokens(f"{hit.memory.title}\n{hit.memory.content}") for hit in found]
+        assert max(sizes) <= bundled_model.max_tokens
 
 
 class TestGrouping:

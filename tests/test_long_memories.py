@@ -122,12 +122,12 @@ class TestFinding:
         assert first.similarity > 0.15  # of the nearest part, and of the whole, which is about nothing
         assert "the <mark>rollback</mark> job" in understanding.search("rollback")[0].snippet
 
-    def test_the_model_reads_each_part_of_one_long_line_whole(self, minilm: LocalEmbedder) -> None:
+    def test_the_model_reads_each_part_of_one_long_line_whole(self, bundled_model: LocalEmbedder) -> None:
         text = " ".join(f"Sentence number {number} tells of something else entirely." for number in range(400))
 
-        made = cut_into_parts(EmbeddingJob(1, None, text), minilm)
+        made = cut_into_parts(EmbeddingJob(1, None, text), bundled_model)
 
-        assert max(minilm.count_tokens(part.embedding_text) for part in made) <= minilm.max_tokens
+        assert max(bundled_model.count_tokens(part.embedding_text) for part in made) <= bundled_model.max_tokens
 
     def test_a_memory_of_a_sentence_or_two_has_no_parts(self, understanding: Memorist, path: Path) -> None:
         understanding.add("The bus to the lake leaves at nine. It is blue.")
@@ -184,10 +184,10 @@ class TestParts:
 
         assert near[with_title.id] > near[without.id] + 0.1
 
-    def test_a_long_title_leaves_room_for_every_part(self, minilm: LocalEmbedder) -> None:
-        made = cut_into_parts(EmbeddingJob(1, "漢字の題名" * 60, prose(600, "\n")), minilm)
+    def test_a_long_title_leaves_room_for_every_part(self, bundled_model: LocalEmbedder) -> None:
+        made = cut_into_parts(EmbeddingJob(1, "漢字の題名" * 60, prose(600, "\n")), bundled_model)
 
-        assert max(minilm.count_tokens(part.embedding_text) for part in made) <= minilm.max_tokens
+        assert max(bundled_model.count_tokens(part.embedding_text) for part in made) <= bundled_model.max_tokens
 
     def test_filters_hold_for_what_a_part_finds(self, short: Memorist) -> None:
         mine = short.add(long("quokka"), project="mine", tags=["red"])

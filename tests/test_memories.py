@@ -326,8 +326,8 @@ class TestForgetting:
             for file in path.parent.iterdir():
                 assert secret.encode() not in file.read_bytes(), file.name
 
-    def test_a_hard_delete_leaves_no_row_in_any_table(self, path: Path, minilm: object) -> None:
-        with memorist.open(path, embedder=minilm) as memory:  # type: ignore[arg-type]
+    def test_a_hard_delete_leaves_no_row_in_any_table(self, path: Path, bundled_model: object) -> None:
+        with memorist.open(path, embedder=bundled_model) as memory:  # type: ignore[arg-type]
             added = memory.add("the zebra is striped", tags=["animal"])
             memory.update(added.id, content="the zebra has stripes")
             memory.forget(added.id, hard=True)

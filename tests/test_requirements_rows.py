@@ -198,9 +198,9 @@ class TestTheLegs:
             assert other.keyword_score == 0
 
     def test_what_is_noise_is_told_by_the_model_and_a_model_nobody_measured_has_none(
-        self, path: Path, minilm: LocalEmbedder
+        self, path: Path, bundled_model: LocalEmbedder
     ) -> None:
-        with memorist.open(path, embedder=minilm, near="off") as memory:
+        with memorist.open(path, embedder=bundled_model, near="off") as memory:
             memory.add_many(["Lunch is at noon", "The mating habits of penguins"])
             everything = memory.search("how we roll out software", mode="semantic", noise_floor=False)
             above = memory.search("how we roll out software", mode="semantic")

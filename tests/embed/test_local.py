@@ -44,9 +44,9 @@ def embedder(kind: type[Encoder]) -> Iterator[Encoder]:
 def model_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the model's folder that the module uses."""
     with as_file(local._FOLDER) as original:
-        shutil.copytree(original, tmp_path / "minilm")
-    monkeypatch.setattr(local, "_FOLDER", tmp_path / "minilm")
-    return tmp_path / "minilm"
+        shutil.copytree(original, tmp_path / "bundled")
+    monkeypatch.setattr(local, "_FOLDER", tmp_path / "bundled")
+    return tmp_path / "bundled"
 
 
 def test_it_is_an_embedder(embedder: Encoder) -> None:
@@ -87,7 +87,7 @@ def test_texts_that_mean_the_same_are_closer_than_others(embedder: Encoder) -> N
     assert deploy @ same > deploy @ cat + 0.1
 
 
-def test_the_vector_is_near_the_one_of_the_original_model(minilm: LocalEmbedder) -> None:
+def test_the_vector_is_near_the_one_of_the_original_model(bundled_model: LocalEmbedder) -> None:
     # The first numbers of the original fp32 network's vector.
     expected = np.array(
         [
@@ -110,7 +110,7 @@ def test_the_vector_is_near_the_one_of_the_original_model(minilm: LocalEmbedder)
         ]
     )
 
-    start = minilm.embed(["Where do we deploy the payment service?"])[0][: len(expected)]
+    start = bundled_model.embed(["Where do we deploy the payment service?"])[0][: len(expected)]
 
     assert float(start @ expected / np.linalg.norm(start) / np.linalg.norm(expected)) > 0.97
 

@@ -25,12 +25,12 @@ KEYWORD_FLOOR, SEMANTIC_FLOOR, AUC_FLOOR = 0.68, 0.86, 0.95
 
 
 @pytest.fixture(scope="module")
-def systems(minilm: LocalEmbedder, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def systems(bundled_model: LocalEmbedder, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     dataset = load_dataset(REMEMBERED)
-    indexed = index_dataset(dataset, minilm, tmp_path_factory.mktemp("cache"))
+    indexed = index_dataset(dataset, bundled_model, tmp_path_factory.mktemp("cache"))
     with closing(indexed.memory) as memory:
         result = evaluate_dataset(dataset, parse_configs(["hybrid"], ["balanced"], {}), memory, indexed, relevance=True)
-    run = build_run([result], version="0", embedder=minilm.model_id, seed=0)
+    run = build_run([result], version="0", embedder=bundled_model.model_id, seed=0)
     return {system["name"]: system for system in run["sets"][0]["ways"]}
 
 

@@ -197,11 +197,11 @@ class TestLinesOverTheBudget:
         assert max(len(chunk.text) for chunk in chunks) <= 50 * MAX_TOKEN_CHARACTERS + 50
         assert "".join(chunk.text for chunk in chunks).replace("\n", "") == f"a{'x' * 10_000}b"
 
-    def test_so_is_one_that_the_model_takes_for_a_single_unknown_word(self, minilm: LocalEmbedder) -> None:
+    def test_so_is_one_that_the_model_takes_for_a_single_unknown_word(self, bundled_model: LocalEmbedder) -> None:
         blob = "0123456789abcdef" * 1000
-        assert minilm.count_tokens(blob) == 1
+        assert bundled_model.count_tokens(blob) == 1
 
-        chunks = split_plain_text(blob, 200, minilm.count_tokens)
+        chunks = split_plain_text(blob, 200, bundled_model.count_tokens)
 
         assert len(chunks) == 5
         assert "".join(chunk.text for chunk in chunks) == blob
@@ -263,12 +263,12 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
     assert seconds(400_000) < 40 * max(min(seconds(50_000) for _ in range(3)), 0.01)
 
 
-def test_the_bundled_model_never_reads_less_than_a_whole_chunk(minilm: LocalEmbedder) -> None:
+def test_the_bundled_model_never_reads_less_than_a_whole_chunk(bundled_model: LocalEmbedder) -> None:
     source = random.Random(7)
     vocabulary = "the|quick|Brown|fox.\n|jumps!|over:|(a)|`lazy`|dog\n\n|漢字|Καλημέρα|naïve|x1y2|---".split("|")
     text = " ".join(source.choice(vocabulary) for _ in range(20_000))
 
-    chunks = split_plain_text(text, 200, minilm.count_tokens)
+    chunks = split_plain_text(text, 200, bundled_model.count_tokens)
 
-    assert_sound(text, chunks, 200, minilm.count_tokens)
-    assert sum(minilm.count_tokens(chunk.text) for chunk in chunks) / len(chunks) > 150
+    assert_sound(text, chunks, 200, bundled_model.count_tokens)
+    assert sum(bundled_model.count_tokens(chunk.text) for chunk in chunks) / len(chunks) > 150

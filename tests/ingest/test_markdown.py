@@ -488,11 +488,11 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
     assert seconds(160_000) < 40 * max(min(seconds(20_000) for _ in range(3)), 0.01)
 
 
-def test_five_megabytes_in_a_single_line(minilm: LocalEmbedder) -> None:
+def test_five_megabytes_in_a_single_line(bundled_model: LocalEmbedder) -> None:
     text = "x" * 5_000_000
 
     started = time.process_time()
-    document = read_markdown(text, 200, minilm.count_tokens)
+    document = read_markdown(text, 200, bundled_model.count_tokens)
 
     assert "".join(texts(document)) == text
     assert set(ranges(document.chunks)) == {(1, 1)}

@@ -103,11 +103,13 @@ def test_front_matter_moves_every_chunk_down_and_changes_nothing_else(blocks: li
 @settings(max_examples=25, deadline=None)
 @given(DOCUMENTS, st.integers(20, 256))
 def test_the_bundled_model_takes_in_every_chunk_of_a_document(
-    minilm: LocalEmbedder, blocks: list[Made], budget: int
+    bundled_model: LocalEmbedder, blocks: list[Made], budget: int
 ) -> None:
     text, _ = placed(blocks)
 
-    assert_sound(text, read_markdown(text, budget, minilm.count_tokens).chunks, budget, minilm.count_tokens)
+    assert_sound(
+        text, read_markdown(text, budget, bundled_model.count_tokens).chunks, budget, bundled_model.count_tokens
+    )
 
 
 @pytest.mark.parametrize("budget", [1, 7, 60, 400])

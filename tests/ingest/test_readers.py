@@ -618,10 +618,10 @@ def test_time_grows_with_the_text_and_no_faster(name: str) -> None:
     assert seconds(400_000) < 40 * max(min(seconds(50_000) for _ in range(2)), 0.01)
 
 
-def test_the_bundled_model_never_reads_less_than_a_whole_chunk(minilm: LocalEmbedder) -> None:
+def test_the_bundled_model_never_reads_less_than_a_whole_chunk(bundled_model: LocalEmbedder) -> None:
     text = Path(__file__).read_text("utf-8")
 
-    chunks = parse_file("a.py", text.encode(), 200, minilm.count_tokens).chunks
+    chunks = parse_file("a.py", text.encode(), 200, bundled_model.count_tokens).chunks
 
-    assert_sound(text, chunks, 200, minilm.count_tokens)
-    assert sum(minilm.count_tokens(chunk.text) for chunk in chunks) / len(chunks) > 120
+    assert_sound(text, chunks, 200, bundled_model.count_tokens)
+    assert sum(bundled_model.count_tokens(chunk.text) for chunk in chunks) / len(chunks) > 120

@@ -241,8 +241,8 @@ def test_forgetting_can_be_undone_by_the_user(agent: Agent, path: Path) -> None:
         assert memory.restore(id).content == "unwanted"
 
 
-def test_context_packs_what_matters(path: Path, minilm: LocalEmbedder) -> None:
-    with serve_in_process(lambda: memorist.open(path, embedder=minilm)) as agent:
+def test_context_packs_what_matters(path: Path, bundled_model: LocalEmbedder) -> None:
+    with serve_in_process(lambda: memorist.open(path, embedder=bundled_model)) as agent:
         agent.add("We deploy with make ship from the release branch")
 
         answer = agent.call("memory_context", message="how is the software released to production?")
@@ -252,8 +252,8 @@ def test_context_packs_what_matters(path: Path, minilm: LocalEmbedder) -> None:
         assert agent.call("memory_context", message="the weather on Mars")["context"] == ""
 
 
-def test_with_the_model_meaning_counts(path: Path, minilm: LocalEmbedder) -> None:
-    with serve_in_process(lambda: memorist.open(path, embedder=minilm)) as agent:
+def test_with_the_model_meaning_counts(path: Path, bundled_model: LocalEmbedder) -> None:
+    with serve_in_process(lambda: memorist.open(path, embedder=bundled_model)) as agent:
         agent.add("Login was slow on Mondays: the password hashes are checked on two small machines")
 
         answer = agent.call("memory_search", query="authentication was sluggish at the start of the week")

@@ -397,21 +397,23 @@ class TestIntegration:
         assert by_concept[0].memory.content == LUNCH
         assert by_concept[0].match == ("semantic",)
 
-    def test_embed_and_search(self, path: Path, minilm: LocalEmbedder) -> None:
-        with memorist.open(path, embedder=minilm) as memory:
+    def test_embed_and_search(self, path: Path, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(path, embedder=bundled_model) as memory:
             memory.add_many(NOTES)
             assert memory.stats().vectors == len(NOTES)
-        with memorist.open(path, embedder=minilm, read_only=True) as memory:
+        with memorist.open(path, embedder=bundled_model, read_only=True) as memory:
             results = memory.search("when do we eat?", mode="semantic", profile="confidence")
 
         assert results[0].memory.content == LUNCH
 
-    def test_zero_network_calls(self, path: Path, minilm: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_zero_network_calls(
+        self, path: Path, bundled_model: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def refuse(*_: object) -> None:
             raise AssertionError("something reached for the network")
 
         monkeypatch.setattr(socket.socket, "connect", refuse)
-        with memorist.open(path, embedder=minilm) as memory:
+        with memorist.open(path, embedder=bundled_model) as memory:
             memory.add(LUNCH)
             results = memory.search("when do we eat?")
 

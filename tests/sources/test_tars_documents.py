@@ -44,8 +44,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def notes(path: Path, folder: Path, minilm: LocalEmbedder) -> Iterator[Memorist]:
-    with memorist.open(path, embedder=minilm, profile="notes") as memory:
+def notes(path: Path, folder: Path, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=bundled_model, profile="notes") as memory:
         memory.index(folder)
         yield memory
 

@@ -23,7 +23,7 @@ _CACHED_QUERIES = 256
 _MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would only fill memory
 
 # scripts/build_model.py writes these files and prints their checksums.
-_FOLDER: Traversable = files("memorist.embed") / "minilm"
+_FOLDER: Traversable = files("memorist.embed") / "bundled"
 _MODEL_SHA256 = "d6bdd341de3454a887ab276eb19f17658946f94e6840a9df54b65ca5ba0193ac"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _INSTALL_HINT = "reinstall it with: pip install --force-reinstall memorist"

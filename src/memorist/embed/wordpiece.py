@@ -104,7 +104,7 @@ class WordPiece:
 @cache
 def load_tokenizer() -> WordPiece:
     """Return the tokenizer of the bundled model, which all local models share."""
-    return WordPiece.from_lines((files("memorist.embed") / "minilm" / "vocab.txt").read_bytes().decode("utf-8"))
+    return WordPiece.from_lines((files("memorist.embed") / "bundled" / "vocab.txt").read_bytes().decode("utf-8"))
 
 
 def count_tokens(text: str) -> int:
