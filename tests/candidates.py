@@ -5,7 +5,7 @@ from typing import Any
 from memorist.records import Match, Row
 from memorist.search.fusion import Candidate
 
-_LEG_FIELDS = ("vector_rank", "unrelated_similarity", "confidence", "feedback_gain")
+_LEG_FIELDS = ("vector_rank", "confidence", "feedback_gain")
 _ROW: dict[str, Any] = dict(
     similarity=None, vector=None, created_at=0.0, updated_at=0.0, recorded_at=0.0, accessed_at=None, reinforced_at=0.0,
     salience=0.5, sector="semantic", kind=None, source=None, tags=(), superseded=False, session=None, position=None,

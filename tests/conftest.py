@@ -10,7 +10,7 @@ import pytest
 import memorist
 from memorist import Memorist
 from memorist.embed import onnx_models
-from memorist.embed.local import BgeSmall, LocalEmbedder
+from memorist.embed.local import LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -51,14 +51,6 @@ class FailingEmbedder(HashingEmbedder):
 def bundled_model() -> Iterator[LocalEmbedder]:
     """The bundled model, loaded once for all tests."""
     embedder = LocalEmbedder(threads=2)
-    yield embedder
-    embedder.close()
-
-
-@pytest.fixture(scope="session")
-def bge() -> Iterator[BgeSmall]:
-    """The model that can be added, loaded once for all tests."""
-    embedder = BgeSmall(threads=2)
     yield embedder
     embedder.close()
 

@@ -5,22 +5,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-MINILM, BGE_SMALL = "local:all-MiniLM-L6-v2-int8", "local:bge-small-en-v1.5-int8"
+BUNDLED = "local:memorist-embed-v1-int8"
 
 # The similarity below which a match of the vector leg is noise, by model. A model that is not listed has no floor.
-NOISE_FLOOR: Mapping[str, float] = MappingProxyType({MINILM: 0.15, BGE_SMALL: 0.45})
-
-# The similarity of unrelated texts, where a model does not put it near 0. Fused with words, similarity is measured from
-# there: otherwise everything unrelated would seem half similar. It is not above the floor, so that matches keep their
-# order. Tried on every second conversation of LoCoMo, where .4 to .5 make no difference, and on 293 questions of
-# SciFact's train part over a third of its documents, where more is a little better.
-UNRELATED_SIMILARITY: Mapping[str, float] = MappingProxyType({BGE_SMALL: 0.45})
+NOISE_FLOOR: Mapping[str, float] = MappingProxyType({BUNDLED: 0.15})
 
 # Models that read Latin script only: their similarity of other scripts is noise that would drown the words.
-LATIN_ONLY = frozenset({MINILM, BGE_SMALL})
+LATIN_ONLY = frozenset({BUNDLED})
 
 # Models of which a text of several sentences has a vector for every few of them, too.
-SENTENCE_MODELS = frozenset({MINILM})
+SENTENCE_MODELS = frozenset({BUNDLED})
 
 # ccmemory's design: insights count for more than events.
 SECTOR_BOOSTS: Mapping[str, float] = MappingProxyType(

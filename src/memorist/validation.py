@@ -20,7 +20,7 @@ MAX_QUERY_CHARACTERS = 10_000  # a query is a question, not a document
 MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
 MAX_LIMIT = 1000
-LOCAL_EMBEDDERS = ("local", "local:bge-small", "none")  # nothing leaves the machine
+LOCAL_EMBEDDERS = ("local", "none")  # nothing leaves the machine
 EMBEDDER_FORMS = (
     f"{', '.join(map(repr, LOCAL_EMBEDDERS))}, 'openai:MODEL', 'ollama:MODEL', "
     "or an object with model_id, dimensions and embed(texts)"

@@ -9,7 +9,6 @@ from command_line import CommandLine
 from conftest import MODELS
 
 WEIGHTS = MODELS / "reranker" / "src" / "memorist_reranker"
-BGE_SMALL = MODELS / "bge-small" / "src" / "memorist_bge_small"
 
 
 @pytest.fixture
@@ -27,9 +26,9 @@ def installed(cli: CommandLine) -> dict[str, bool]:
 def test_what_is_missing_is_listed_with_how_to_get_it(cli: CommandLine) -> None:
     out = cli("models", "list").out
 
-    assert "local      all-MiniLM-L6-v2" in out
+    assert "local     memorist-embed-v1" in out
     assert "missing: `pip install memorist-reranker` adds it" in out
-    assert installed(cli) == {"local": True, "bge-small": False, "reranker": False}
+    assert installed(cli) == {"local": True, "reranker": False}
 
 
 def test_as_json_every_model_is_told_alike(cli: CommandLine) -> None:
@@ -43,25 +42,12 @@ def test_a_model_is_added_used_and_removed(cli: CommandLine) -> None:
     cli("add", "Backups are kept for thirty days")
 
     assert cli("models", "add", str(WEIGHTS)).out == "Added reranker.\n"
-    assert installed(cli) == {"local": True, "bge-small": False, "reranker": True}
+    assert installed(cli) == {"local": True, "reranker": True}
     found = json.loads(cli("search", "how long are backups kept?", "--profile", "precise", "--explain", "--json").out)
     assert "not reranked" not in found["degraded"]  # there is no model for vectors here
     assert "rerank" in found["results"][0]["trace"]
     assert cli("models", "remove", "reranker").out == "Removed reranker.\n"
-    assert installed(cli) == {"local": True, "bge-small": False, "reranker": False}
-
-
-def test_a_model_for_vectors_is_added_and_changed_to(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORIST_EMBEDDER", "local:bge-small")
-    cli("add", "We ship every Friday")
-    assert "pip install memorist-bge-small" in cli("search", "Friday", "--json").json["degraded"]
-    cli("models", "add", str(BGE_SMALL))
-
-    assert installed(cli) == {"local": True, "bge-small": True, "reranker": False}
-    assert cli("reembed", "--json").json["embedded"] == 1
-    found = cli("search", "when do we deploy?", "--json").json
-    assert found["degraded"] is None
-    assert found["results"][0]["match"] == ["vector"]
+    assert installed(cli) == {"local": True, "reranker": False}
 
 
 def test_the_setting_names_a_folder_of_models(cli: CommandLine, tmp_path: Path) -> None:
@@ -69,13 +55,13 @@ def test_the_setting_names_a_folder_of_models(cli: CommandLine, tmp_path: Path) 
     (tmp_path / "shelf" / "reranker").symlink_to(WEIGHTS)
     cli("config", "set", "models", str(tmp_path / "shelf"))
 
-    assert installed(cli) == {"local": True, "bge-small": False, "reranker": True}
+    assert installed(cli) == {"local": True, "reranker": True}
 
 
 def test_a_folder_without_a_known_model_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"something else")
 
-    cli("models", "add", str(tmp_path)).assert_failed(1, "holds none of the optional models (bge-small, reranker)")
+    cli("models", "add", str(tmp_path)).assert_failed(1, "holds none of the optional models (reranker)")
 
 
 def test_a_model_that_is_not_there_cannot_be_removed(cli: CommandLine) -> None:

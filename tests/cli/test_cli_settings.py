@@ -223,7 +223,7 @@ class TestBrokenSettings:
         assert "your own config" in done.err
         assert not cli.database.exists()
 
-    @pytest.mark.parametrize("embedder", ["none", "local", "local:bge-small"])
+    @pytest.mark.parametrize("embedder", ["none", "local"])
     def test_a_projects_file_may_choose_a_model_on_this_machine_or_switch_it_off(
         self, cli: CommandLine, project_file: Path, monkeypatch: pytest.MonkeyPatch, embedder: str
     ) -> None:

@@ -168,8 +168,7 @@ FEATURES: Promises = {
         "embed/test_local.py::test_the_vector_is_near_the_one_of_the_original_model",
         "docs/test_readme.py::test_the_bundled_model_is_as_large_as_said",
     ),
-    "Better local models, OpenAI-compatible servers, Ollama or an object with an `embed` method work, too.": (
-        "embed/test_bge.py::test_what_answers_is_nearer_than_what_is_about_something_else",
+    "OpenAI-compatible servers, Ollama or an object with an `embed` method work, too.": (
         "embed/test_remote.py::test_both_are_embedders_that_the_engine_can_call",
         "embed/test_create_embedder.py::test_an_embedder_of_ones_own_is_returned_as_it_is",
     ),
@@ -288,7 +287,6 @@ SECURITY: Promises = {
     ),
     "**Model files are checked** by their SHA-256 before they are loaded.": (
         "embed/test_local.py::test_a_damaged_file_is_refused",
-        "embed/test_bge.py::test_a_damaged_file_is_refused",
         "embed/test_reranker.py::test_a_damaged_file_is_refused",
     ),
 }

@@ -1,13 +1,11 @@
 """create_embedder(): from a setting to an embedder."""
 
-import os
 import subprocess
 import sys
 import types
 
 import pytest
 
-from conftest import MODELS
 from memorist.embed import create_embedder
 from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 from memorist.errors import ConfigError
@@ -30,7 +28,7 @@ class Shy(Own):
 def local(monkeypatch):
     """A stand-in for the bundled model, which tells the threads it was given."""
     module = types.ModuleType("memorist.embed.local")
-    module.BgeSmall, module.LocalEmbedder = None, lambda *, threads=None: ("local", threads)
+    module.LocalEmbedder = lambda *, threads=None: ("local", threads)
     monkeypatch.setitem(sys.modules, "memorist.embed.local", module)
 
 
@@ -38,15 +36,6 @@ def local(monkeypatch):
 def test_the_bundled_model_is_the_default(local, spec):
     assert create_embedder(spec) == ("local", None)
     assert create_embedder(spec, threads=3) == ("local", 3)
-
-
-def test_an_optional_model_is_looked_for_in_the_folder_of_models(elsewhere):
-    os.symlink(MODELS / "bge-small" / "src" / "memorist_bge_small", elsewhere / "bge-small")
-
-    embedder = create_embedder("local:bge-small", threads=1, models=elsewhere)
-
-    assert embedder.model_id == "local:bge-small-en-v1.5-int8"
-    assert embedder.embed(["a"]).shape == (1, 384)
 
 
 def test_none_means_no_embedder():
@@ -71,7 +60,7 @@ def test_an_embedder_of_ones_own_is_returned_as_it_is(kind):
 
 @pytest.mark.parametrize("spec", ["", "Local", "local:", "local:bge-large", "cohere:x", "text-embedding-3-small"])
 def test_anything_else_is_refused_with_the_forms_that_are_not(spec):
-    with pytest.raises(ConfigError, match="'local', 'local:bge-small', 'none', 'openai:MODEL', 'ollama:MODEL'"):
+    with pytest.raises(ConfigError, match="'local', 'none', 'openai:MODEL', 'ollama:MODEL'"):
         create_embedder(spec)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from memorist.embed import local
 from memorist.embed.base import Embedder, embed_documents, embed_query
-from memorist.embed.local import BgeSmall, Encoder, LocalEmbedder
+from memorist.embed.local import LocalEmbedder
 from memorist.errors import EmbedderError, EmbedderUnavailable
 
 TEXTS = [
@@ -27,15 +27,9 @@ TEXTS = [
 ] * 3
 
 
-@pytest.fixture(scope="module", params=[LocalEmbedder, BgeSmall])
-def kind(request: pytest.FixtureRequest) -> type[Encoder]:
-    model: type[Encoder] = request.param
-    return model
-
-
 @pytest.fixture(scope="module")
-def embedder(kind: type[Encoder]) -> Iterator[Encoder]:
-    embedder = kind(threads=2)
+def embedder() -> Iterator[LocalEmbedder]:
+    embedder = LocalEmbedder(threads=2)
     yield embedder
     embedder.close()
 
@@ -49,7 +43,7 @@ def model_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "bundled"
 
 
-def test_it_is_an_embedder(embedder: Encoder) -> None:
+def test_it_is_an_embedder(embedder: LocalEmbedder) -> None:
     assert isinstance(embedder, Embedder)
     assert embedder.dimensions == 384
     assert "int8" in embedder.model_id
@@ -57,29 +51,29 @@ def test_it_is_an_embedder(embedder: Encoder) -> None:
     assert embed_query(embedder, "a").shape == (384,)
 
 
-def test_a_text_has_the_same_vector_alone_and_among_others(embedder: Encoder) -> None:
+def test_a_text_has_the_same_vector_alone_and_among_others(embedder: LocalEmbedder) -> None:
     together = embedder.embed(TEXTS)
 
     for text, vector in zip(TEXTS, together, strict=True):
         assert np.array_equal(embedder.embed([text])[0], vector)
 
 
-def test_the_number_of_threads_changes_neither_vectors_nor_order(kind: type[Encoder]) -> None:
-    alone, many = kind(threads=1), kind(threads=4)
+def test_the_number_of_threads_changes_neither_vectors_nor_order() -> None:
+    alone, many = LocalEmbedder(threads=1), LocalEmbedder(threads=4)
 
     assert np.array_equal(alone.embed(TEXTS), many.embed(TEXTS))
     assert np.array_equal(alone.embed(TEXTS[::-1]), many.embed(TEXTS)[::-1])
     many.close()
 
 
-def test_vectors_have_unit_length(embedder: Encoder) -> None:
+def test_vectors_have_unit_length(embedder: LocalEmbedder) -> None:
     vectors = embedder.embed(TEXTS)
 
     assert vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_texts_that_mean_the_same_are_closer_than_others(embedder: Encoder) -> None:
+def test_texts_that_mean_the_same_are_closer_than_others(embedder: LocalEmbedder) -> None:
     deploy, same, cat = embedder.embed(
         ["When do we deploy the service?", "The release goes out on Friday afternoon.", "My cat likes tuna."]
     )
@@ -115,36 +109,36 @@ def test_the_vector_is_near_the_one_of_the_original_model(bundled_model: LocalEm
     assert float(start @ expected / np.linalg.norm(start) / np.linalg.norm(expected)) > 0.97
 
 
-def test_no_texts_give_no_vectors(embedder: Encoder) -> None:
+def test_no_texts_give_no_vectors(embedder: LocalEmbedder) -> None:
     assert embedder.embed([]).shape == (0, 384)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\x00", "\ud800", "🚀" * 300, "x" * 100_000, "word " * 50_000])
-def test_any_string_has_a_vector(embedder: Encoder, text: str) -> None:
+def test_any_string_has_a_vector(embedder: LocalEmbedder, text: str) -> None:
     vector = embedder.embed([text])[0]
 
     assert np.isfinite(vector).all()
     assert np.isclose(np.linalg.norm(vector), 1, atol=1e-5)
 
 
-def test_a_question_has_the_vector_of_its_text_each_time(embedder: Encoder) -> None:
+def test_a_question_has_the_vector_of_its_text_each_time(embedder: LocalEmbedder) -> None:
     first, second = (embedder.embed_query("Where do we deploy?") for _ in range(2))
 
     assert np.array_equal(first, embedder.embed([f"{embedder.instruction}Where do we deploy?"])[0])
     assert np.array_equal(first, second)
 
 
-def test_a_question_of_unknown_words_alone_has_no_vector(embedder: Encoder) -> None:
+def test_a_question_of_unknown_words_alone_has_no_vector(embedder: LocalEmbedder) -> None:
     with pytest.raises(EmbedderError, match="knows none of these words"):
         embedder.embed_query("🦊🦊")
 
 
-def test_a_cached_question_cannot_be_changed_by_a_caller(embedder: Encoder) -> None:
+def test_a_cached_question_cannot_be_changed_by_a_caller(embedder: LocalEmbedder) -> None:
     with pytest.raises(ValueError, match="read-only"):
         embedder.embed_query("Where do we deploy?")[0] = 9
 
 
-def test_only_recent_questions_are_cached(embedder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_recent_questions_are_cached(embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "_CACHED_QUERIES", 2)
     embedder._queries.clear()
 
@@ -154,8 +148,8 @@ def test_only_recent_questions_are_cached(embedder: Encoder, monkeypatch: pytest
     assert list(embedder._queries) == ["one", "three"]
 
 
-def test_many_threads_may_use_it_at_once_before_it_is_loaded(kind: type[Encoder]) -> None:
-    embedder = kind(threads=2)
+def test_many_threads_may_use_it_at_once_before_it_is_loaded() -> None:
+    embedder = LocalEmbedder(threads=2)
     found: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: found.append(embedder.embed_query("hello"))) for _ in range(6)]
     for thread in threads:
@@ -167,8 +161,8 @@ def test_many_threads_may_use_it_at_once_before_it_is_loaded(kind: type[Encoder]
     assert all(np.array_equal(vector, found[0]) for vector in found)
 
 
-def test_it_can_be_used_again_after_closing(kind: type[Encoder]) -> None:
-    embedder = kind(threads=2)
+def test_it_can_be_used_again_after_closing() -> None:
+    embedder = LocalEmbedder(threads=2)
     before = embedder.embed(TEXTS)
     embedder.close()
 
@@ -177,13 +171,13 @@ def test_it_can_be_used_again_after_closing(kind: type[Encoder]) -> None:
     embedder.close()
 
 
-def test_it_counts_tokens_without_a_limit(embedder: Encoder) -> None:
+def test_it_counts_tokens_without_a_limit(embedder: LocalEmbedder) -> None:
     assert embedder.count_tokens("deploy " * 1000) == 1000
 
 
-def test_nothing_heavy_is_imported_before_the_first_use(kind: type[Encoder]) -> None:
+def test_nothing_heavy_is_imported_before_the_first_use() -> None:
     script = (
-        f"import sys; from {kind.__module__} import {kind.__name__}; embedder = {kind.__name__}(); "
+        "import sys; from memorist.embed.local import LocalEmbedder; embedder = LocalEmbedder(); "
         "assert 'onnxruntime' not in sys.modules; embedder.load(); assert 'onnxruntime' in sys.modules"
     )
 
@@ -220,13 +214,11 @@ def test_a_failed_load_is_tried_again(model_copy: Path) -> None:
     assert embedder.embed(["a"]).shape == (1, 384)
 
 
-def test_a_missing_runtime_is_reported_with_how_to_install_it(
-    kind: type[Encoder], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_runtime_is_reported_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     with pytest.raises(EmbedderUnavailable, match="pip install onnxruntime"):
-        kind().embed_query("a")
+        LocalEmbedder().embed_query("a")
 
 
 def test_a_model_that_the_runtime_cannot_read_is_reported(model_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,32 +172,6 @@ class TestConvex:
         assert (first.candidate.key, first.score) == (2, pytest.approx(0.6))
         assert second.score == pytest.approx(0.6 * 0.5 + 0.4 * 0.5)
 
-    def test_nearness_is_measured_from_where_the_noise_of_the_model_ends(self) -> None:
-        near, noise = fused(
-            [
-                make_candidate(1, similarity=0.7, unrelated_similarity=0.4, vector_rank=1),
-                make_candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=2),
-            ],
-            "balanced",
-            alpha=0.4,
-        )
-
-        assert near.score == pytest.approx(0.4 * 0.5)
-        assert near.raw["cosine"] == 0.7
-        assert noise.score == 0.0
-
-    def test_without_words_beside_it_a_cosine_stays_as_it_is(self) -> None:
-        ranked = fused(
-            [
-                make_candidate(1, similarity=0.2, unrelated_similarity=0.4, vector_rank=2),
-                make_candidate(2, similarity=0.3, unrelated_similarity=0.4, vector_rank=1),
-            ],
-            "balanced",
-            alpha=1.0,
-        )
-
-        assert [(entry.candidate.key, entry.score) for entry in ranked] == [(2, 0.3), (1, 0.2)]
-
     def test_memories_with_all_words_come_before_those_with_some(self) -> None:
         ranked = fused(
             [

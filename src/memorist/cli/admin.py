@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BUNDLED_MODEL = {
     "name": "local",
-    "description": "all-MiniLM-L6-v2 in int8: text as vectors",
+    "description": "memorist-embed-v1 in int8: text as vectors, trained to find memories",
     "licence": "Apache-2.0",
     "installed": True,
     "path": None,
@@ -106,7 +106,7 @@ def reembed_command(context: CommandContext, /, embedder: str | None, prune: boo
 
     \b
     Example:
-        memorist reembed --embedder local:bge-small
+        memorist reembed --embedder ollama:nomic-embed-text
     """
     with context.open(embedder=embedder) as memory:
         stats = memory.stats()

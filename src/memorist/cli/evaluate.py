@@ -197,7 +197,7 @@ def _measure_run(context: CommandContext, request: _EvalRequest, cache: Path) ->
     options = context.loaded.settings
     profiles = request.profiles or (options.profile,)
     chosen = parse_configs(request.modes or ("hybrid",), profiles, parse_options(request.replaced))
-    model = create_embedder(request.embedder or options.embedder, threads=options.threads, models=context.models)
+    model = create_embedder(request.embedder or options.embedder, threads=options.threads)
     reranker = CrossEncoder(folder=context.models, threads=options.threads)
     try:
         evaluations = [

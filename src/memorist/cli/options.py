@@ -45,7 +45,7 @@ def answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 embedder_option = click.option(
-    "--embedder", metavar="MODEL", help="local, local:bge-small, openai:MODEL or ollama:MODEL (default: the setting)."
+    "--embedder", metavar="MODEL", help="local, openai:MODEL or ollama:MODEL (default: the setting)."
 )
 as_of_option = click.option("--as-of", metavar="TIME", help="Answer as of this time.")
 detail_option = click.option("--detail", help=f"How much of each memory to show: {', '.join(DETAILS)}.")

@@ -1,6 +1,5 @@
 """Embedding models: on this machine, of OpenAI-compatible servers or Ollama, or a caller's own."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memorist.errors import ConfigError, InvalidInput
@@ -10,10 +9,8 @@ if TYPE_CHECKING:  # numpy and the models are loaded by the first call that need
     from memorist.embed.base import Embedder
 
 
-def create_embedder(
-    spec: "str | Embedder | None", *, threads: int | None = None, models: Path | None = None
-) -> "Embedder | None":
-    """Return the embedder that a setting names; None for "none". `models` is a folder of optional models."""
+def create_embedder(spec: "str | Embedder | None", *, threads: int | None = None) -> "Embedder | None":
+    """Return the embedder that a setting names; None for "none"."""
     if spec is None:
         spec = "local"
     if not isinstance(spec, str):
@@ -25,9 +22,9 @@ def create_embedder(
     if kind == "none":
         return None
     if kind == "local":
-        from memorist.embed.local import BgeSmall, LocalEmbedder
+        from memorist.embed.local import LocalEmbedder
 
-        return BgeSmall(folder=models, threads=threads) if model else LocalEmbedder(threads=threads)
+        return LocalEmbedder(threads=threads)
     from memorist.embed.remote import OllamaEmbedder, OpenAIEmbedder
 
     return OpenAIEmbedder(model) if kind == "openai" else OllamaEmbedder(model)

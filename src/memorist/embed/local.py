@@ -1,8 +1,7 @@
-"""Models that run on the CPU of this machine, offline: the bundled all-MiniLM-L6-v2, bge-small, and a reranker."""
+"""Models that run on the CPU of this machine, offline: the bundled embedding model, and an optional reranker."""
 
 import math
 import time
-from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,50 +11,43 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memorist.embed.base import Vectors
 from memorist.embed.onnx_models import MODEL, OPTIONAL_MODELS, OnnxModel, load_session
 from memorist.embed.wordpiece import MAX_TOKENS, load_tokenizer
 from memorist.errors import EmbedderError
+from memorist.profiles import BUNDLED
 
 _CACHED_QUERIES = 256
 _MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would only fill memory
 
-# scripts/build_model.py writes these files and prints their checksums.
+# training/build.py made the weights; scripts/build_model.py wrote the file and printed its checksum.
 _FOLDER: Traversable = files("memorist.embed") / "bundled"
 _MODEL_SHA256 = "d6bdd341de3454a887ab276eb19f17658946f94e6840a9df54b65ca5ba0193ac"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_LABEL = "the bundled model"  # in errors
 _INSTALL_HINT = "reinstall it with: pip install --force-reinstall memorist"
 
 _TEMPERATURE = 2.0  # spreads the reranker's scores of passages that it is unsure of
 _MAX_QUESTION_TOKENS, _MAX_PAIR_TOKENS = 64, 192
 
-_TokenIds = NDArray[np.int64]
 
-
-class Encoder(OnnxModel):
+class LocalEmbedder(OnnxModel):
     """
-    A local embedding model, which makes unit vectors. Safe to share between threads.
+    The bundled embedding model, which makes unit vectors. Safe to share between threads.
 
     Nothing is loaded before the first use. Each text is run by itself: in int8 a text's vector would otherwise
     depend on the texts beside it. Only the first 256 tokens of a text count.
     """
 
-    model_id: ClassVar[str]
-    dimensions: ClassVar[int]
-    max_tokens: ClassVar[int] = MAX_TOKENS
-    by_sentence: ClassVar[bool] = True  # long texts also have a vector for every few sentences
-    label: ClassVar[str]  # the name of the model in errors
-    instruction: ClassVar[str] = ""  # before a question, where the model was trained with one
+    model_id = BUNDLED
+    dimensions = 384
+    max_tokens = MAX_TOKENS
+    by_sentence = True  # long texts also have a vector for every few sentences
 
     def __init__(self, *, threads: int | None = None) -> None:
         super().__init__(threads=threads)
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
-
-    @abstractmethod
-    def _run(self, session: Any, ids: _TokenIds) -> Vectors:
-        """Return the unit vector of one text's token ids."""
 
     def load(self) -> None:
         """Load the model now, so that the first text does not wait for it."""
@@ -83,7 +75,7 @@ class Encoder(OnnxModel):
         # Texts of unknown words alone all have the same vector, and would be found as similar to each other.
         if not load_tokenizer().knows(text):
             raise EmbedderError(f"{self.model_id} knows none of these words")
-        vector = self._embed_one(self.instruction + text)
+        vector = self._embed_one(text)
         vector.setflags(write=False)  # all callers with this question share it
         if len(text) > _MAX_CACHED_CHARACTERS:
             return vector
@@ -111,50 +103,18 @@ class Encoder(OnnxModel):
         with self._lock:
             self._queries.clear()
 
+    def _load(self) -> Any:
+        return load_session(
+            _FOLDER, {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}, _LABEL, _INSTALL_HINT
+        )
+
     def _embed_one(self, text: str) -> Vectors:
         session, ids = self._session(), np.array([load_tokenizer().encode(text, self.max_tokens)], np.int64)
         try:
-            return self._run(session, ids)
+            vector: Vectors = session.run(["embedding"], {"input_ids": ids})[0][0]
+            return vector
         except Exception as exc:  # onnxruntime's errors share no base of their own
-            raise EmbedderError(f"{self.label} failed on a text of {len(text)} characters: {exc}") from exc
-
-
-class LocalEmbedder(Encoder):
-    """The bundled model: pooling and normalisation are part of its network."""
-
-    model_id = "local:all-MiniLM-L6-v2-int8"
-    dimensions = 384
-    label = "the bundled model"
-
-    def _load(self) -> Any:
-        checksums = {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}
-        return load_session(_FOLDER, checksums, self.label, _INSTALL_HINT)
-
-    def _run(self, session: Any, ids: _TokenIds) -> Vectors:
-        vector: Vectors = session.run(["embedding"], {"input_ids": ids})[0][0]
-        return vector
-
-
-class BgeSmall(Encoder):
-    """bge-small-en-v1.5, an optional model: finds more than the bundled one, and takes longer."""
-
-    model_id = "local:bge-small-en-v1.5-int8"
-    dimensions = 384
-    label = "bge-small"
-    by_sentence = False  # not measured, and would double the time of a slow model
-    instruction = "Represent this sentence for searching relevant passages: "
-
-    def __init__(self, *, folder: Path | None = None, threads: int | None = None) -> None:
-        super().__init__(threads=threads)
-        self._folder = folder
-
-    def _load(self) -> Any:
-        return OPTIONAL_MODELS["bge-small"].load(self._folder)
-
-    def _run(self, session: Any, ids: _TokenIds) -> Vectors:
-        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        vector: Vectors = session.run(["last_hidden_state"], inputs)[0][0, 0]  # of the first token, [CLS]
-        return vector / np.linalg.norm(vector)
+            raise EmbedderError(f"{_LABEL} failed on a text of {len(text)} characters: {exc}") from exc
 
 
 class CrossEncoder(OnnxModel):

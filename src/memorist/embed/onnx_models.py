@@ -156,12 +156,6 @@ OPTIONAL_MODELS: Mapping[str, OptionalModel] = MappingProxyType(
         model.name: model
         for model in (
             OptionalModel(
-                "bge-small",
-                "bge-small-en-v1.5 in int8: text as vectors, better and slower",
-                "MIT",
-                {MODEL: "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"},
-            ),
-            OptionalModel(
                 "reranker",
                 "ms-marco-MiniLM-L-12-v2 in int8: reads a question and a passage together",
                 "Apache-2.0",

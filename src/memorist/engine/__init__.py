@@ -46,12 +46,11 @@ def open_memory(
     """
     Open a memory, creating it where there is none.
 
-    `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model,
-    "local:bge-small" for a better and slower one that can be added, "none" for keyword search only, "openai:MODEL",
-    "ollama:MODEL" or an object with `model_id`, `dimensions` and `embed(texts)`. Nothing is read from a config file or
-    the environment, except that a provider reads its own key. A search that takes longer than `search_timeout` seconds
-    is stopped and raises SearchTimeout. `synchronous="normal"` is faster and may lose the last
-    writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
+    `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model, "none"
+    for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`, `dimensions` and
+    `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key. A
+    search that takes longer than `search_timeout` seconds is stopped and raises SearchTimeout. `synchronous="normal"`
+    is faster and may lose the last writes, never the database, in a power cut. `near` says what `add` does where an older memory says almost the same:
     "report" it, "merge" (the new one supersedes it), or "off". With `redact`, secrets are redacted before anything is
     stored; `redact_allow` are exceptions: texts, or patterns written as /regex/. `models` is a folder in which to look
     for optional models. `reranker` is an object with `score_passages(question, passages, seconds)` to use instead.
@@ -64,7 +63,7 @@ def open_memory(
     if threads is not None:
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
-    resolve_embedder = partial(create_embedder, threads=threads, models=folder)
+    resolve_embedder = partial(create_embedder, threads=threads)
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
     redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
     model = resolve_embedder(embedder)

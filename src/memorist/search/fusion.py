@@ -45,7 +45,6 @@ class Candidate:
     match: Match | None = None  # of the keyword leg
     keyword_rank: int | None = None
     vector_rank: int | None = None
-    unrelated_similarity: float = 0.0  # that the model gives to unrelated texts
     confidence: float = 1.0
     feedback_gain: float = 0.0  # of similarity, once the best hits are added to the query: `search.rerank`
 
@@ -111,7 +110,7 @@ def rank_candidates(
 
 def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
-    Score by (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (scaled cosine + feedback gain).
+    Score by (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (cosine + feedback gain).
 
     BM25 is scaled by its best score alone, so a chance match of one word would count as much as a perfect match where
     there is no other; coverage tells the two apart, whatever the size of the store.
@@ -120,13 +119,12 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
     long = long_text_share(candidates)
     alpha += long * ((alpha if profile.alpha_long is None else profile.alpha_long) - alpha)
     strictness = _STRICTNESS + long * (_STRICTNESS_LONG - _STRICTNESS)
-    near = _cosine if alpha == 1.0 else _scaled_cosine  # alone, it need not be comparable with BM25
     scaled = _scale_bm25(candidates, profile.bm25_norm)
     builders = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
             keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
-            trace = {"keyword": keyword, "vector": alpha * near(candidate)}
+            trace = {"keyword": keyword, "vector": alpha * _cosine(candidate)}
             if candidate.feedback_gain:
                 trace["expansion"] = alpha * candidate.feedback_gain
             builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
@@ -186,7 +184,7 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
     for candidate in candidates:
         row, rate = candidate.row, profile.sector_decay.get(candidate.row.sector, 0.0)
         trace = {
-            "vector": weights.semantic * _scaled_cosine(candidate),
+            "vector": weights.semantic * _cosine(candidate),
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
             "salience": weights.salience * decay(row.salience, rate, row.reinforced_at, now),
         }
@@ -257,11 +255,6 @@ def _reference_time(row: Row, profile: Profile) -> float:
 
 def _cosine(candidate: Candidate) -> float:
     return min(1.0, max(0.0, candidate.row.similarity or 0.0))
-
-
-def _scaled_cosine(candidate: Candidate) -> float:
-    """Return the cosine on a scale of 0..1 that begins at the similarity of unrelated texts."""
-    return max(0.0, (_cosine(candidate) - candidate.unrelated_similarity) / (1.0 - candidate.unrelated_similarity))
 
 
 def _raw_scores(candidate: Candidate) -> dict[str, float]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, UNRELATED_SIMILARITY, Profile
+from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
 from memorist.records import Filter, Match, Model, Query, Row
 from memorist.search.fusion import Candidate
 from memorist.search.signals import mean_confidence, with_effective_confidence
@@ -207,7 +207,6 @@ def gather_candidates(
     rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
-    unrelated = UNRELATED_SIMILARITY.get(model.name, 0.0) if model else 0.0
     candidates = []
     for row in rows:
         match = by_keyword.get(row.key)
@@ -215,7 +214,7 @@ def gather_candidates(
             facts = with_effective_confidence(row.facts(), profile.fact_decay, now) if uses_confidence else ()
             confidence = mean_confidence(facts)
             ranks = keyword_ranks.get(row.key), vector_ranks.get(row.key)
-            candidates.append(Candidate(row, match, *ranks, unrelated, confidence))
+            candidates.append(Candidate(row, match, *ranks, confidence))
     below_floor = sum(key not in by_keyword for key in results.below_floor) + len(rows) - len(candidates)
     return Candidates(candidates, below_floor, len(keys) - len(rows))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memorist.profiles import BGE_SMALL, MINILM, Profile, Recency
+from memorist.profiles import BUNDLED, Profile, Recency
 from memorist.records import Fact
 
 DAY = 86_400.0
@@ -74,7 +74,7 @@ def estimate_relevance(model: str | None, similarity: float | None, coverage: fl
 # that a paraphrase can be relevant too. On the other conversations: AUC .98 for telling a question's own conversation
 # from another by its best hit. MiniLM's bias was lowered by .5 since every few sentences have a vector of their own,
 # which brings something a little nearer everywhere.
-RELEVANCE_MODELS = {MINILM: (-8.2, 16.6, 3.7), BGE_SMALL: (-18.4, 29.7, 2.9)}
+RELEVANCE_MODELS = {BUNDLED: (-8.2, 16.6, 3.7)}
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
 # A memory with every word of the question, such as a commit hash, is relevant whatever a language model makes of that
 # word; with half of the words this adds next to nothing.

@@ -1,1 +1,0 @@
-"""Weights of an embedding model, which `memorist.embed.onnx_models` loads."""
