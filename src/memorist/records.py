@@ -268,6 +268,7 @@ class Term:
     prefix: bool = False
     exact: bool = False
     literal: bool = False
+    is_phrase: bool = False  # of several words, in quotation marks
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from memorist.present.hits import HitPage, attach_locations, build_page, extend_
 from memorist.profiles import Profile
 from memorist.records import Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
 from memorist.search.fusion import Ranked, rank_candidates
-from memorist.search.legs import Candidates, LegResults, candidate_count, gather_candidates, merge_results
+from memorist.search.legs import (
+    Candidates,
+    LegResults,
+    candidate_count,
+    gather_candidates,
+    join_notes,
+    merge_results,
+)
 from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector, with_leg_weights
 from memorist.search.rerank import (
     FURTHER_PASSAGE_DECAY,
@@ -199,7 +206,7 @@ class Searcher:
         ranked = boost_by_time(ranked, request.periods, profile.time_boost)
         if profile.rerank_depth and ranked:
             ranked, failure = rerank(self._resources.reranker, request.query, request.periods, ranked, profile)
-            results = replace(results, degraded="; ".join(filter(None, [results.degraded, failure])) or None)
+            results = replace(results, degraded=join_notes(results.degraded, failure))
         locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
         grouped = ranked
         if locations and request.grouped:

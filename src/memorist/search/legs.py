@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.profiles import LATIN_ONLY, NOISE_FLOOR, Profile
-from memorist.records import Filter, Match, Model, Query, Row
+from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
+from memorist.records import Filter, Match, Model, Query, Row, Term
 from memorist.search.fusion import Candidate
 from memorist.search.signals import mean_confidence, with_effective_confidence
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.store import Store
+from memorist.text.query import parse_query
 from memorist.text.tokenizer import is_mostly_latin
 
 _KEYWORD_THREADS = 4
@@ -93,7 +94,35 @@ class Legs:
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
         """Return the matches of the legs that the mode asks for; words alone where the model fails."""
         limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
+        note = None
+        if mode != "semantic":
+            query, note = self._loosen_phrases(query, scope)
+        results = self._run(query, scope, mode, profile, model, limit)
+        return replace(results, degraded=join_notes(results.degraded, note))
 
+    def _loosen_phrases(self, query: Query, scope: Scope) -> tuple[Query, str | None]:
+        """Replace a quoted phrase that no memory has by its words, and say so."""
+        if query.raw is not None or not (query.every and query.any_of):  # a stricter grammar means what it says
+            return query, None
+        terms: list[Term] = []
+        missing = []
+        for term in query.terms:
+            phrase = replace(query, terms=(term,), spare=())
+            if term.is_phrase and not self._store.match_keywords(
+                phrase, scope, limit=1, page=1, weights=ALL_COLUMNS
+            ).matches:
+                missing.append(term.text)
+                terms += parse_query(term.text, "auto").terms
+            else:
+                terms.append(term)
+        if not missing:
+            return query, None
+        phrases = ", ".join(f'"{text}"' for text in missing)
+        return replace(query, terms=tuple(dict.fromkeys(terms))), f"no memory has {phrases}: searched for its words"
+
+    def _run(
+        self, query: Query, scope: Scope, mode: str, profile: Profile, model: ActiveModel, limit: int
+    ) -> LegResults:
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
             with _leg_named_in_errors("keyword"):
@@ -155,6 +184,11 @@ class Legs:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
             return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
+
+
+def join_notes(*notes: str | None) -> str | None:
+    """Return what `degraded` says of several things that could not be used."""
+    return "; ".join(filter(None, notes)) or None
 
 
 def candidate_count(profile: Profile) -> int:

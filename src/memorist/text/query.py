@@ -95,7 +95,9 @@ def _shorten(term: Term) -> Term:
 
 def _quoted_terms(text: str, star: str) -> Iterable[Term]:
     if _WORD_CHARACTER.search(text):
-        yield Term(text, prefix=bool(star), exact=True, literal=bool(_SYMBOL_TAIL.search(text)))
+        is_phrase = _count_words(text) > 1
+        literal = bool(_SYMBOL_TAIL.search(text))
+        yield Term(text, prefix=bool(star), exact=True, literal=literal, is_phrase=is_phrase)
 
 
 def _word_terms(token: str, *, phrases: bool) -> Iterable[Term]:
