@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import memorist
 from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderUnavailable, InvalidInput, Memorist
-from memorist.profiles import PROFILES
+from memorist.embed.local import LocalEmbedder
+from memorist.profiles import BUNDLED, PREDECESSORS, PROFILES
 from placed import PlacedEmbedder
 from statements import Statement, watched
 
@@ -272,6 +273,57 @@ class TestThresholds:
         assert understanding.search("zebra")[0].memory.content == "zebra"
 
 
+class EarlierModel(LocalEmbedder):
+    """A model with the name of the one that was bundled before."""
+
+    model_id = PREDECESSORS[BUNDLED]
+
+
+class TestPredecessor:
+    """A database with vectors of the model that was bundled before is searched as it is, until `reembed` moves it."""
+
+    DEPLOY, CAT = "We deploy with `make ship` from the release branch", "The cat is called Mitzi and likes tuna"
+
+    @pytest.fixture
+    def old(self, path: Any) -> Any:
+        with memorist.open(path, embedder=EarlierModel()) as memory:
+            memory.add_many([self.DEPLOY, self.CAT])
+        return path
+
+    def test_its_vectors_find(self, old: Any, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(old, embedder=bundled_model) as memory:
+            results = memory.search("what is our pet's name?", mode="semantic", limit=1)
+
+        assert results[0].memory.content == self.CAT
+        assert "found by their vectors of local:all-MiniLM-L6-v2-int8" in (results.degraded or "")
+
+    def test_a_new_memory_is_found_beside_the_old_ones(self, old: Any, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(old, embedder=bundled_model) as memory:
+            memory.add("The dog is a beagle and answers to Bello")
+            found = memory.search("names of our pets", mode="semantic", limit=2)
+
+        assert {hit.memory.content[:7] for hit in found} == {"The cat", "The dog"}
+        assert all(hit.similarity is not None for hit in found)
+
+    def test_once_all_are_moved_nothing_is_degraded(self, old: Any, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(old, embedder=bundled_model) as memory:
+            assert memory.reembed() == 2
+            results = memory.search("what is our pet's name?", mode="semantic", limit=1)
+
+        assert results[0].memory.content == self.CAT
+        assert results.degraded is None
+
+    def test_vectors_of_any_other_model_are_not_compared(self, path: Any, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(path, embedder=HashingEmbedder("another", 384)) as memory:
+            memory.add(self.CAT)
+
+        with memorist.open(path, embedder=bundled_model) as memory:
+            results = memory.search("what is our pet's name?")
+
+        assert not results
+        assert "found by keyword only" in (results.degraded or "")
+
+
 class TestDegradation:
     def test_without_a_model_words_still_find_and_degraded_says_why(self, memory: Memorist) -> None:
         memory.add("the zebra is striped")
@@ -300,6 +352,43 @@ class TestDegradation:
         assert [hit.memory.id for hit in results] == [wanted.id]
         assert "Latin script" in (results.degraded or "")
         assert understanding.search("où est le café ?").degraded is None
+
+    @pytest.mark.parametrize(
+        ("question", "text"),
+        [
+            ('who said "the otters sleep all day"', "The otters of the zoo sleep while people are there"),
+            ('"水獭白天睡觉"', "动物园的水獭在白天睡觉"),
+        ],
+    )
+    def test_a_phrase_that_no_memory_has_falls_back_to_its_words_and_says_so(
+        self, memory: Memorist, question: str, text: str
+    ) -> None:
+        memory.add("Something else altogether")
+        wanted = memory.add(text)
+
+        results = memory.search(question)
+
+        assert [hit.memory.id for hit in results] == [wanted.id]
+        phrase = question[question.index('"') :]
+        assert f"no memory has {phrase}: searched for its words" in (results.degraded or "")
+
+    def test_a_phrase_that_a_memory_has_is_found_as_a_phrase_alone(self, memory: Memorist) -> None:
+        memory.add("a day that otters sleep")
+        wanted = memory.add("otters sleep all day")
+
+        results = memory.search('"otters sleep all day"')
+
+        assert [hit.memory.id for hit in results] == [wanted.id]
+        assert "searched for its words" not in (results.degraded or "")
+
+    def test_a_phrase_of_a_memory_that_a_filter_hides_falls_back_as_well(self, memory: Memorist) -> None:
+        memory.add("otters sleep all day", project="zoo")
+        wanted = memory.add("all the otters of that river sleep by day", project="river")
+
+        results = memory.search('"otters sleep all day"', project="river")
+
+        assert [hit.memory.id for hit in results] == [wanted.id]
+        assert "searched for its words" in (results.degraded or "")
 
     def test_a_memory_is_kept_though_the_model_fails_and_gets_its_vector_later(self, path: Any) -> None:
         model = FailingEmbedder()

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from memorist.embed.base import ActiveModel
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.forks import renew_after_fork
-from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, Profile
+from memorist.profiles import ALL_COLUMNS, LATIN_ONLY, NOISE_FLOOR, PREDECESSORS, Profile
 from memorist.records import Filter, Match, Model, Query, Row, Term
 from memorist.search.fusion import Candidate
 from memorist.search.signals import mean_confidence, with_effective_confidence
-from memorist.store.records import KeywordMatches, Scope
+from memorist.store.records import KeywordMatches, Scope, VectorMatches
 from memorist.store.store import Store
 from memorist.text.query import parse_query
 from memorist.text.tokenizer import is_mostly_latin
@@ -47,6 +47,7 @@ class LegResults:
     vector: Sequence[Match] = ()
     unfiltered: Sequence[int] = ()
     model: Model | None = None
+    predecessor: Model | None = None  # whose vectors count where a memory has none of the model
     query_vector: NDArray[np.float32] | None = field(default=None, compare=False)
     similarity_floor: float | None = None
     below_floor: Sequence[int] = ()
@@ -108,9 +109,10 @@ class Legs:
         missing = []
         for term in query.terms:
             phrase = replace(query, terms=(term,), spare=())
-            if term.is_phrase and not self._store.match_keywords(
-                phrase, scope, limit=1, page=1, weights=ALL_COLUMNS
-            ).matches:
+            if (
+                term.is_phrase
+                and not self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches
+            ):
                 missing.append(term.text)
                 terms += parse_query(term.text, "auto").terms
             else:
@@ -156,21 +158,29 @@ class Legs:
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
         query_vector = active.embed_query(text)
-        nearest = self._store.vectors.find_nearest(model, query_vector, scope, candidate_count(profile))
+        count = candidate_count(profile)
+        nearest, predecessor = self._store.vectors.find_nearest(model, query_vector, scope, count), None
+        if nearest.unembedded > 0 and model.name in PREDECESSORS:
+            predecessor = Model(PREDECESSORS[model.name], model.dimensions)
+            older = self._store.vectors.find_nearest(predecessor, query_vector, scope, count)
+            predecessor = predecessor if older.unembedded < older.total else None
+            nearest = _merge_nearest(nearest, older)
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
         least = -math.inf if floor is None else floor - _ESTIMATE_ERROR
         degraded = None
         if nearest.unembedded > 0:
+            found_by = f"their vectors of {predecessor.name}" if predecessor else "keyword only"
             degraded = (
                 f"{nearest.unembedded} of {nearest.total} memories have no vector of {model.name} yet and are found by "
-                "keyword only; `memorist reembed` makes them"
+                f"{found_by}; `memorist reembed` makes them"
             )
         return LegResults(
             vector=[match for match in nearest.matches if match.score >= least],
             unfiltered=[match.key for match in nearest.unfiltered if match.score >= least],
             model=model,
+            predecessor=predecessor,
             query_vector=query_vector,
             similarity_floor=floor,
             below_floor=[match.key for match in nearest.matches if match.score < least],
@@ -184,6 +194,15 @@ class Legs:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
             return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
+
+
+def _merge_nearest(newer: VectorMatches, older: VectorMatches) -> VectorMatches:
+    """Join the matches by the vectors of two models; those of the newer one come first."""
+    return replace(
+        newer,
+        matches=list({match.key: match for match in [*older.matches, *newer.matches]}.values()),
+        unfiltered=list({match.key: match for match in [*older.unfiltered, *newer.unfiltered]}.values()),
+    )
 
 
 def join_notes(*notes: str | None) -> str | None:
@@ -239,6 +258,9 @@ def gather_candidates(
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
     model, vector = results.model, results.query_vector
     rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
+    if results.predecessor and (waiting := [row.key for row in rows if row.similarity is None]):
+        older = [row for store in stores for row in store.load_rows(waiting, results.predecessor, vector, as_of)]
+        rows = [*(row for row in rows if row.similarity is not None), *older]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     candidates = []

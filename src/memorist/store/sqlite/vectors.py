@@ -64,7 +64,7 @@ class SqliteVectors:
         self._pool = pool
         self._namespace = namespace
         self._lock = threading.Lock()
-        self._mirror: _Mirror | None = None
+        self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
         self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
@@ -203,7 +203,7 @@ class SqliteVectors:
 
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
-        mirror = self._mirror
+        mirror = self._mirrors.get(model.name)
         return mirror is None or mirror.model != model or len(mirror.parts.scan) > 0
 
     def _match_past(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
@@ -270,19 +270,25 @@ class SqliteVectors:
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
             with without_limit(), self._lock, self._pool.reading() as connection:
-                mirror = self._mirror
+                mirror = self._mirrors.get(model.name)
                 if mirror is not None and mirror.model == model and mirror.follow(connection):
                     return mirror
             with without_limit(), self._lock, self._pool.snapshot() as connection:
-                self._mirror = _Mirror.load(connection, self._namespace, model)
-                return self._mirror
+                mirror = _Mirror.load(connection, self._namespace, model)
+                # A model and its predecessor may be searched in turns; others have been left for good.
+                self._mirrors.pop(model.name, None)
+                while len(self._mirrors) > 1:
+                    del self._mirrors[next(iter(self._mirrors))]
+                if mirror is not None:
+                    self._mirrors[model.name] = mirror
+                return mirror
         except ValueError as exc:
             raise _damaged_vector(str(exc)) from exc
 
     def after_fork(self) -> None:
         """Renew the lock in a child: another thread of the parent may have held it, half-way through a change."""
         self._lock = threading.Lock()
-        self._mirror = None
+        self._mirrors = {}
 
 
 class _PackedColumn(NamedTuple):
