@@ -105,8 +105,8 @@ class Profile:
     `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); None in `rrf` gives both legs the weight
     1. For long texts `alpha_long` takes its place, if given, and the best hits are added to the query with the weight
     `expansion` (`convex` alone). A threshold of None is off; 0 is a value. `noise_floor` applies the active model's own
-    floor where no `min_similarity` is given. With `intent="auto"` a query of identifiers and phrases alone is searched
-    by words only; with `"cached"`, every query whose vector is not cached. `snippet` is a `passage` around the matches,
+    floor where no `min_similarity` is given. With `intent="auto"` a hybrid search for identifiers and phrases alone is
+    one by words only; with `"never"`, every hybrid search is. `snippet` is a `passage` around the matches,
     a `cut` of the first 100 characters, or `full`.
 
     `sector_decay` and `fact_decay` are the daily decay of salience and confidence, as a table or a preset's name.
@@ -183,8 +183,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             Profile("balanced", **_MEASURED),
             # The same, and the best candidates reranked, by an optional model.
             Profile("precise", **_MEASURED, rerank="auto"),
-            # By words, and by meaning only where the query's vector is cached.
-            Profile("fast", **_MEASURED, intent="cached"),
+            # By words alone: no model is loaded.
+            Profile("fast", **_MEASURED, intent="never"),
             # mcb: reciprocal rank fusion, nothing to tune.
             Profile("rank", fusion="rrf", alpha=None, columns=_CONTENT_ONLY, min_candidates=20, snippet="cut"),
             # ccmemory: a weighted sum with salience, recency and sectors.

@@ -101,11 +101,6 @@ class ActiveModel:
         """Call the model again at once, though it has just failed."""
         self._paused_until = 0.0
 
-    def has_cached(self, query: str) -> bool:
-        """Return whether the model has the vector of a query cached."""
-        cached: Callable[[str], bool] | None = getattr(self.embedder, "has_cached", None)
-        return cached is not None and cached(query)
-
     def embed_query(self, query: str) -> Vectors:
         """Return the unit vector of a query."""
         return self._call(lambda embedder: embed_query(embedder, query))

@@ -85,11 +85,6 @@ class LocalEmbedder(OnnxModel):
                 self._queries.popitem(last=False)
         return vector
 
-    def has_cached(self, text: str) -> bool:
-        """Return whether the vector of this question is cached."""
-        with self._lock:
-            return text in self._queries
-
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a whole text."""
         return load_tokenizer().count_tokens(text)

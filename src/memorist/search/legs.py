@@ -132,8 +132,7 @@ class Legs:
 
         # Of nothing but identifiers and phrases, for which keyword search suffices.
         is_exact = profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
-        uncached = profile.intent == "cached" and not model.has_cached(query.text)
-        if mode == "keyword" or (mode == "hybrid" and (uncached or is_exact)):
+        if mode == "keyword" or (mode == "hybrid" and (is_exact or profile.intent == "never")):
             return _keyword_results(match_keywords())
         if mode == "hybrid" and model.name in LATIN_ONLY and not is_mostly_latin(query.text):
             return _keyword_results(match_keywords(), f"keyword search only: {model.name} reads Latin script")

@@ -20,7 +20,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "fusion": FUSIONS,
     "missing": ("zero", "penalty"),
     "bm25_norm": ("max", "minmax", "abs10", "tanh10", "rank"),
-    "intent": ("always", "auto", "cached"),
+    "intent": ("always", "auto", "never"),
     "snippet": ("passage", "cut", "full"),
     "on_no_vector": ("keyword", "error"),
     "unknown_mode": MODES,
