@@ -23,7 +23,7 @@ _MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would 
 
 # training/build.py made the weights; scripts/build_model.py wrote the file and printed its checksum.
 _FOLDER: Traversable = files("memorist.embed") / "bundled"
-_MODEL_SHA256 = "d6bdd341de3454a887ab276eb19f17658946f94e6840a9df54b65ca5ba0193ac"
+_MODEL_SHA256 = "a1adefebaa3451354969161a3a8a7b58da072e161c9c8a8791a884d9282e6eaf"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _LABEL = "the bundled model"  # in errors
 _INSTALL_HINT = "reinstall it with: pip install --force-reinstall memorist"

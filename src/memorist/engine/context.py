@@ -1,5 +1,6 @@
 """Context for a language model: a block of memories about a message, or about a project in general."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -22,6 +23,33 @@ _RECENT_PAGE, _RECENT_PAGES = 40, 12  # memories a page, and pages, searched for
 _RECENT_SESSIONS, MAX_SESSIONS = 3, 30  # listed, and considered
 _EDGE_CHARACTERS, _MESSAGE_CHARACTERS = 300, 1000  # of a message's first and last line, and of all of it, as queries
 _MIN_PASSAGE, _MAX_PASSAGE = 32, 1000  # words of a memory that does not fit whole
+
+# "What do you know about X?", "summarise what we know of X", "everything about X"
+_ALL_ABOUT = re.compile(
+    r"""\W*(?:(?:please|(?:can|could|would)\ you|i\ want\ you\ to)\s+)*
+    (?:(?:tell\ (?:me|us)|show\ (?:me|us)|list|summari[sz]e|recap|give\ (?:me|us)\ a\ summary\ of)\s+)?
+    (?:
+        (?:what|everything|all|anything)(?:\s+that)?\s+(?:do\s+|did\s+|have\s+)?(?:you|we|i)\s+(?:already\s+|still\s+)?
+            (?:know|remember|recall|learnt|learned|noted|have\ stored|stored)\s+(?:of|about|on|regarding)
+        | everything\s+(?:of|about|on)
+    )
+    \s+(?P<subject>[^\n]{1,200}?)\W*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_WHO_AM_I = re.compile(
+    r"\W*(?:(?:do\ you\ know|tell\ me)\s+)?(?:who\s+(?:am\ i|i\ am)|(?:something\ )?about\ (?:me|myself))\W*",
+    re.IGNORECASE | re.VERBOSE,
+)
+_THE_USER = frozenset(["me", "myself", "the user", "my user"])
+_PERSONAL_QUESTIONS = (
+    "What is my name?",
+    "Where do I live?",
+    "What is my job?",
+    "Who is in my family?",
+    "What do I like?",
+    "What do I prefer?",
+    "What am I working on?",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +98,7 @@ class ContextBuilder:
         documents = validation.flag(documents, "documents")
         requests = (
             self._searcher.build_request(query, scope.filters, options, include_documents=documents)
-            for query in _split_message(validation.message(message))
+            for query in _find_queries(validation.message(message))
         )
         hits = _merge_hits(map(self._searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
@@ -121,12 +149,18 @@ class ContextBuilder:
         return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
 
 
-def _split_message(message: str) -> list[str]:
+def _find_queries(message: str) -> list[str]:
     """
     Return the queries for a message: itself and, where it is long or has several lines, its first and last line.
 
-    There people say what they want; pasted text between them would dominate the query.
+    There people say what they want; pasted text between them would dominate the query. A message that asks for all that
+    is known of something is a query for that; of the user, it becomes questions that personal memories answer.
     """
+    if _WHO_AM_I.fullmatch(message):
+        return list(_PERSONAL_QUESTIONS)
+    if asked := _ALL_ABOUT.fullmatch(message):
+        subject = asked["subject"]
+        return list(_PERSONAL_QUESTIONS) if subject.lower() in _THE_USER else [subject]
     lines = message.strip().splitlines() or [""]
     if len(lines) == 1 and len(message) <= _EDGE_CHARACTERS:
         return [message]

@@ -10,7 +10,7 @@ import numpy as np
 from memorist.engine import Memorist
 from memorist.evaluate.dataset import Dataset, Question
 from memorist.evaluate.indexing import IndexedDataset, Progress
-from memorist.evaluate.metrics import measure_ranking
+from memorist.evaluate.metrics import measure_ranking, relevant_ids
 from memorist.evaluate.systems import GrepSystem, MemoristSystem, SearchConfig, System, add_legs
 from memorist.records import RELEVANT
 
@@ -63,6 +63,7 @@ class RelevanceCalibration:
     auc: float  # the probability that a question with an answer has a higher relevance than one without
     false_answers: float  # the share of questions without an answer at or above the floor
     missed: float  # the share of questions with an answer below it
+    missed_first: float  # the share of those with an answer in the first place, and yet below it
     floor: float
     without_answer: int
 
@@ -83,14 +84,18 @@ def make_unanswerable_questions(dataset: Dataset) -> tuple[Question, ...]:
 def measure_calibration(
     answerable: Sequence[QuestionResult], unanswerable: Sequence[QuestionResult]
 ) -> RelevanceCalibration:
-    """Compare the relevance of the best hit for questions with and without an answer."""
+    """Compare the relevance of what was found for questions with and without an answer."""
     positives = np.array([result.relevance or 0.0 for result in answerable])
     negatives = np.sort([result.relevance or 0.0 for result in unanswerable])
+    first = np.array(
+        [bool(relevant_ids(result.question.judgements).intersection(result.found[:1])) for result in answerable]
+    )
     twice_below = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
     return RelevanceCalibration(
         float(twice_below.mean() / 2 / len(negatives)),
         float((negatives >= RELEVANT).mean()),
         float((positives < RELEVANT).mean()),
+        float(((positives < RELEVANT) & first).mean()),
         RELEVANT,
         len(negatives),
     )

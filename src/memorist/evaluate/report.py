@@ -194,7 +194,8 @@ def system_notes(systems: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{system['name']}: relevance separates questions with an answer from "
                 f"{calibration['without_answer']} without one at AUC {calibration['auc']:.3f}; at the threshold of "
                 f"{calibration['floor']:g}, {calibration['false_answers']:.1%} of those without one count as answered "
-                f"and {calibration['missed']:.1%} of those with one as unanswered"
+                f"and {calibration['missed']:.1%} of those with one as unanswered ({calibration['missed_first']:.1%} "
+                "though the answer was found first)"
             )
     return notes
 

@@ -24,6 +24,7 @@ _OPTION_NAMES = tuple(
 # Options for fusing and reranking the candidates of several legs: a single leg does without them.
 _FUSION_OPTIONS = ("alpha", "fusion", "k", "missing", "weights", "rerank", "rerank_ms", "rerank_weight")
 _WORD = re.compile(r"\w+")
+_PAGE = 10  # hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class RetrievalResult:
     """The ids that a system found, best first."""
 
     ids: Sequence[str]
-    relevance: float | None = None  # of the best hit
+    relevance: float | None = None  # the highest of a first page, which decides whether a question is answered
     degraded: str | None = None  # what was missing, in words
     timed: bool = True  # False where the time is not its own: a cache had some of the reranker's scores
 
@@ -97,7 +98,8 @@ class MemoristSystem:
         if self._indexed:
             ids = self._indexed.document_ids(ids)[:MAX_RANK]
         timed = self._cache_hits == cache_hits
-        return RetrievalResult(ids, results[0].relevance if results else 0.0, results.degraded, timed)
+        relevance = max((hit.relevance for hit in results[:_PAGE]), default=0.0)
+        return RetrievalResult(ids, relevance, results.degraded, timed)
 
     @property
     def _cache_hits(self) -> int:

@@ -75,8 +75,9 @@ def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple
     """
     Return the passage of `width` words with the most different matches.
 
-    The part that is `nearest` in meaning is searched first, if there is one. Without a match, as where only the vector
-    leg found a memory, the passage is the beginning of that part, or of the text.
+    If the part that is `nearest` in meaning has a match, the passage is there; otherwise its surroundings are searched
+    first. Without a match, as where only the vector leg found a memory, the passage is the beginning of that part, or
+    of the text.
     """
     places = range(0, max(1, min(len(content), _WINDOW_CHARACTERS * _MAX_WINDOWS)), _WINDOW_CHARACTERS)
     start, end = nearest or (0, 0)
@@ -88,7 +89,8 @@ def best_passage(content: str, terms: HighlightTerms, width: int, nearest: tuple
     )
     first = next(windows)
     window = next((candidate for candidate in chain([first], windows) if candidate.found), first)
-    start, end = _best_window(window.text, window.found, width, max(0, start - window.base))
+    nearby = [match for match in window.found if start <= window.base + match[0] < end]
+    start, end = _best_window(window.text, nearby or window.found, width, max(0, start - window.base))
     highlights = _merge_ranges([(window.base + left, window.base + right) for left, right, _ in window.found])
     return Passage(_mark_matches(content, window.base + start, window.base + end, highlights), highlights)
 
