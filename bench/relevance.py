@@ -50,7 +50,7 @@ def main() -> None:
     print(f"AUC {calibration.auc:.3f}")
     print(f"without an answer, called answered: {calibration.false_answers:.1%}")
     print(
-        f"with one, called unanswered: {calibration.missed:.1%}, with the right page first {calibration.missed_first:.1%}"
+        f"with one, called unanswered: {calibration.missed:.1%}, the right page first: {calibration.missed_first:.1%}"
     )
 
 
