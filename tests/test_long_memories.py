@@ -17,12 +17,12 @@ from living import now, rows
 from memorist import Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.ingest.vectorizer import (
-    MAX_PARTS,
     MAX_VECTORS,
     MIN_PART_CHARACTERS,
     TITLE_TOKENS,
     _split_by_sentence,
     cut_into_parts,
+    part_length,
 )
 from memorist.store.migrations import load_migrations
 from memorist.store.records import EmbeddingJob
@@ -641,7 +641,7 @@ def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_ther
     assert sorted(made, key=lambda part: (part.first, part.last)) == made
     if model.count_tokens(text) <= model.max_tokens:
         assert [part.first for part in made] == [0, *(part.last for part in made[:-1])]
-        assert len(made) <= MAX_PARTS
+        assert len(made) <= max(6, len(text) // 250 + 1)
         assert min(part.last - part.first for part in made) >= MIN_PART_CHARACTERS // 2
 
 
@@ -658,7 +658,7 @@ def test_parts_begin_and_end_where_lines_do(end: str) -> None:
 
 @pytest.mark.parametrize("text", ["first" + " " * 300_000 + "last", "a. " * 100_000, "\n" * 300_000, "。" * 100_000])
 def test_a_hostile_text_is_cut_at_once(text: str) -> None:
-    assert _split_by_sentence(text, 0, len(text), max(MIN_PART_CHARACTERS, len(text) // MAX_PARTS))[-1][1] == len(text)
+    assert _split_by_sentence(text, 0, len(text), part_length(len(text)))[-1][1] == len(text)
 
 
 def test_a_model_that_reads_next_to_nothing_still_gets_parts_that_can_be_told_apart() -> None:

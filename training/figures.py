@@ -11,9 +11,10 @@ import torch
 from models import Encoder, Ids, encode_texts
 from pairs import Pairs, read_jsonl
 
+from memorist.ingest.vectorizer import part_length
+
 _CUTOFF = 10
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_MIN_PART_CHARACTERS, _MAX_PARTS = 100, 6  # as memorist.ingest.vectorizer cuts them
 _MAX_TOKENS = 256
 
 
@@ -73,7 +74,7 @@ def read_evaluation_set(folder: Path, half: str, parts: bool) -> EvaluationSet:
 
 def cut(text: str) -> list[str]:
     """Cut a text after sentences, as Memorist does; nothing where it is one part."""
-    least = max(_MIN_PART_CHARACTERS, len(text) // _MAX_PARTS)
+    least = part_length(len(text))
     starts = [0]
     for end in _SENTENCE_END.finditer(text):
         if end.end() - starts[-1] >= least and len(text) - end.end() >= least // 2:

@@ -19,10 +19,10 @@ BATCH = 256  # texts embedded and stored together
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
 
 # A vector of several sentences is mostly about the longest of them, and a passing remark is lost. Every few sentences
-# are a part: of at least so many characters, and at most about so many parts while the model can read each of them.
-# Measured: docs/quality.md.
-MIN_PART_CHARACTERS, MAX_PARTS = 100, 6
-MAX_VECTORS = 2000  # of one text: a million characters of prose have some 1,500 parts
+# are a part: a sixth of the text, but not shorter than it takes to say something, nor so long that a sentence is lost
+# in it. Measured: docs/quality.md.
+_USUAL_PARTS, MIN_PART_CHARACTERS, MAX_PART_CHARACTERS = 6, 100, 250
+MAX_VECTORS = 2000  # of one text
 
 _PROBE = "probe"  # a text that no working model refuses
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -162,12 +162,18 @@ def cut_into_parts(text: EmbeddingJob, embedder: Embedder) -> list[Part]:
     fits = len(text.text) <= most or count(text.text) <= most  # a token has a character at least
     spans = [(0, len(text.content))] if fits else _split_by_structure(text.content, most - room, count)
     if getattr(embedder, "by_sentence", False):
-        least = max(MIN_PART_CHARACTERS, len(text.content) // MAX_PARTS)
+        least = part_length(len(text.content))
         spans = [piece for first, last in spans for piece in _split_by_sentence(text.content, first, last, least)]
     if len(spans) < 2:
         return []
     title = text.title and truncate_to_tokens(text.title, room, count)
     return [Part(text, *span, title) for span in spans if _can_read(embedder, text.content[slice(*span)])][:MAX_VECTORS]
+
+
+def part_length(characters: int) -> int:
+    """Return the least length of the parts of a text."""
+    usual = min(max(MIN_PART_CHARACTERS, characters // _USUAL_PARTS), MAX_PART_CHARACTERS)
+    return max(usual, characters // (MAX_VECTORS // 2))  # some parts are longer, and none may be left out
 
 
 def _can_read(embedder: Embedder, text: str) -> bool:
