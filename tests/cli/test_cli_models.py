@@ -26,7 +26,7 @@ def installed(cli: CommandLine) -> dict[str, bool]:
 def test_what_is_missing_is_listed_with_how_to_get_it(cli: CommandLine) -> None:
     out = cli("models", "list").out
 
-    assert "local     memorist-embed-v1" in out
+    assert "local      memorist-embed-v1" in out
     assert "missing: `pip install memorist-reranker` adds it" in out
     assert installed(cli) == {"local": True, "reranker": False}
 

@@ -165,7 +165,7 @@ FEATURES: Promises = {
     ),
     "A small English model is bundled.": (
         "embed/test_create_embedder.py::test_the_bundled_model_is_the_default",
-        "embed/test_local.py::test_the_vector_is_near_the_one_of_the_original_model",
+        "embed/test_local.py::test_the_vector_is_near_the_one_before_quantisation",
         "docs/test_readme.py::test_the_bundled_model_is_as_large_as_said",
     ),
     "OpenAI-compatible servers, Ollama or an object with an `embed` method work, too.": (

@@ -81,27 +81,10 @@ def test_texts_that_mean_the_same_are_closer_than_others(embedder: LocalEmbedder
     assert deploy @ same > deploy @ cat + 0.1
 
 
-def test_the_vector_is_near_the_one_of_the_original_model(bundled_model: LocalEmbedder) -> None:
-    # The first numbers of the original fp32 network's vector.
+def test_the_vector_is_near_the_one_before_quantisation(bundled_model: LocalEmbedder) -> None:
+    # The first numbers of the vector of the trained network in fp32.
     expected = np.array(
-        [
-            0.0038,
-            -0.0192,
-            -0.0683,
-            -0.0644,
-            -0.0319,
-            0.0074,
-            -0.0000,
-            -0.0251,
-            0.0303,
-            0.0228,
-            0.0085,
-            0.0502,
-            0.0059,
-            -0.0039,
-            0.0252,
-            -0.0735,
-        ]
+        [0.0105, -0.0395, -0.0349, -0.0654, 0.0043, 0.0105, -0.0208, -0.0515, 0.0817, 0.0239, -0.0037, 0.0807, 0.0124]
     )
 
     start = bundled_model.embed(["Where do we deploy the payment service?"])[0][: len(expected)]
@@ -124,7 +107,7 @@ def test_any_string_has_a_vector(embedder: LocalEmbedder, text: str) -> None:
 def test_a_question_has_the_vector_of_its_text_each_time(embedder: LocalEmbedder) -> None:
     first, second = (embedder.embed_query("Where do we deploy?") for _ in range(2))
 
-    assert np.array_equal(first, embedder.embed([f"{embedder.instruction}Where do we deploy?"])[0])
+    assert np.array_equal(first, embedder.embed(["Where do we deploy?"])[0])
     assert np.array_equal(first, second)
 
 
