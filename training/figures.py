@@ -11,10 +11,9 @@ import torch
 from models import Encoder, Ids, encode_texts
 from pairs import Pairs, read_jsonl
 
-from memorist.ingest.vectorizer import part_length
-
 _CUTOFF = 10
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_USUAL_PARTS, _MIN_PART_CHARACTERS, _MAX_PART_CHARACTERS = 6, 100, 250  # as memorist.ingest.vectorizer cuts them
 _MAX_TOKENS = 256
 
 
@@ -74,7 +73,7 @@ def read_evaluation_set(folder: Path, half: str, parts: bool) -> EvaluationSet:
 
 def cut(text: str) -> list[str]:
     """Cut a text after sentences, as Memorist does; nothing where it is one part."""
-    least = part_length(len(text))
+    least = min(max(_MIN_PART_CHARACTERS, len(text) // _USUAL_PARTS), _MAX_PART_CHARACTERS)
     starts = [0]
     for end in _SENTENCE_END.finditer(text):
         if end.end() - starts[-1] >= least and len(text) - end.end() >= least // 2:

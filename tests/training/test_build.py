@@ -1,0 +1,66 @@
+"""The whole training on a handful of pairs, on the CPU: `scripts/test --slow`, with the training's requirements."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = os.environ.get("MEMORIST_TRAINING_PYTHON", sys.executable)
+SETS = ("locomo", "longmemeval_oracle_turn", "scifact", "cranfield", "xquad_en")
+PETS = ("dog", "cat", "horse", "snake")
+UNTRAINED = """
+import sys
+from safetensors.torch import save_file
+from transformers import BertConfig, BertModel
+config = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+save_file(BertModel(config, add_pooling_layer=False).state_dict(), sys.argv[1])
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.executable == PYTHON and find_spec("torch") is None,
+        reason="MEMORIST_TRAINING_PYTHON names no Python with training/requirements.txt",
+    ),
+]
+
+
+def write_lines(path: Path, records: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def write_set(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    write_lines(folder / "corpus.jsonl", [{"_id": f"d{n}", "text": f"Fact {n} of {folder.name}."} for n in range(4)])
+    write_lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"What is fact {n}?"} for n in range(4)])
+    judged = "".join(f"q{n}\td{n}\t1\n" for n in range(4))
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+
+
+def test_a_handful_of_pairs_becomes_weights_and_figures(tmp_path: Path) -> None:
+    for name in SETS:
+        write_set(tmp_path / "sets" / name)
+    with gzip.open(tmp_path / "groups.jsonl.gz", "wt") as file:
+        for number in range(15):
+            texts = [f"Ann{number}: My {pet} is called Rex{number}." for pet in PETS]
+            asked = [[f"What is the name of Ann{number}'s {pet}?", [n]] for n, pet in enumerate(PETS[:3])]
+            file.write(json.dumps({"set": "friendsqa", "texts": texts, "qa": asked}) + "\n")
+    subprocess.run([PYTHON, "-c", UNTRAINED, tmp_path / "model.safetensors"], check=True)
+
+    teacher = ROOT / "models" / "reranker" / "src" / "memorist_reranker" / "model.onnx"
+    built = subprocess.run(
+        [PYTHON, ROOT / "training" / "build.py", "--data", tmp_path / "groups.jsonl.gz", "--sets", tmp_path / "sets",
+         "--model", tmp_path / "model.safetensors", "--teacher", teacher, "--out", tmp_path / "out", "--judge"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert built.returncode == 0, built.stderr
+    assert "mean, judging: locomo" in built.stdout
+    names = {path.stem for path in (tmp_path / "out").glob("*.safetensors")}
+    assert names == {"first", "second", "third", "mean"}
