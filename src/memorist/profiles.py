@@ -103,11 +103,13 @@ class Profile:
     Every option of a search.
 
     `alpha` is the share of the vector leg (0 = words only, 1 = meaning only); None in `rrf` gives both legs the weight
-    1. For long texts `alpha_long` takes its place, if given, and the best hits are added to the query with the weight
-    `expansion` (`convex` alone). A threshold of None is off; 0 is a value. `noise_floor` applies the active model's own
-    floor where no `min_similarity` is given. With `intent="auto"` a hybrid search for identifiers and phrases alone is
-    one by words only; with `"never"`, every hybrid search is. `snippet` is a `passage` around the matches,
-    a `cut` of the first 100 characters, or `full`.
+    1. With `weigh_by_clarity` (`convex` alone) each leg counts the more, the further its best match stands out from its
+    others. The best hits are added to the query with the weight `expansion`, if texts are long (`convex` alone).
+    Turns of an assistant are multiplied by `assistant_factor`, unless the query asks what the assistant said. A
+    threshold of None is off; 0 is a value. `noise_floor` applies the active model's own floor where no `min_similarity`
+    is given. With `intent="auto"` a hybrid search for identifiers and phrases alone is one by words only; with
+    `"never"`, every hybrid search is. `snippet` is a `passage` around the matches, a `cut` of the first 100 characters,
+    or `full`.
 
     `sector_decay` and `fact_decay` are the daily decay of salience and confidence, as a table or a preset's name.
     Confidence is the mean over a memory's facts: it can `multiply` the score, `blend` into it with `confidence_weight`,
@@ -126,7 +128,7 @@ class Profile:
     intent: str = "always"
     fusion: str = "convex"
     alpha: float | None = 0.5
-    alpha_long: float | None = None
+    weigh_by_clarity: bool = False
     expansion: float = 0.0
     k: int = 60
     missing: str = "zero"
@@ -140,6 +142,7 @@ class Profile:
     confidence_mode: str = "off"
     confidence_weight: float = 0.2
     superseded_factor: float = 0.5
+    assistant_factor: float = 1.0
     strict_fallback: bool = False
     noise_floor: bool = False
     min_similarity: float | None = None
@@ -172,8 +175,8 @@ class Profile:
 # Chosen by measurement on every second conversation of LoCoMo, SciFact's train part and a set of our own:
 # docs/quality.md.
 _MEASURED: Any = {
-    "alpha": 0.5, "alpha_long": 0.65, "expansion": 0.5, "session_smoothing": 0.15, "time_boost": 0.7,
-    "noise_floor": True,
+    "alpha": 0.8, "weigh_by_clarity": True, "expansion": 0.5, "session_smoothing": 0.15, "time_boost": 0.7,
+    "assistant_factor": 0.8, "noise_floor": True, "min_candidates": 64,
 }  # fmt: skip
 
 PROFILES: Mapping[str, Profile] = MappingProxyType(

@@ -24,6 +24,7 @@ RECORD_MODES = ("off", "log", "reinforce")
 NEAR_ACTIONS = ("off", "report", "merge")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
 TURN = "turn"  # the kind of a turn of a conversation
+ASSISTANT = "assistant"  # the role of a turn that is not the user's
 FILE = "file"  # the kind of a file that an agent writes for itself
 SUPERSEDES = "supersedes"
 _DEFAULT_FACT_KIND = "kv"  # whose decay rate applies to kinds that a table does not list
@@ -323,7 +324,8 @@ class Row:
 
     `similarity` is exact, where it has a vector of the active model. For a memory with parts it is that of the nearest
     part, mixed with that of the whole the more parts there are; `passage` is the span of that part. `session` is the id
-    of the session it was created in, and `position` its place among the memories created there. Ranking sees many rows
+    of the session it was created in, and `position` its place among the memories created there. `role` says who said
+    it, if it is a turn. Ranking sees many rows
     and a page shows few, so the memory and its facts are built when they are asked for.
     """
 
@@ -343,6 +345,7 @@ class Row:
     superseded: bool
     session: str | None
     position: int | None
+    role: str | None
     length: int
     facts: Callable[[], tuple[Fact, ...]]
     memory: Callable[[], Memory]

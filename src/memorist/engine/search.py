@@ -31,6 +31,7 @@ from memorist.search.rerank import (
     rerank,
     smooth_scores,
 )
+from memorist.search.signals import Evidence, asks_assistant
 from memorist.search.suggest import suggest_query
 from memorist.store.store import Store
 from memorist.text.dates import Period, find_periods
@@ -199,6 +200,8 @@ class Searcher:
         results, stores = self._run_legs(request, profile)
         legs_done = time.perf_counter()
         weighted = with_leg_weights(profile, request.mode, degraded=results.model is None)
+        if asks_assistant(request.text):
+            weighted = replace(weighted, assistant_factor=1.0)
         candidates = gather_candidates(stores, results, weighted, request.now, request.filter.as_of)
         if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
             return self._rank(request, profile, again=True)
@@ -215,8 +218,9 @@ class Searcher:
             decay = 0.0 if request.memories else FURTHER_PASSAGE_DECAY
             grouped = group_by_document(ranked, documents, decay)
         model = results.model.name if results.model else None
+        evidence = Evidence.of(request.query, (candidate.row.similarity for candidate in candidates.candidates))
         page = build_page(
-            grouped, request.query, weighted, model, request.now,
+            grouped, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,
         )  # fmt: skip
         asked_for = candidate_count(profile)

@@ -9,7 +9,7 @@ from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
 from memorist.search.fusion import Ranked
-from memorist.search.signals import estimate_relevance, mean_confidence, with_effective_confidence
+from memorist.search.signals import Evidence, estimate_relevance, mean_confidence, with_effective_confidence
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
 
 _PREVIEW_CHARACTERS = 100  # of a `cut` snippet
@@ -30,6 +30,7 @@ def build_page(
     query: Query,
     profile: Profile,
     model: str | None,
+    evidence: Evidence,
     now: datetime,
     *,
     detail: str,
@@ -44,7 +45,8 @@ def build_page(
         if len(hits) == profile.limit:
             break
         candidate = entry.candidate
-        relevance = estimate_relevance(model, candidate.row.similarity, candidate.coverage)
+        row = candidate.row
+        relevance = estimate_relevance(model, row.similarity, candidate.coverage, row.length, evidence)
         failed = _failed_threshold(entry, relevance, profile)
         if failed is None:
             memory = candidate.row.memory()

@@ -1,12 +1,13 @@
 """Fusion: two ranked legs in, one ranked list out. Pure functions; every score keeps the trace that adds up to it."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from statistics import median
 
 from memorist.profiles import Profile
-from memorist.records import Match, Row
+from memorist.records import ASSISTANT, Match, Row
 from memorist.search.signals import confidence_factor, decay, recency_factor
 
 Boosts = Mapping[str, Mapping[str, float]]
@@ -27,8 +28,9 @@ def _lens_factor(boosts: Boosts, row: Row) -> float:
     return product
 
 
-# The lead of a memory with all words of the query over those with some; half puts them first. Measured with alpha.
+# The lead of a memory with all words of the query over those with some, where words alone are searched.
 _ALL_WORDS_SHARE = 0.5
+_CLARITY_RANK = 10  # the places behind the best at which a leg's score tells how far the best stands out
 # How much a missing word costs. With 1, a question that shares no word with its answer is answered by chance matches.
 # A long text that answers lacks more of the words, because it says them in its own way.
 _STRICTNESS, _STRICTNESS_LONG = 1.5, 1.0
@@ -95,31 +97,45 @@ def rank_candidates(
 ) -> list[Ranked]:
     """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
+    factors = list(_list_factors(profile, now, boosts))
     for builder in _FUSIONS[profile.fusion](candidates, profile, now):
         row = builder.candidate.row
-        builder.multiply("sector", profile.sector_boosts.get(row.sector, 1.0))
-        builder.multiply("superseded", profile.superseded_factor if row.superseded else 1.0)
-        builder.multiply("recency", recency_factor(profile.recency, _reference_time(row, profile), now))
-        builder.multiply("confidence", confidence_factor(profile, builder.candidate.confidence))
-        builder.multiply("lens", _lens_factor(boosts, row) if boosts else 1.0)
+        for step, factor in factors:
+            builder.multiply(step, factor(builder.candidate))
         ranked = builder.build()
         order.append(((-ranked.score, builder.group, -row.created_at, row.key), ranked))
     order.sort(key=lambda entry: entry[0])
     return [ranked for _, ranked in order]
 
 
+def _list_factors(
+    profile: Profile, now: float, boosts: Boosts | None
+) -> Iterator[tuple[str, Callable[[Candidate], float]]]:
+    """Yield the steps that multiply a score, in order; those that a profile does not use cost no time."""
+    if profile.sector_boosts:
+        yield "sector", lambda found: profile.sector_boosts.get(found.row.sector, 1.0)
+    yield "superseded", lambda found: profile.superseded_factor if found.row.superseded else 1.0
+    if profile.assistant_factor != 1.0:
+        yield "assistant", lambda found: profile.assistant_factor if found.row.role == ASSISTANT else 1.0
+    if profile.recency.form in ("multiply", "tiers"):
+        yield "recency", lambda found: recency_factor(profile.recency, _reference_time(found.row, profile), now)
+    if profile.confidence_mode != "off":
+        yield "confidence", lambda found: confidence_factor(profile, found.confidence)
+    if boosts:
+        yield "lens", lambda found: _lens_factor(boosts, found.row)
+
+
 def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
     """
-    Score by (1 - alpha) * scaled BM25 * coverage ** strictness + alpha * (cosine + feedback gain).
+    Score by (1 - a) * scaled BM25 * coverage ** strictness + a * (cosine + feedback gain), where a is the vector leg's
+    share.
 
     BM25 is scaled by its best score alone, so a chance match of one word would count as much as a perfect match where
     there is no other; coverage tells the two apart, whatever the size of the store.
     """
-    alpha = 0.5 if profile.alpha is None else profile.alpha
-    long = long_text_share(candidates)
-    alpha += long * ((alpha if profile.alpha_long is None else profile.alpha_long) - alpha)
-    strictness = _STRICTNESS + long * (_STRICTNESS_LONG - _STRICTNESS)
-    scaled = _scale_bm25(candidates, profile.bm25_norm)
+    alpha = _vector_share(candidates, profile)
+    strictness = _STRICTNESS + long_text_share(candidates) * (_STRICTNESS_LONG - _STRICTNESS)
+    scaled = _scale_bm25(candidates, profile.bm25_norm, whole_first=alpha == 0.0)
     builders = []
     for candidate in candidates:
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
@@ -129,6 +145,25 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
                 trace["expansion"] = alpha * candidate.feedback_gain
             builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
     return builders
+
+
+def _vector_share(candidates: Sequence[Candidate], profile: Profile) -> float:
+    """Return the weight of the vector leg: `alpha`, or more where its best stands out further than the words' best."""
+    alpha = 0.5 if profile.alpha is None else profile.alpha
+    if not profile.weigh_by_clarity:
+        return alpha
+    keyword = (1.0 - alpha) * _clarity(candidate.match.score for candidate in candidates if candidate.match)
+    vector = alpha * _clarity(candidate.row.similarity or 0.0 for candidate in candidates)
+    return vector / (keyword + vector) if keyword + vector > 0.0 else alpha
+
+
+def _clarity(scores: Iterable[float]) -> float:
+    """Return how far the best score stands out from the eleventh, as a share of it; 1 where there are not as many."""
+    best = nlargest(_CLARITY_RANK + 1, scores)
+    if not best or best[0] <= 0.0:
+        return 0.0
+    other = max(0.0, best[_CLARITY_RANK]) if len(best) > _CLARITY_RANK else 0.0
+    return 1.0 - other / best[0]
 
 
 def long_text_share(candidates: Sequence[Candidate]) -> float:
@@ -225,8 +260,8 @@ _FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_ScoreB
 }
 
 
-def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
-    """Scale BM25 to 0..1, monotonically."""
+def _scale_bm25(candidates: Sequence[Candidate], norm: str, *, whole_first: bool = True) -> dict[int, float]:
+    """Scale BM25 to 0..1, monotonically; with `whole_first`, memories with all words have a lead."""
     matches = {candidate.key: candidate.match for candidate in candidates if candidate.match}
     found = {key: match.score for key, match in matches.items()}
     most = max(found.values(), default=0.0)
@@ -241,7 +276,7 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str) -> dict[int, float]:
         return {candidate.key: 1.0 / candidate.keyword_rank for candidate in candidates if candidate.keyword_rank}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
     whole = {key for key, match in matches.items() if match.has_all_words}
-    if not whole:
+    if not whole or not whole_first:
         return scaled
     return {key: _ALL_WORDS_SHARE * (key in whole) + (1 - _ALL_WORDS_SHARE) * score for key, score in scaled.items()}
 

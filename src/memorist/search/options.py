@@ -29,7 +29,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "rerank": ("off", "auto"),
 }
 _SHARES = (
-    "alpha alpha_long min_score min_salience min_confidence min_relevance superseded_factor confidence_weight"
+    "alpha min_score min_salience min_confidence min_relevance superseded_factor assistant_factor confidence_weight"
     " reinforcement rerank_weight session_smoothing time_boost".split()
 )
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -65,7 +65,7 @@ def apply_options(base: Profile, replaced: Mapping[str, Any]) -> Profile:
         if option not in _FIELDS or option == "name":
             raise InvalidInput(f"a search has no option {option!r}; a profile has: {', '.join(_FIELDS[1:])}")
     if "alpha" in given:
-        given.setdefault("alpha_long", given["alpha"])  # a caller's alpha holds for long texts, too
+        given.setdefault("weigh_by_clarity", False)  # a caller's alpha is the share itself
     return dataclasses.replace(base, **{option: _check_option(option, value, base) for option, value in given.items()})
 
 
@@ -95,7 +95,7 @@ def with_leg_weights(settled: Profile, mode: str, *, degraded: bool) -> Profile:
     if settled.alpha is None or (mode == "hybrid" and not degraded):
         return settled
     alpha = 1.0 if mode == "semantic" and not degraded else 0.0
-    return dataclasses.replace(settled, alpha=alpha, alpha_long=alpha, expansion=0.0)
+    return dataclasses.replace(settled, alpha=alpha, weigh_by_clarity=False, expansion=0.0)
 
 
 def _check_option(option: str, value: Any, base: Profile) -> Any:

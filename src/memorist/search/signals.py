@@ -1,12 +1,13 @@
 """Signals beside the legs: recency, decay, confidence, and relevance on an absolute scale."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memorist.profiles import BUNDLED, Profile, Recency
-from memorist.records import Fact
+from memorist.records import Fact, Query
 
 DAY = 86_400.0
 
@@ -49,36 +50,105 @@ def recency_factor(recency: Recency, moment: float, now: float) -> float:
     return 1.0
 
 
+# "What did you recommend?", "remind me of our previous conversation"
+_ASKS_ASSISTANT = re.compile(
+    r"""\b(?:you|your|the\ assistant|the\ ai|the\ chatbot)\b [^.?!]*
+        \b(?:sa(?:y|id)|t(?:ell|old)|recommend\w*|suggest\w*|mention\w*|advise\w*|advice|gave|given?|provid\w*|list\w*|
+            explain\w*|answer\w*|propos\w*|describ\w*|wr(?:ite|ote)|remind)\b
+    | \bremind\ me\b
+    | \b(?:previous|earlier|last|our)\ (?:conversation|chat|discussion)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def asks_assistant(question: str) -> bool:
+    """Return whether a question asks what the assistant said."""
+    return _ASKS_ASSISTANT.search(question) is not None
+
+
 _RECENCY_TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
 
 
-def estimate_relevance(model: str | None, similarity: float | None, coverage: float) -> float:
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """
+    What a query and all that was found for it say of every hit.
+
+    `terms` counts the words that the query is about. A `lookup` is a query of nothing else, or of an identifier: who
+    types only a word wants what has it. `background` is the similarity of what else was found.
+    """
+
+    terms: int
+    lookup: bool
+    background: float
+
+    @classmethod
+    def of(cls, query: Query, similarities: Iterable[float | None]) -> "Evidence":
+        others = sorted((value for value in similarities if value is not None), reverse=True)[_BEST : _BEST + _OTHERS]
+        # Of a small store little else is found, and what is usual counts.
+        background = (sum(others) + _PRIOR_WEIGHT * _USUAL_SIMILARITY) / (len(others) + _PRIOR_WEIGHT)
+        lookup = not query.spare or any(term.exact for term in query.terms)
+        return cls(len(query.terms), lookup, background)
+
+    def of_words(self, coverage: float) -> float:
+        """Return what the query's words in a text are worth, 0..1; next to nothing where half of them are missing."""
+        return coverage**4 if self.lookup or self.terms > 1 else 0.0
+
+
+_BEST, _OTHERS = 5, 25  # similarities that may be those of answers, and those behind them
+_USUAL_SIMILARITY, _PRIOR_WEIGHT = 0.12, 10
+
+
+def estimate_relevance(
+    model: str | None, similarity: float | None, coverage: float, length: int, evidence: Evidence
+) -> float:
     """
     Return the probability that a memory is about the question, comparable between questions and stores.
 
     `coverage` is the share of the question's words that the memory has, rare ones counting for more. BM25 itself is of
-    no use here: the same perfect match scores near 0 in a store of two memories and 10 in one of a thousand. The
-    similarity of a model that was not calibrated is taken as it is.
+    no use here: the same perfect match scores near 0 in a store of two memories and 10 in one of a thousand. A question
+    that shrinks to one word ("how do I back up?") is not answered by every text with that word. The similarity of a
+    model that was not calibrated is taken as it is.
     """
+    words = evidence.of_words(coverage)
     if similarity is None:
-        return _logistic(_KEYWORD_RELEVANCE[0] + _KEYWORD_RELEVANCE[1] * coverage) if coverage else 0.0
+        known = coverage if words else _ONE_WORD_SHARE * coverage
+        return _logistic(_KEYWORD_RELEVANCE[0] + _KEYWORD_RELEVANCE[1] * known) if coverage else 0.0
     if model not in RELEVANCE_MODELS:
-        return min(1.0, max(0.0, similarity, _FULL_COVERAGE_RELEVANCE * coverage**4))
-    bias, by_similarity, by_coverage = RELEVANCE_MODELS[model]
-    estimate = _logistic(bias + by_similarity * similarity + by_coverage * coverage)
-    return max(estimate, _FULL_COVERAGE_RELEVANCE * coverage**4)
+        return min(1.0, max(0.0, similarity, _ALL_WORDS_RELEVANCE * words))
+    fitted = RELEVANCE_MODELS[model]
+    estimate = _logistic(
+        fitted.bias
+        + fitted.similarity * similarity
+        + fitted.standout * (similarity - evidence.background)
+        + fitted.all_words * words * (evidence.terms > 1) * evidence.terms / (evidence.terms + 1)
+        + fitted.lookup * words * evidence.lookup
+        + fitted.length * math.log(min(max(length, _SHORTEST), _LONGEST) / _USUAL_LENGTH)
+    )
+    return max(estimate, _ALL_WORDS_RELEVANCE * words) if evidence.lookup else estimate
 
 
-# Logistic regressions (bias, similarity, coverage), fitted on every second conversation of LoCoMo: evidence for a
-# question against what the same question finds in another conversation. The words were hidden from 3 of 10 pairs, so
-# that a paraphrase can be relevant too. On the other conversations: AUC .98 for telling a question's own conversation
-# from another by its best hit. MiniLM's bias was lowered by .5 since every few sentences have a vector of their own,
-# which brings something a little nearer everywhere.
-RELEVANCE_MODELS = {BUNDLED: (-8.2, 16.6, 3.7)}
+@dataclass(frozen=True, slots=True)
+class RelevanceModel:
+    """The weights of a logistic regression: of similarity, of how far it stands out, of words, and of length."""
+
+    bias: float
+    similarity: float
+    standout: float
+    all_words: float
+    lookup: float
+    length: float  # a long text has a part that resembles almost anything
+
+
+# Fitted on every second conversation of LoCoMo, on the notes in training/relevance, and on documents and passages that
+# were held out of the model's training: texts that answer a question against what the same question finds where nothing
+# answers it. Judged on others of each: docs/quality.md.
+RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.6, 13.4, 2.8, 4.2, 3.5, -1.4)}
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
-# A memory with every word of the question, such as a commit hash, is relevant whatever a language model makes of that
-# word; with half of the words this adds next to nothing.
-_FULL_COVERAGE_RELEVANCE = 0.8
+_ONE_WORD_SHARE = 0.35
+# A memory with every word that was looked up, such as a commit hash, is relevant whatever a language model makes of it.
+_ALL_WORDS_RELEVANCE = 0.8
+_USUAL_LENGTH, _SHORTEST, _LONGEST = 200, 30, 2000  # characters
 
 
 def _logistic(value: float) -> float:

@@ -1,7 +1,6 @@
 """The store: the memories of one namespace, in one file."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -423,11 +422,11 @@ class Store(StorePart):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
                 parts = find_nearest_parts(connection, model.name, current, vector)
         vectors, similarities = _compare_vectors([row[1] for row in found], vector)
-        rows = [
-            to_row(row[0], similarity, half, row[3:])
-            for row, similarity, half in zip(found, similarities, vectors, strict=True)
+        similarities, passages = _combine_with_parts([row[0] for row in found], similarities, parts)
+        return [
+            to_row(row[0], similarity, half, passage, row[3:])
+            for row, similarity, half, passage in zip(found, similarities, vectors, passages, strict=True)
         ]
-        return [_with_part(row, parts[row.key]) if row.key in parts else row for row in rows]
 
     # Vectors
 
@@ -488,12 +487,23 @@ def _compare_vectors(
     )
 
 
-def _with_part(row: Row, part: NearestPart) -> Row:
-    """Return a row with the similarity of its memory combined with that of the nearest part."""
-    whole = row.similarity
-    if whole is None or part.similarity <= whole:
-        return row
-    return replace(row, similarity=float(combine_with_parts(whole, part.similarity, part.count)), passage=part.span)
+def _combine_with_parts(
+    keys: Sequence[int], similarities: Sequence[float | None], parts: Mapping[int, NearestPart]
+) -> tuple[list[float | None], list[tuple[int, int] | None]]:
+    """Return the similarities combined with those of the nearest parts, and the spans of the parts that are nearer."""
+    combined = list(similarities)
+    passages: list[tuple[int, int] | None] = [None] * len(keys)
+    nearer = [
+        place
+        for place, (key, whole) in enumerate(zip(keys, similarities, strict=True))
+        if whole is not None and key in parts and parts[key].similarity > whole
+    ]
+    found = [parts[keys[place]] for place in nearer]
+    whole = [similarities[place] or 0.0 for place in nearer]
+    values = combine_with_parts(whole, [part.similarity for part in found], [part.count for part in found])
+    for place, value, part in zip(nearer, values.tolist(), found, strict=True):
+        combined[place], passages[place] = value, part.span
+    return combined, passages
 
 
 def _parse_cursor(cursor: str) -> dict[str, int]:

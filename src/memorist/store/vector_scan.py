@@ -24,10 +24,10 @@ _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passin
 _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more than the wanted rows through
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
-# Of a text with many parts, one is similar to almost anything: there the whole text counts as much as the nearest part.
+# Of a text with many parts, one is similar to almost anything: there the whole text counts for a quarter.
 # Of a text with few parts, the nearest part counts alone. Measured on LoCoMo and SciFact's train part: docs/quality.md.
 _FEW_PARTS, _MANY_PARTS = 2, 6
-_WHOLE_TEXT_SHARE = 0.5
+_WHOLE_TEXT_SHARE = 0.25
 
 
 def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:

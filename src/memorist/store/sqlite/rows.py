@@ -1,6 +1,7 @@
 """The columns of memories, as they are now or were at a time, the records made of them, and memories found by id."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -149,20 +150,28 @@ def _count_related(past: bool) -> str:
     """
 
 
+_ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
+
 _pick_ranking_columns = itemgetter(
     *map(
         (*_COLUMNS, "facts", "origin").index,
         ("id", "created_at", "updated_at", "recorded_at", "accessed_at", "reinforced_at", "salience", "sector", "kind",
-         "source", "tags", "valid_until", "content", "facts", "origin"),
+         "source", "tags", "valid_until", "content", "metadata", "facts", "origin"),
     )
 )  # fmt: skip
 
 
-def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | None, columns: Sequence[Any]) -> Row:
+def to_row(
+    key: int,
+    similarity: float | None,
+    vector: NDArray[np.float16] | None,
+    passage: tuple[int, int] | None,
+    columns: Sequence[Any],
+) -> Row:
     """Make the row that ranking needs of the columns of a memory."""
     (
         id, created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector, kind, source, tags,
-        valid_until, content, facts, origin,
+        valid_until, content, metadata, facts, origin,
     ) = _pick_ranking_columns(columns)  # fmt: skip
     session, position = _decode_origin(origin)
     return Row(
@@ -182,9 +191,11 @@ def to_row(key: int, similarity: float | None, vector: NDArray[np.float16] | Non
         superseded=valid_until is not None,
         session=session.id if session else None,
         position=position,
+        role=_decode_role(metadata),
         length=len(content),
         facts=partial(_decode_facts, id, facts),
         memory=partial(to_memory, columns),
+        passage=passage,
     )
 
 
@@ -216,6 +227,11 @@ def _decode_tags(tags: str) -> tuple[str, ...]:
 
 def _decode_metadata(metadata: str) -> dict[str, Any]:
     return dict(decode_json(metadata, {}))
+
+
+def _decode_role(metadata: str) -> str | None:
+    role = _ROLE.search(metadata)  # for many rows, parsing all of it takes too long
+    return role[1] if role else None
 
 
 def decode_json(text: str, empty: Any) -> Any:

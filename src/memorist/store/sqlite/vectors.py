@@ -10,6 +10,8 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import apsw
@@ -564,12 +566,13 @@ def find_nearest_parts(
     # Row by row in double: a similarity must not depend on which others are computed beside it.
     scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
     nearest: dict[int, NearestPart] = {}
-    for (rid, first, last, _), score in zip(found, scores, strict=True):
-        best = nearest.get(rid)
-        if best is None or score > best.similarity:
-            nearest[rid] = NearestPart(score, (first, last), best.count + 1 if best else 1)
-        else:
-            nearest[rid] = replace(best, count=best.count + 1)
+    start = 0
+    for rid, group in groupby(found, key=itemgetter(0)):
+        spans = [(first, last) for _, first, last, _ in group]
+        own = scores[start : start + len(spans)]
+        best = max(own)
+        nearest[rid] = NearestPart(best, spans[own.index(best)], len(spans))
+        start += len(spans)
     return nearest
 
 
