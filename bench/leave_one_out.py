@@ -21,8 +21,8 @@ from memorist.evaluate.systems import MemoristSystem, parse_config
 from memorist.profiles import PROFILES
 
 CANDIDATE_VALUES: Mapping[str, tuple[float, ...]] = {
-    "alpha": (0.2, 0.3, 0.4, 0.5, 0.6),
-    "alpha_long": (0.4, 0.5, 0.65, 0.8),
+    "alpha": (0.6, 0.7, 0.8, 0.9),
+    "assistant_factor": (0.7, 0.8, 0.9, 1.0),
     "expansion": (0.0, 0.25, 0.5, 1.0),
     "session_smoothing": (0.0, 0.1, 0.15, 0.25),
     "time_boost": (0.0, 0.35, 0.7, 1.0),

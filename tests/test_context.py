@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_skipped_and_what_comes_after_it_is_not(memory: Mem
 def test_the_best_of_each_source_comes_before_a_second_one_of_the_same(memory: Memorist) -> None:
     first = memory.add("how we ship code: with make ship", source="handbook")
     second = memory.add("how we ship code: with make ship, on Mondays", source="handbook")
-    other = memory.add("the code is shipped by the release team", source="chat")
+    other = memory.add("the release team knows on which days code may be shipped", source="chat")
 
     found = [hit.memory.id for hit in memory.search("how we ship code")]
     block = memory.context("how we ship code")

@@ -641,7 +641,7 @@ def test_parts_of_a_few_sentences_are_whole_sentences_in_order_and_hold_all_ther
     assert sorted(made, key=lambda part: (part.first, part.last)) == made
     if model.count_tokens(text) <= model.max_tokens:
         assert [part.first for part in made] == [0, *(part.last for part in made[:-1])]
-        assert len(made) <= max(6, len(text) // 250 + 1)
+        assert len(made) <= len(text) // MIN_PART_CHARACTERS + 1
         assert min(part.last - part.first for part in made) >= MIN_PART_CHARACTERS // 2
 
 

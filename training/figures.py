@@ -13,7 +13,7 @@ from pairs import Pairs, read_jsonl
 
 _CUTOFF = 10
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_USUAL_PARTS, _MIN_PART_CHARACTERS, _MAX_PART_CHARACTERS = 6, 100, 250  # as memorist.ingest.vectorizer cuts them
+_MIN_PART_CHARACTERS = 100  # as memorist.ingest.vectorizer cuts them
 _MAX_TOKENS = 256
 
 
@@ -73,7 +73,7 @@ def read_evaluation_set(folder: Path, half: str, parts: bool) -> EvaluationSet:
 
 def cut(text: str) -> list[str]:
     """Cut a text after sentences, as Memorist does; nothing where it is one part."""
-    least = min(max(_MIN_PART_CHARACTERS, len(text) // _USUAL_PARTS), _MAX_PART_CHARACTERS)
+    least = _MIN_PART_CHARACTERS
     starts = [0]
     for end in _SENTENCE_END.finditer(text):
         if end.end() - starts[-1] >= least and len(text) - end.end() >= least // 2:

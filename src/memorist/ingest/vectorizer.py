@@ -18,10 +18,9 @@ from memorist.text.tokenizer import is_mostly_latin
 BATCH = 256  # texts embedded and stored together
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
 
-# A vector of several sentences is mostly about the longest of them, and a passing remark is lost. Every few sentences
-# are a part: a sixth of the text, but not shorter than it takes to say something, nor so long that a sentence is lost
-# in it. Measured: docs/quality.md.
-_USUAL_PARTS, MIN_PART_CHARACTERS, MAX_PART_CHARACTERS = 6, 100, 250
+# A vector of several sentences is mostly about the longest of them, and a passing remark is lost. So every sentence or
+# two are a part: of at least so many characters. Measured: docs/quality.md.
+MIN_PART_CHARACTERS = 100
 MAX_VECTORS = 2000  # of one text
 
 _PROBE = "probe"  # a text that no working model refuses
@@ -172,8 +171,7 @@ def cut_into_parts(text: EmbeddingJob, embedder: Embedder) -> list[Part]:
 
 def part_length(characters: int) -> int:
     """Return the least length of the parts of a text."""
-    usual = min(max(MIN_PART_CHARACTERS, characters // _USUAL_PARTS), MAX_PART_CHARACTERS)
-    return max(usual, characters // (MAX_VECTORS // 2))  # some parts are longer, and none may be left out
+    return max(MIN_PART_CHARACTERS, characters // (MAX_VECTORS // 2))  # some parts are longer, and none may be left out
 
 
 def _can_read(embedder: Embedder, text: str) -> bool:

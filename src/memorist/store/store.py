@@ -65,7 +65,7 @@ from memorist.store.sqlite.rows import (
     to_row,
 )
 from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
-from memorist.store.sqlite.vectors import Halves, NearestPart, SqliteVectors, find_nearest_parts, vector_column
+from memorist.store.sqlite.vectors import Halves, SqliteVectors, find_nearest_parts, vector_column
 from memorist.store.sqlite.vocabulary import Vocabulary
 from memorist.store.sqlite.writes import (
     add_conversations,
@@ -75,7 +75,6 @@ from memorist.store.sqlite.writes import (
     insert_memory,
     update_memory,
 )
-from memorist.store.vector_scan import combine_with_parts
 from memorist.validation import MAX_TAGS
 
 _TEXTS_AT_ONCE = 1000
@@ -422,11 +421,13 @@ class Store(StorePart):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
                 parts = find_nearest_parts(connection, model.name, current, vector)
         vectors, similarities = _compare_vectors([row[1] for row in found], vector)
-        similarities, passages = _combine_with_parts([row[0] for row in found], similarities, parts)
-        return [
-            to_row(row[0], similarity, half, passage, row[3:])
-            for row, similarity, half, passage in zip(found, similarities, vectors, passages, strict=True)
-        ]
+        rows = []
+        for row, similarity, half in zip(found, similarities, vectors, strict=True):
+            part = parts.get(row[0])
+            nearer = part is not None and similarity is not None and part.similarity > similarity
+            nearest, passage = (part.similarity, part.span) if part and nearer else (similarity, None)
+            rows.append(to_row(row[0], nearest, half, passage, row[3:]))
+        return rows
 
     # Vectors
 
@@ -485,25 +486,6 @@ def _compare_vectors(
         [None if blob is None else next(rows) for blob in blobs],
         [None if blob is None else next(similarities) for blob in blobs],
     )
-
-
-def _combine_with_parts(
-    keys: Sequence[int], similarities: Sequence[float | None], parts: Mapping[int, NearestPart]
-) -> tuple[list[float | None], list[tuple[int, int] | None]]:
-    """Return the similarities combined with those of the nearest parts, and the spans of the parts that are nearer."""
-    combined = list(similarities)
-    passages: list[tuple[int, int] | None] = [None] * len(keys)
-    nearer = [
-        place
-        for place, (key, whole) in enumerate(zip(keys, similarities, strict=True))
-        if whole is not None and key in parts and parts[key].similarity > whole
-    ]
-    found = [parts[keys[place]] for place in nearer]
-    whole = [similarities[place] or 0.0 for place in nearer]
-    values = combine_with_parts(whole, [part.similarity for part in found], [part.count for part in found])
-    for place, value, part in zip(nearer, values.tolist(), found, strict=True):
-        combined[place], passages[place] = value, part.span
-    return combined, passages
 
 
 def _parse_cursor(cursor: str) -> dict[str, int]:

@@ -24,11 +24,6 @@ _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passin
 _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more than the wanted rows through
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
 
-# Of a text with many parts, one is similar to almost anything: there the whole text counts for a quarter.
-# Of a text with few parts, the nearest part counts alone. Measured on LoCoMo and SciFact's train part: docs/quality.md.
-_FEW_PARTS, _MANY_PARTS = 2, 6
-_WHOLE_TEXT_SHARE = 0.25
-
 
 def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     """Return the codes of vectors: each row scaled so that its largest component is 127, and rounded."""
@@ -57,13 +52,6 @@ def unpack(blob: bytes, dimensions: int) -> tuple[Keys, Codes]:
         raise ValueError(f"a blob of {len(blob)} bytes does not hold whole rows of {dimensions} dimensions")
     keys = np.frombuffer(blob, "<i8", count).astype(np.int64, copy=False)
     return keys, np.frombuffer(blob, np.int8, offset=count * _KEY_BYTES).reshape(count, dimensions)
-
-
-def combine_with_parts(whole: ArrayLike, nearest: ArrayLike, parts: ArrayLike) -> NDArray[np.float64]:
-    """Return the similarities of texts, from that of the whole, that of the nearest part, and the number of parts."""
-    share = np.interp(np.asarray(parts, np.float64), (_FEW_PARTS, _MANY_PARTS), (0.0, _WHOLE_TEXT_SHARE))
-    both = share * np.maximum(whole, 0.0) + (1.0 - share) * np.asarray(nearest, np.float64)
-    return np.where(np.greater(nearest, whole), both, whole)
 
 
 class VectorScan:

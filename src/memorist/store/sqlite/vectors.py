@@ -25,7 +25,7 @@ from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorM
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import decode_keys, filter_conditions
 from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
-from memorist.store.vector_scan import Keys, Scores, VectorScan, combine_with_parts, encode, pack, row_bytes, unpack
+from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
 from memorist.time_limit import without_limit
 
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
@@ -428,19 +428,14 @@ class _PartScan:
         keys, scores = memories.find_nearest(vector, k, among)
         if not len(self.scan):
             return keys, scores
-        parts, _ = self.scan.find_nearest(vector, _PARTS_FACTOR * k, None if among is None else self._keys_of(among))
-        candidates = np.union1d(keys, parts >> PART_BITS)
-        keys, scores = memories.find_nearest(vector, len(candidates), candidates)
-        order = np.argsort(keys)
-        keys, scores = keys[order], scores[order]
-        part_keys = self._keys_of(keys)
-        parts, part_scores = self.scan.find_nearest(vector, len(part_keys), part_keys)
-        owners = np.searchsorted(keys, parts >> PART_BITS)
-        nearest = np.full(len(keys), -1.0, np.float32)
-        np.maximum.at(nearest, owners, part_scores)
-        scores = combine_with_parts(scores, nearest, np.bincount(owners, minlength=len(keys))).astype(np.float32)
-        best = np.lexsort((keys, -scores))[:k]
-        return keys[best], scores[best]
+        among_parts = None if among is None else self._keys_of(among)
+        parts, part_scores = self.scan.find_nearest(vector, _PARTS_FACTOR * k, among_parts)
+        keys, scores = np.concatenate([keys, parts >> PART_BITS]), np.concatenate([scores, part_scores])
+        best_first = np.lexsort((keys, -scores))
+        keys, scores = keys[best_first], scores[best_first]
+        _, first = np.unique(keys, return_index=True)  # of each memory, the nearest of itself and its parts
+        nearest = np.sort(first)[:k]
+        return keys[nearest], scores[nearest]
 
     def _keys_of(self, memories: Keys) -> Keys:
         """Return the keys of all parts of memories, given in ascending order."""
@@ -538,11 +533,10 @@ def _insert_parts(connection: apsw.Connection, model: int, parts: Sequence[Part]
 
 @dataclass(frozen=True, slots=True)
 class NearestPart:
-    """The part of a memory nearest to a vector: its similarity, its characters, and the number of parts there are."""
+    """The part of a memory nearest to a vector: its similarity, and its characters."""
 
     similarity: float
     span: tuple[int, int]
-    count: int
 
 
 def find_nearest_parts(
@@ -571,7 +565,7 @@ def find_nearest_parts(
         spans = [(first, last) for _, first, last, _ in group]
         own = scores[start : start + len(spans)]
         best = max(own)
-        nearest[rid] = NearestPart(best, spans[own.index(best)], len(spans))
+        nearest[rid] = NearestPart(best, spans[own.index(best)])
         start += len(spans)
     return nearest
 
