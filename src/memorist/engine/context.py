@@ -16,7 +16,7 @@ from memorist.present.hits import extend_with_chunks
 from memorist.records import TURN, Filter, Hit, Memory, Results
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
-MIN_RELEVANCE = 0.25
+MIN_RELEVANCE = 0.15
 _MIN_BUDGET, _MAX_BUDGET = 64, 1_000_000  # tokens
 _MAX_CORE = 200  # pinned memories that are considered
 _RECENT_PAGE, _RECENT_PAGES = 40, 12  # memories a page, and pages, searched for recent ones that are no turns

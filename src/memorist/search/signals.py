@@ -137,18 +137,18 @@ class RelevanceModel:
     standout: float
     all_words: float
     lookup: float
-    length: float  # a long text has a part that resembles almost anything
+    length: float  # a long text has something that resembles almost anything
 
 
 # Fitted on every second conversation of LoCoMo, on the notes in training/relevance, and on documents and passages that
 # were held out of the model's training: texts that answer a question against what the same question finds where nothing
 # answers it. Judged on others of each: docs/quality.md.
-RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.6, 13.4, 2.8, 4.2, 3.5, -1.4)}
+RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.5, 12.5, 3.2, 3.7, 3.4, -1.6)}
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
 _ONE_WORD_SHARE = 0.35
 # A memory with every word that was looked up, such as a commit hash, is relevant whatever a language model makes of it.
 _ALL_WORDS_RELEVANCE = 0.8
-_USUAL_LENGTH, _SHORTEST, _LONGEST = 200, 30, 2000  # characters
+_USUAL_LENGTH, _SHORTEST, _LONGEST = 200, 30, 250  # characters
 
 
 def _logistic(value: float) -> float:
