@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -114,7 +114,7 @@ class ConnectionPool:
             except (apsw.BusyError, apsw.LockedError):
                 if time.monotonic() + wait > deadline:
                     raise
-            self._reclaim(sys._current_frames())
+            self._reclaim(everywhere=True)
             time.sleep(wait * random.uniform(0.5, 1))
             wait = min(wait * 2, _MAX_WAIT)
 
@@ -170,7 +170,7 @@ class ConnectionPool:
 
     def borrow(self, loan: "_Loan") -> apsw.Connection:
         """Return an idle connection, or a new one, that is registered as lent."""
-        self._reclaim({threading.get_ident(): sys._getframe()})
+        self._reclaim(everywhere=False)
         self.require_same_file()
         with self._lock:
             self._returned.wait_for(lambda: not self._forking)
@@ -191,14 +191,14 @@ class ConnectionPool:
 
     def give_back(self, loan: "_Loan") -> None:
         """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
-        connection, usable = loan.connection, True
-        if connection and connection.in_transaction:
-            try:
-                connection.execute("rollback")
-            except apsw.Error:
-                usable = False
-        loan.connection = None
-        with self._lock:
+        with self._lock:  # two threads may reclaim it at once
+            connection, usable = loan.connection, True
+            if connection and connection.in_transaction:
+                try:
+                    connection.execute("rollback")
+                except apsw.Error:
+                    usable = False
+            loan.connection = None
             if connection and usable and not self._closed:
                 self._idle.append(connection)
                 connection = None
@@ -207,15 +207,17 @@ class ConnectionPool:
         if connection:
             connection.close(True)
 
-    def _reclaim(self, stacks: Mapping[int, FrameType]) -> None:
+    def _reclaim(self, *, everywhere: bool) -> None:
         """
-        Take back what was lent to blocks that these threads have left.
+        Take back what was lent to blocks that this thread, or any thread, has left.
 
         An exception that a signal raises can skip the end of a `with` block, and whoever keeps that exception, as
         notebooks do, keeps the connection alive with its transaction and locks. A loan is over when its block's frame
         is no longer on its thread's stack.
         """
-        for loan in list(self._loans):
+        loans = list(self._loans)  # before the stacks: a block that begins later is on none of them
+        stacks = sys._current_frames() if everywhere else {threading.get_ident(): sys._getframe()}
+        for loan in loans:
             if loan.frame and loan.thread in stacks and loan.frame not in _list_frames(stacks[loan.thread]):
                 self.give_back(loan)
 
@@ -236,7 +238,7 @@ class ConnectionPool:
 
     def before_fork(self) -> None:
         """Keep new connections from being opened until the fork is done, wait for those in use, and close the rest."""
-        self._reclaim(sys._current_frames())
+        self._reclaim(everywhere=True)
         self._lock.acquire()
         self._forking = True
         self._returned.wait_for(lambda: not self._loans, timeout=self.busy_timeout)
