@@ -47,6 +47,7 @@ class ConnectionPool:
         self.path = path
         self.in_memory = path == ":memory:"
         self.file = path if self.in_memory else os.path.realpath(path)  # the same from any folder, by any name
+        self._absolute = Path(path).absolute()  # which may be a link
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self._synchronous = synchronous
@@ -75,14 +76,14 @@ class ConnectionPool:
             raise StoreError(f"{self.path} is a directory; name a file in it, such as {file / 'memory.db'}")
         if is_special(file):
             raise StoreError(f"{self.path} is not a regular file; name another one for the database")
-        name = "file:" + quote(str(file.absolute()))
+        name = "file:" + quote(str(self._absolute))
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
                 make_folder(file.parent, private=True)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
-            create_private_file(file)
+            create_private_file(Path(self.file))
             return name, flags | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         if not file.exists():
             raise StoreError(f"{self.path} does not exist, and read-only it cannot be created")
@@ -231,7 +232,7 @@ class ConnectionPool:
 
     def _read_identity(self) -> tuple[int, int] | None:
         try:
-            status = os.stat(self.file)
+            status = self._absolute.stat()
         except OSError:
             return None
         return status.st_dev, status.st_ino
