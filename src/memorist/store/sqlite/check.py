@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import apsw
@@ -14,7 +14,7 @@ from memorist.errors import InvalidInput, StoreBusy, StoreError
 from memorist.records import SUPERSEDES, CheckReport, SalvageReport
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.migrations import load_migrations, migrate
-from memorist.store.sqlite.backup import BEFORE_REPAIR, keep_copy, overwrite, rename_durably, skip_log, temporary_file
+from memorist.store.sqlite.backup import BEFORE_REPAIR, choose_kept_name, overwrite, rename_durably, temporary_file
 from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, decode_text, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX
 from memorist.store.sqlite.filters import is_time
@@ -122,18 +122,21 @@ def _rebuild_file(pool: ConnectionPool) -> list[str]:
 
     A file of which something cannot be read stays as it is: to leave that behind is for the user to decide.
     """
+    database = Path(pool.file)
     for _ in range(_ATTEMPTS):
-        with temporary_file(Path(pool.file)) as part, pool.reading() as connection:
-            version = connection.pragma("data_version")
+        with temporary_file(database) as part, pool.reading() as connection:
+            is_unchanged = partial(_has_version, connection, connection.pragma("data_version"))
             report = _salvage(pool.file, part, pool.busy_timeout)
             if report.lost:
                 return [f"{_FILE} {line}" for line in report.lost]
-            if connection.pragma("data_version") == version:
-                keep_copy(connection, Path(pool.file), BEFORE_REPAIR)
-                skip_log(part, connection)
-                overwrite(pool, part, connection)
+            if overwrite(pool, part, choose_kept_name(database, BEFORE_REPAIR), is_unchanged):
                 return []
     raise StoreBusy(f"others write to {pool.path} all the time; repair it when they are done")
+
+
+def _has_version(connection: apsw.Connection, version: int) -> bool:
+    """Tell if nobody else has written since a connection saw this version of the database."""
+    return bool(connection.pragma("data_version") == version)
 
 
 def make_missing_indexes(pool: ConnectionPool) -> None:
