@@ -147,3 +147,14 @@ class TestTextThatIsNotUtf8:
 
         assert broken.check(repair=True).ok
         assert broken.check().ok
+
+
+@pytest.mark.parametrize("stored", [b'["drink', b'["dr\xffnk"]'])
+def test_tags_that_cannot_be_read_are_made_again_of_their_table(three: Memorist, path: Path, stored: bytes) -> None:
+    damage(path, "tags", stored)
+
+    report = three.check(repair=True)
+
+    assert report.ok, report.problems
+    assert three.get("memory-1").tags == ("drink",)
+    assert len(three.list(tags=["drink"])) == 3

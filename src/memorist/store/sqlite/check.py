@@ -253,6 +253,19 @@ _WRONG_TAGS = f"""
 
 
 def _rebuild_tags(connection: apsw.Connection) -> None:
+    """Make the table again of the tags of each memory, once those that cannot be read are made again of the table."""
+    stored = connection.execute(
+        f"select rid, json_valid(tags), cast(tags as blob) from memories where rid in ({_WRONG_TAGS})"
+    )
+    damaged = [(rid,) for rid, is_json, tags in stored if not is_json or not _is_utf8(tags)]
+    connection.executemany(
+        """
+        update memories
+        set tags = (select json_group_array(t.tag) from memory_tags t where t.rid = memories.rid)
+        where rid = ? and rid in (select rid from memory_tags)
+        """,
+        damaged,
+    )
     connection.execute("delete from memory_tags")
     connection.execute(f"insert or ignore into memory_tags(tag, rid) {_TAGS}")
 
