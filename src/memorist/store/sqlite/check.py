@@ -212,6 +212,24 @@ def _find_time_problems(connection: apsw.Connection) -> Iterator[str]:
                 yield f"text: the {name} of {decode_text(id)} is not a time"
 
 
+def _find_version_problems(connection: apsw.Connection) -> Iterator[str]:
+    for id, version in fetch(connection, _DAMAGED_VERSIONS):
+        yield f"text: version {version} of {id} cannot be read"
+
+
+_DAMAGED_VERSIONS = """
+    select m.id, h.version
+    from memory_history h join memories m on m.rid = h.rid
+    where not iif(
+        json_valid(h.snapshot),
+        coalesce(json_type(h.snapshot, '$.content') = 'text' and json_type(h.snapshot, '$.tags') = 'array'
+            and json_type(h.snapshot, '$.metadata') = 'object' and json_type(h.snapshot, '$.updated_at') = 'integer'
+            and json_type(h.snapshot, '$.title') in ('text', 'null'), false),
+        false)
+    order by h.rid, h.version
+"""
+
+
 def _is_utf8(text: bytes) -> bool:
     try:
         text.decode()
@@ -466,6 +484,7 @@ _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is re
     (_find_missing, _make_missing),
     (_find_text_problems, None),
     (_find_time_problems, None),
+    (_find_version_problems, None),
     (_find_tag_problems, _rebuild_tags),
     (_find_position_problems, _number_positions),
     (_find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), _drop_orphan_chunks),
