@@ -61,7 +61,8 @@ class CommandLine:
         monkeypatch.setenv("HOME", str(self.home))
         monkeypatch.setenv("MEMORIST_EMBEDDER", "none")
         monkeypatch.setenv("MEMORIST_DB", str(self.database))
-        monkeypatch.setenv("MEMORIST_CONFIG", str(self.home / "config.toml"))
+        (config := self.home / "config.toml").touch()
+        monkeypatch.setenv("MEMORIST_CONFIG", str(config))
         monkeypatch.setenv("PYTHONPATH", str(SOURCE))
         monkeypatch.chdir(self.work)
 

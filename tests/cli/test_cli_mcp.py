@@ -59,7 +59,7 @@ class TestTheToken:
 
         assert done.code == 2
         assert TOKEN not in done.err
-        assert not (cli.home / "config.toml").exists()
+        assert not (cli.home / "config.toml").read_text()
 
     def test_does_not_belong_in_a_project(self, cli: CommandLine) -> None:
         (cli.work / "memorist.toml").write_text(f'http_token = "{TOKEN}"\n')
