@@ -49,6 +49,10 @@ class TestSecrets:
         assert len(counts) >= 50
         assert min(counts.values()) >= 20
 
+    @pytest.mark.parametrize("text", ["<db-password>walrus</db-password>", "密码：walrus", "PASSWORD=walrus"])
+    def test_a_word_is_one_where_only_a_secret_can_stand(self, text: str) -> None:
+        assert redact(text)[0] == text.replace("walrus", "[redacted:password]")
+
     def test_what_is_around_one_stays(self) -> None:
         make = Maker("around")
         password, token = make.password(), make.of(ALNUM, 40)

@@ -104,7 +104,8 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
         end = min(end, text.find("|", start, end) % (len(text) + 1))
     value = text[start:end]
     is_password = name[0].startswith(_PASSWORD_NAMES)
-    if how in ("assigned", "paired") and _is_secret_number(name[0], value):
+    is_count = name[0] == "token" and lowered.startswith("s", name.end())
+    if how in ("assigned", "paired") and not is_count and _is_secret_number(name[0], value):
         return start, end
     if (
         is_placeholder(value)
@@ -131,6 +132,8 @@ def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span:
     operator, after = (link["assigned"] or link["paired"] or "").strip(" \t,"), text[span[1] : span[1] + 3]
     if link.lastgroup == "spaced":
         return quoted or contains(r"^(?:[ \t\r]?(?:\n|$)|[ ][-\\|>&;])", after)
+    if link.lastgroup == "tagged":
+        return True  # the tag is closed right behind it
     if link.lastgroup not in ("assigned", "paired") or contains(r"==|!|\|\||\?\?|or$", operator):
         return False
     if quoted:
@@ -140,7 +143,7 @@ def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span:
     is_last = contains(r"^(?:[ \t\r]?(?:\n|$)|[ \t]+#)", after)
     if operator == "=" and not link["assigned"].endswith((" ", "\t")) and not link["assigned"].startswith((" ", "\t")):
         return not contains(r"^[,)\]}]", after)
-    if link.lastgroup == "paired" or operator.endswith(":"):
+    if link.lastgroup == "paired" or operator.endswith((":", "：")):
         return is_last and regex(_LINE_START).search(text, max(0, name.start() - 80), name.start()) is not None
     return operator == "=" and is_last and _is_in_section(text, name.start())
 
