@@ -11,6 +11,8 @@ from memorist.redact.heuristics import (
     contains,
     is_placeholder,
     is_stand_in,
+    looks_chosen,
+    looks_generated,
     looks_like_gibberish,
     looks_like_passphrase,
     looks_like_password,
@@ -194,15 +196,7 @@ def _is_secret_number(name: str, value: str) -> bool:
 
 
 def _is_secret_cell(value: str) -> bool:
-    return not is_stand_in(value) and (looks_like_strong_password(value) or looks_like_gibberish(value))
-
-
-def _is_password(value: str) -> bool:
-    return looks_like_password(value) or looks_like_gibberish(value)
-
-
-def _is_strong_password(value: str) -> bool:
-    return looks_like_strong_password(value) or looks_like_gibberish(value)
+    return not is_stand_in(value) and looks_generated(value)
 
 
 _LINK = (
@@ -264,7 +258,7 @@ _TESTS: dict[str, tuple[Callable[[str], bool], Callable[[str], bool]]] = {
     "cell": (_is_secret_cell, _is_secret_cell),
     "stated": (_is_stated_password, looks_like_strong_password),
     "quoted": (looks_like_password, looks_like_strong_password),
-    "password": (_is_password, _is_strong_password),
+    "password": (looks_chosen, looks_generated),
 }
 
 
