@@ -20,7 +20,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def user_file(cli: CommandLine) -> Path:
-    return cli.home / "config.toml"
+    return cli.settings
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ class TestPrecedence:
         assert (cli.work / "team.db").is_file()
         assert list(below.iterdir()) == []
 
-    @pytest.mark.parametrize("file", ["home/config.toml", "work/memorist.toml"])
+    @pytest.mark.parametrize("file", ["config.toml", "work/memorist.toml"])
     @pytest.mark.parametrize(
         ("named", "meant"),
         [("mine.db", "{beside}/mine.db"), ("~/mine.db", "{home}/mine.db"), ("/a/b.db", "/a/b.db"), (":memory:",) * 2],

@@ -177,8 +177,8 @@ def get_command(
     context: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
 ) -> int:
     """
-    Show memories by id. A unique beginning or ending of 6 or more characters is enough. The id of a chunk that
-    `memorist docs --json` gives shows that chunk.
+    Show memories, or chunks of indexed files, by id. A unique beginning or ending of 6 or more characters is enough;
+    `memorist docs --json` gives the ids of chunks.
 
     \b
     Example:
