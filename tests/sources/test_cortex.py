@@ -12,10 +12,10 @@ import apsw
 import pytest
 
 import memorist
+from living import micros, rows
 from memorist import EmbedderUnavailable, Memorist, StoreError
 from memorist.embed.local import LocalEmbedder
 from memorist.records import Results
-from living import micros, rows
 from placed import contents
 
 PROCESS = "The deployment process has three manual steps"

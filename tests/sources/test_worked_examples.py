@@ -15,8 +15,8 @@ from typing import ClassVar
 import pytest
 
 import memorist
-from memorist import Memorist
 from living import rows
+from memorist import Memorist
 from memorist.records import Hit, Results
 from placed import PlacedEmbedder
 
