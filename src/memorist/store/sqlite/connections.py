@@ -140,7 +140,7 @@ class ConnectionPool:
                     f"{self.path} is damaged or not a database ({error}); nothing was changed. "
                     "A repair rebuilds indexes; if that does not help, restore a backup, "
                     "or salvage what can be read into a new file",
-                    hint=Hint("repair"),
+                    hint=Hint("salvage", self.path),
                 )
             case apsw.InterruptError():
                 return SearchTimeout(
