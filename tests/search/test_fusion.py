@@ -237,8 +237,8 @@ class TestRecency:
     def test_a_fresh_memory_gets_the_whole_factor_and_an_old_one_little(self) -> None:
         fresh, old = fused(
             [
-                make_candidate(1, bm25=1.0, keyword_rank=1, created_at=NOW),
-                make_candidate(2, bm25=1.0, keyword_rank=1, created_at=NOW - 9 * DAY),
+                make_candidate(1, bm25=1.0, keyword_rank=1, recorded_at=NOW),
+                make_candidate(2, bm25=1.0, keyword_rank=1, recorded_at=NOW - 9 * DAY),
             ],
             "confidence",
         )
