@@ -136,7 +136,7 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("MEMORIST_")]:
         del os.environ[name]
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"MEMORIST_DB": str(Path(folder, "memory.db")), "MEMORIST_CONFIG": str(Path(folder, "none.toml"))}
+        os.environ |= {"MEMORIST_DB": str(Path(folder, "memory.db")), "MEMORIST_CONFIG": os.devnull}
         here = Path.cwd()
         os.chdir(folder)
         try:

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import apsw
@@ -13,7 +13,7 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from living import rows, texts
-from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError, restore_backup
+from memorist import InvalidInput, Memorist, MemoristError, StoreBusy, StoreCorrupt, StoreError, restore_backup
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite import backup
 from memorist.store.sqlite.writes import content_hash
@@ -211,6 +211,26 @@ def test_whoever_has_the_database_open_goes_on_with_what_was_restored(path: Path
         memory.add("green frog")
         assert texts(memory.search("frog", mode="semantic", limit=1)) == ["green frog"]
         assert memory.check().problems == ()
+
+
+def test_what_others_write_during_a_restore_is_in_the_kept_copy_or_refused(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.replace
+    kept = {"one"}
+
+    def write_and_rename(part: Path, target: Path) -> Path:
+        with suppress(StoreBusy):
+            kept.add(memory.add("said during the restore").content)
+        return rename(part, target)
+
+    with memorist.open(path, embedder="none", busy_timeout=0.1) as memory:
+        memory.add("one")
+        memory.backup(tmp_path / "copy.db")
+        monkeypatch.setattr(Path, "replace", write_and_rename)
+        restore_backup(tmp_path / "copy.db", path, overwrite=True)
+
+    assert sound(Path(f"{path}.before-restore")) == kept
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ class TestSecrets:
         assert len(counts) >= 50
         assert min(counts.values()) >= 20
 
+    @pytest.mark.parametrize("text", ["<db-password>walrus</db-password>", "密码：walrus", "PASSWORD=walrus"])
+    def test_a_word_is_one_where_only_a_secret_can_stand(self, text: str) -> None:
+        assert redact(text)[0] == text.replace("walrus", "[redacted:password]")
+
+    def test_letters_of_a_generator_are_one_in_a_column(self) -> None:
+        assert redact("user,token\nada,qzvkxwptbn\n")[0] == "user,token\nada,[redacted:secret]\n"
+
     def test_what_is_around_one_stays(self) -> None:
         make = Maker("around")
         password, token = make.password(), make.of(ALNUM, 40)

@@ -187,6 +187,12 @@ class TestEveryPathIn:
         assert note.metadata["password"] == "[redacted:password]"
         assert note.metadata["api_key"] == "[redacted:api-key]"
 
+    def test_so_is_a_number(self, guarded: Memorist) -> None:
+        note = guarded.add("fine", metadata={"password": 12345678, "pins": {"passcode": [864209]}, "lines": 123456})
+
+        assert (note.metadata["password"], note.metadata["lines"]) == ("[redacted:password]", 123456)
+        assert note.metadata["pins"] == {"passcode": ["[redacted:password]"]}
+
     def test_a_key_of_several_lines_is_one_mark(self, guarded: Memorist, path: Path) -> None:
         note = guarded.add(f"before\n{PEM}\nafter")
 

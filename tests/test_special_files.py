@@ -173,3 +173,9 @@ def test_a_link_stays_and_what_it_points_to_is_written(noted: Memorist, tmp_path
     assert export.read_bytes().startswith(EXPORT)
     assert backup.read_bytes().startswith(b"SQLite format 3")
     assert text.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/987654321", f"/dev/fd/{9 * 10**30}"])
+def test_an_export_to_a_descriptor_that_is_not_open_is_refused(noted: Memorist, name: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot write"):
+        noted.export(name)

@@ -136,7 +136,7 @@ def _find_descriptor(target: Path) -> int | None:
     """Return the number of the open file that a path such as /dev/stdout names."""
     if target.as_posix() in _STANDARD_STREAMS:
         return _STANDARD_STREAMS[target.as_posix()]
-    numbered = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", target.as_posix())
+    numbered = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,9})", target.as_posix())
     return int(numbered[1]) if numbered else None
 
 

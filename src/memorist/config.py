@@ -94,6 +94,9 @@ def load(
     user trusts its folder.
     """
     user, project = user_file(environ), _find_project_file(folder)
+    if environ.get("MEMORIST_CONFIG") and (user.is_dir() or not user.exists()):
+        problem = "is a folder" if user.is_dir() else "does not exist: `memorist config set` makes it"
+        raise ConfigError(f"MEMORIST_CONFIG names {user}, which {problem}")
     of_user, of_environment = _read_settings(user), _read_environment(environ)
     of_arguments = {name: value for name, value in arguments.items() if value is not None}
     of_project: dict[str, Any] = {}
@@ -124,7 +127,7 @@ def load(
 def user_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the user's config file; MEMORIST_CONFIG names another one."""
     if path := environ.get("MEMORIST_CONFIG"):
-        return Path(path)
+        return Path(os.path.expanduser(path))
     from platformdirs import user_config_path
 
     return user_config_path("memorist", appauthor=False) / _USER_FILE
@@ -198,6 +201,7 @@ def _edit_file(file: Path, name: str, value: Any) -> None:
             del document[name]
         else:
             document[name] = value
+        _with_embedder_of_section(document.unwrap(), str(file))  # it may name another model than the setting
         make_folder(Path(os.path.realpath(file)).parent, private=True)
         write_atomically(file, tomlkit.dumps(document).encode("utf-8"))
     except OSError as exc:

@@ -506,7 +506,7 @@ def test_a_memory_that_is_damaged_says_what_helps(path: Path) -> None:
     with memorist.open(path, embedder="none") as memory:
         tool = make_call(MemoristMemoryTool(memory))
 
-        with pytest.raises(ToolError, match="the user can repair indexes and vectors with `memorist check --repair`"):
+        with pytest.raises(ToolError, match="the user can do so with `memorist check --repair` or `memorist salvage`"):
             tool("view", "/memories/a.txt")
 
 

@@ -51,7 +51,8 @@ class CommandLine:
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.home, self.work, self.database = folder / "home", folder / "work", folder / "memory.db"
+        self.home, self.work = folder / "home", folder / "work"
+        self.database, self.settings = folder / "memory.db", folder / "config.toml"
         self._monkeypatch, self._capsys = monkeypatch, capsys
         for place in (self.home, self.work):
             place.mkdir()
@@ -61,7 +62,8 @@ class CommandLine:
         monkeypatch.setenv("HOME", str(self.home))
         monkeypatch.setenv("MEMORIST_EMBEDDER", "none")
         monkeypatch.setenv("MEMORIST_DB", str(self.database))
-        monkeypatch.setenv("MEMORIST_CONFIG", str(self.home / "config.toml"))
+        self.settings.touch()
+        monkeypatch.setenv("MEMORIST_CONFIG", str(self.settings))
         monkeypatch.setenv("PYTHONPATH", str(SOURCE))
         monkeypatch.chdir(self.work)
 

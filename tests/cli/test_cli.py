@@ -343,7 +343,7 @@ class TestOutput:
         assert "部署 naïve 🚀" in done.out
 
     def test_help_opens_no_database_even_if_settings_are_broken(self, cli: CommandLine) -> None:
-        (cli.home / "config.toml").write_text("this is = = no toml")
+        cli.settings.write_text("this is = = no toml")
 
         assert cli("search", "--help").code == 0
 

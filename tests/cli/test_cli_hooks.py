@@ -256,7 +256,7 @@ class TestAProjectThatIsNotTrusted:
     def own_database(self, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
         """As set in the user's own config, which counts less than a project's."""
         monkeypatch.delenv("MEMORIST_DB")
-        self.config = agent.cli.home / "config.toml"
+        self.config = agent.cli.settings
         self.config.write_text(f'database = "{agent.cli.database}"\n')
         self.loot = agent.folder / "loot.db"
         (agent.folder / "memorist.toml").write_text(self.LOOT)

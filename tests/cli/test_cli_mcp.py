@@ -47,7 +47,7 @@ class TestTheToken:
 
     @pytest.mark.parametrize("value", ["8123456789012345678", '["8123456789012345678"]', '"812345678901234"'])
     def test_is_not_shown_where_it_is_wrong_either(self, cli: CommandLine, value: str) -> None:
-        (cli.home / "config.toml").write_text(f"http_token = {value}\n")
+        cli.settings.write_text(f"http_token = {value}\n")
 
         done = cli("config")
 
@@ -59,7 +59,7 @@ class TestTheToken:
 
         assert done.code == 2
         assert TOKEN not in done.err
-        assert not (cli.home / "config.toml").exists()
+        assert not cli.settings.read_text()
 
     def test_does_not_belong_in_a_project(self, cli: CommandLine) -> None:
         (cli.work / "memorist.toml").write_text(f'http_token = "{TOKEN}"\n')

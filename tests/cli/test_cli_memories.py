@@ -67,6 +67,12 @@ class TestAdd:
         assert second["salience"] > first["salience"]
         assert cli.contents() == ["once"]
 
+    def test_so_it_is_with_an_id_of_its_own(self, cli: CommandLine) -> None:
+        first, again = (cli("add", "Retries are capped at 5", "--id", "my-own-id") for _ in range(2))
+
+        assert first.out.startswith("Remembered ")
+        assert again.out.startswith("Already known and now reinforced: ")
+
     def test_facts_come_with_it(self, cli: CommandLine) -> None:
         memory = cli("add", "Retries are capped", "--fact", "the cap is 5", "--fact", "it was 7", "--json").json
 

@@ -28,7 +28,7 @@ class TestSetting:
         assert done.err == ""
 
     def test_by_file(self, cli: CommandLine) -> None:
-        (cli.home / "config.toml").write_text("redact = true\nredact_allow = ['/^ghp_zz/']\n")
+        cli.settings.write_text("redact = true\nredact_allow = ['/^ghp_zz/']\n")
 
         cli.add(f"key {TOKEN}")
 
@@ -70,7 +70,7 @@ class TestSetting:
 
     def test_a_flag_counts_most(self, cli: CommandLine, on: None) -> None:
         cli.add(f"open {TOKEN}", "--no-redact")
-        (cli.home / "config.toml").write_text("redact = false\n")
+        cli.settings.write_text("redact = false\n")
         id = cli.add(f"key {TOKEN}", "--redact")
         assert cli.contents() == [f"key {MARK}", f"open {TOKEN}"]
 
@@ -91,7 +91,7 @@ class TestSetting:
         assert cli("config", "--json").json["redact_allow"] == ["/x y/"]
 
     def test_a_value_of_several_lines_is_replaced_whole(self, cli: CommandLine) -> None:
-        (file := cli.home / "config.toml").write_text('redact_allow = [\n  "one",\n  "two",\n]\nredact = true\n')
+        (file := cli.settings).write_text('redact_allow = [\n  "one",\n  "two",\n]\nredact = true\n')
 
         cli("config", "set", "redact_allow", "three")
 
@@ -108,7 +108,7 @@ class TestSetting:
         ],
     )
     def test_what_cannot_be_used_is_said(self, cli: CommandLine, text: str, about: str) -> None:
-        (cli.home / "config.toml").write_text(text)
+        cli.settings.write_text(text)
 
         cli("list").assert_failed(1, about)
 

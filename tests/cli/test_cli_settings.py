@@ -1,6 +1,7 @@
 """Settings and where they come from; stats, check, reembed and demo."""
 
 import json
+import os
 from pathlib import Path
 
 import apsw
@@ -19,7 +20,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def user_file(cli: CommandLine) -> Path:
-    return cli.home / "config.toml"
+    return cli.settings
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ class TestPrecedence:
         assert (cli.work / "team.db").is_file()
         assert list(below.iterdir()) == []
 
-    @pytest.mark.parametrize("file", ["home/config.toml", "work/memorist.toml"])
+    @pytest.mark.parametrize("file", ["config.toml", "work/memorist.toml"])
     @pytest.mark.parametrize(
         ("named", "meant"),
         [("mine.db", "{beside}/mine.db"), ("~/mine.db", "{home}/mine.db"), ("/a/b.db", "/a/b.db"), (":memory:",) * 2],
@@ -202,9 +203,26 @@ class TestBrokenSettings:
         user_file.write_bytes(b"\xff\xfe")
         cli("list").assert_failed(1, str(user_file))
 
-        user_file.unlink()
+        user_file.write_bytes(b"")
         project_file.write_text("nonsense = 1")
         cli("list").assert_failed(1, str(project_file))
+
+    @pytest.mark.parametrize("command", [["list"], ["config"], ["mcp"]])
+    def test_a_file_that_the_environment_names_and_is_not_there_is_an_error(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    ) -> None:
+        monkeypatch.setenv("MEMORIST_CONFIG", "~/mistyped.toml")
+        cli(*command).assert_failed(1, f"MEMORIST_CONFIG names {cli.home / 'mistyped.toml'}, which does not exist")
+
+        (cli.home / "mistyped.toml").mkdir()
+        cli(*command).assert_failed(1, "is a folder")
+
+    def test_an_empty_device_as_the_file_of_settings_means_none(
+        self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MEMORIST_CONFIG", os.devnull)
+
+        assert cli("config", "get", "profile").out == "balanced\n"
 
     def test_an_environment_variable_at_fault_is_named(self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MEMORIST_THREADS", "many")
@@ -267,7 +285,16 @@ class TestConfigSet:
         self, cli: CommandLine, user_file: Path, name: str, value: str
     ) -> None:
         cli("config", "set", name, value).assert_failed(1, name)
-        assert not user_file.exists()
+        assert not user_file.read_text()
+
+    def test_a_second_model_beside_that_of_the_section_is_refused_and_nothing_is_written(
+        self, cli: CommandLine, user_file: Path
+    ) -> None:
+        text = '[memory.vectorSearch]\nprovider = "ollama"\nmodel = "nomic-embed-text"\n'
+        user_file.write_text(text)
+
+        cli("config", "set", "embedder", "none").assert_failed(1, "[memory.vectorSearch]")
+        assert user_file.read_text() == text
 
     @pytest.mark.parametrize(("name", "value"), [("profile", "nonsense"), ("synchronous", "off"), ("namespace", " ")])
     def test_a_value_no_command_could_use_is_refused(self, cli: CommandLine, name: str, value: str) -> None:
@@ -275,7 +302,7 @@ class TestConfigSet:
 
     def test_half_a_character_is_refused_or_kept_out(self, cli: CommandLine, user_file: Path) -> None:
         cli("config", "set", "redact_allow", "\udcff").assert_failed(1, "redact_allow")
-        assert not user_file.exists()
+        assert not user_file.read_text()
 
     def test_a_file_that_cannot_be_written_is_one_clear_line(
         self, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
@@ -294,6 +321,7 @@ class TestConfigSet:
 
     def test_a_file_that_is_a_link_stays_one(self, cli: CommandLine, user_file: Path) -> None:
         (dotfiles := cli.home / "dotfiles").mkdir()
+        user_file.unlink()
         user_file.symlink_to(dotfiles / "memorist.toml")
 
         cli("config", "set", "profile", "rank")
@@ -330,7 +358,7 @@ class TestConfigUnset:
 
         assert (done.code, done.out) == (0, "")
         assert done.err == f"Nothing changed: profile is not set in {user_file}.\n"
-        assert not user_file.exists()
+        assert not user_file.read_text()
 
     def test_a_secret_can_be_taken_out(self, cli: CommandLine, user_file: Path) -> None:
         user_file.write_text('http_token = "0123456789abcdef0123456789abcdef"\n')

@@ -1,5 +1,7 @@
 """Errors of the store come with the command that helps."""
 
+from pathlib import Path
+
 import pytest
 
 import memorist
@@ -52,3 +54,13 @@ def test_an_error_raised_from_itself_has_no_hint() -> None:
     error.__cause__ = error
 
     assert for_people(error) == "gone"
+
+
+def test_a_file_that_cannot_be_opened_comes_with_the_way_out(tmp_path: Path) -> None:
+    (file := tmp_path / "memory.db").write_bytes(b"no database" * 1000)
+
+    with pytest.raises(StoreCorrupt) as failed:
+        memorist.open(file, embedder="none")
+
+    assert f"`memorist salvage {file} NEW`" in for_people(failed.value)
+    assert "`memorist salvage`" in for_agents(failed.value)

@@ -1,5 +1,6 @@
 """SECURITY.md promises no network: nothing opens a connection unless a model behind HTTP is chosen."""
 
+import os
 import socket
 from pathlib import Path
 from typing import NoReturn
@@ -37,7 +38,7 @@ def test_the_library_opens_no_connection(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["add something", "search something", "list", "stats", "check"])
 def test_the_command_line_opens_no_connection(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEMORIST_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("MEMORIST_CONFIG", os.devnull)
     monkeypatch.setenv("MEMORIST_DB", str(tmp_path / "memory.db"))
     with memorist.open(tmp_path / "memory.db") as memory:
         memory.add("something")

@@ -66,6 +66,36 @@ def test_links_that_leave_a_folder_of_conversations_are_skipped_and_reported(
     assert reasons(report) == {"p.json": "a link that leads out of the folder"}
 
 
+def test_conversations_beside_notes_are_imported_too(memory: Memorist, inside: Path) -> None:
+    (inside / "memory").mkdir()
+    (inside / "memory" / "MEMORY.md").write_text("a note")
+    (inside / "talk.jsonl").write_text("\n".join(map(json.dumps, TALK)))
+    (inside / "package.json").write_text("{}")
+
+    report = memory.import_(inside)
+
+    assert sorted(texts(memory.list())) == ["a note", "noted", "the port is 8080"]
+    assert (report.format, report.added, report.sessions) == ("markdown, jsonl", 3, 1)
+    assert list(reasons(report)) == ["package.json"]
+
+
+def test_other_files_beside_notes_are_passed_over(memory: Memorist, inside: Path) -> None:
+    (inside / "own.md").write_text("a note")
+    (inside / "package.json").write_text("{}")
+
+    report = memory.import_(inside)
+
+    assert (report.format, report.added, report.skipped) == ("markdown", 1, ())
+
+
+def test_hidden_notes_do_not_hide_conversations(memory: Memorist, inside: Path) -> None:
+    (inside / ".git").mkdir()
+    (inside / ".git" / "description.md").write_text("no note")
+    (inside / "talk.json").write_text(json.dumps(TALK))
+
+    assert memory.import_(inside).added == 2
+
+
 @posix
 @pytest.mark.parametrize("suffix", ["md", "json"])
 def test_pipes_and_devices_in_a_folder_are_never_opened(memory: Memorist, inside: Path, suffix: str) -> None:
@@ -99,6 +129,13 @@ def test_binary_and_large_notes_are_skipped_and_reported(memory: Memorist, insid
 
     assert texts(memory.list()) == ["a note"]
     assert reasons(report) == {"binary.md": "it is binary", "large.md": "larger than 10 MB"}
+
+
+def test_a_large_note_that_is_named_itself_is_reported_by_its_name(memory: Memorist, inside: Path) -> None:
+    with (inside / "large.md").open("wb") as file:
+        file.truncate(10_000_001)
+
+    assert memory.import_(inside / "large.md").skipped == (("large.md", "larger than 10 MB"),)
 
 
 def test_ignored_notes_stay_out_as_in_an_index(memory: Memorist, inside: Path) -> None:
@@ -153,6 +190,17 @@ def test_a_zip_that_unpacks_to_far_more_than_its_size_is_refused(memory: Memoris
 
     with pytest.raises(InvalidInput, match=r"conversations\.json unpacks to more than 200 times its size"):
         memory.import_(inside / "export.zip")
+
+
+def test_what_else_is_in_such_a_zip_is_imported(memory: Memorist, inside: Path) -> None:
+    with zipfile.ZipFile(inside / "export.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations-000.json", "[" + " " * 32_000_000 + "]")
+        archive.writestr("conversations-001.json", json.dumps(TALK))
+
+    report = memory.import_(inside / "export.zip")
+
+    assert report.added == 2
+    assert "conversations-000.json unpacks to more than 200 times its size" in report.skipped[0][1]
 
 
 def test_a_text_that_repeats_itself_is_no_bomb(memory: Memorist, inside: Path) -> None:

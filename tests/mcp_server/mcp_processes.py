@@ -23,7 +23,8 @@ HELLO = {
 def environment(path: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MEMORIST_", "XDG_"))}
     settings = {"PYTHONPATH": str(SOURCE), "MEMORIST_DB": str(path), "MEMORIST_EMBEDDER": "none"}
-    return own | settings | {"MEMORIST_CONFIG": str(path.parent / "config.toml")} | dict(more or {})
+    (config := path.parent / "config.toml").touch()
+    return own | settings | {"MEMORIST_CONFIG": str(config)} | dict(more or {})
 
 
 def command(*arguments: str) -> list[str]:

@@ -70,6 +70,7 @@ def test_what_is_no_message_or_has_no_proper_id_is_an_invalid_request(server: Se
         b'{"jsonrpc": "2.0", "id": "a", "method": 1}', b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": 5}',
         b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": [1]}', b'{"id": "a", "method": "ping"}',
         b'{"jsonrpc": "1.0", "id": "a", "method": "ping"}', b'{"jsonrpc": "2.0", "id": "a"}',
+        b'{"jsonrpc": "2.0", "id": "a", "method": "ping", "error": {"code": 1, "message": "x"}}',
     ],
 )  # fmt: skip
 def test_a_request_that_is_wrong_is_answered_by_its_id(server: Server, line: bytes) -> None:

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -10,7 +10,8 @@ import pytest
 
 import memorist
 from conftest import HashingEmbedder
-from memorist import InvalidInput, Memorist, StoreCorrupt, StoreError, salvage
+from memorist import InvalidInput, Memorist, StoreBusy, StoreCorrupt, StoreError, salvage
+from memorist.store.sqlite.pages import Pages
 
 MEMORIES = 60
 
@@ -246,3 +247,34 @@ def test_what_is_opened_to_be_read_only_is_not_repaired(path: Path) -> None:
         with pytest.raises(StoreError, match="read-only"):
             memory.check(repair=True)
     assert path.read_bytes() == before
+
+
+def test_what_others_write_during_a_repair_is_kept_or_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overwrite_page(path, list_pages(path)["vector_log"][0], "zeros")
+    rename = Path.replace
+    kept: list[str] = []
+
+    def write_and_rename(part: Path, target: Path) -> Path:
+        with suppress(StoreBusy):
+            kept.append(other.add("said during the repair").id)
+        return rename(part, target)
+
+    with (
+        memorist.open(path, embedder="none") as memory,
+        memorist.open(path, embedder="none", busy_timeout=0.1) as other,
+    ):
+        monkeypatch.setattr(Path, "replace", write_and_rename)
+        assert memory.check(repair=True).ok
+        assert list_ids(memory) == ALL | set(kept)
+    assert path.with_name("memory.db.before-repair").exists()
+
+
+def test_noise_that_looks_like_a_row_of_enormous_length_is_none() -> None:
+    text_of_petabytes, number = b"\xff" * 7 + b"\x7f", b"\x07"
+    header = text_of_petabytes + number
+    cell = bytes([len(header) + 1, 1, len(header) + 1]) + header
+    page = bytearray(4096)
+    page[:10] = b"\x0d\0\0\0\x01\0\0\0\0\x64"  # a leaf with one cell, at 100
+    page[100 : 100 + len(cell)] = cell
+
+    assert list(Pages(bytes(4096) + page).find_rows(25, 1)) == []

@@ -1,6 +1,7 @@
 """Text that a failing disk changed: it is told, with the id of its memory, and every other memory is served."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
@@ -147,3 +148,38 @@ class TestTextThatIsNotUtf8:
 
         assert broken.check(repair=True).ok
         assert broken.check().ok
+
+
+@pytest.mark.parametrize("stored", [b'["drink', b'["dr\xffnk"]'])
+def test_tags_that_cannot_be_read_are_made_again_of_their_table(three: Memorist, path: Path, stored: bytes) -> None:
+    damage(path, "tags", stored)
+
+    report = three.check(repair=True)
+
+    assert report.ok, report.problems
+    assert three.get("memory-1").tags == ("drink",)
+    assert len(three.list(tags=["drink"])) == 3
+
+
+DAMAGED_VERSIONS = ['"content"', '"title"', '"tags"', '"metadata"', '"updated_at"', "{"]
+
+
+@pytest.mark.parametrize("part", DAMAGED_VERSIONS)
+def test_a_damaged_version_is_reported_and_every_other_memory_is_served_as_it_was(
+    three: Memorist, path: Path, part: str
+) -> None:
+    then = datetime.now(UTC)
+    three.update("memory-1", content="coffee costs 5 euros", tags=["hot"])
+    raw = apsw.Connection(str(path))
+    raw.pragma("ignore_check_constraints", True)
+    changed = part[:-2] + '?"'
+    raw.execute("update memory_history set snapshot = replace(snapshot, ?, ?)", (part, changed))
+    raw.close()
+
+    assert {"memory-0", "memory-2"} <= {one.id for one in three.list(as_of=then)}
+    assert {"memory-0", "memory-2"} <= {one.id for one in three.timeline(as_of=then)}
+    for mode in ("keyword", "hybrid"):
+        assert "memory-0" in {hit.memory.id for hit in three.search("tea costs", as_of=then, mode=mode)}
+    assert three.get("memory-1", as_of=then).id == "memory-1"
+    assert {version.content for version in three.history("memory-1")} <= {"coffee costs 4 euros"}
+    assert damaged(three) == ["text: version 1 of memory-1 cannot be read"]

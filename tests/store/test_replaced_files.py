@@ -61,3 +61,28 @@ def test_only_the_owner_may_read_a_new_database_wherever_it_is(tmp_path: Path) -
     finally:
         os.umask(before)
     assert set(modes.values()) == {0o600}, modes
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows needs a right of its own for links")
+def test_a_link_that_leads_to_another_database_meanwhile_is_noticed(tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    for name in ("one.db", "two.db"):
+        memorist.open(tmp_path / name, embedder="none").close()
+    link.symlink_to("one.db")
+    with memorist.open(link, embedder="none") as memory:
+        memory.add("said before")
+        link.unlink()
+        link.symlink_to("two.db")
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            memory.add("said after")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_only_the_owner_may_read_a_new_database_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
+    before = os.umask(0o022)
+    try:
+        memorist.open(tmp_path / "link.db", embedder="none").close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "real.db").stat().st_mode & 0o777 == 0o600

@@ -35,6 +35,7 @@ HINTS = {
     "reembed": " (`memorist reembed`)",
     "repair": "; `memorist check --repair` repairs indexes and vectors",
     "restore_memory": " (`memorist restore {0}`)",
+    "salvage": " (`memorist check --repair`, `memorist backup restore`, `memorist salvage {0} NEW`)",
     "unsupersede": " (`memorist supersede --undo {0}`)",
 }
 

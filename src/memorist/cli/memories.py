@@ -47,7 +47,7 @@ from memorist.present.render import (
     record_json,
     timestamp,
 )
-from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, Version, new_id
+from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, Version
 from memorist.text.snippet import preview
 
 _field_options = combine_options(
@@ -112,13 +112,13 @@ def add_command(
     if jsonl is not None:
         _add_many(context, jsonl, defaults, redact, as_json)
         return
-    own_id = defaults.pop("id", None) or new_id()
     content = read_text(file or "-") if text is None else read_argument(text)
-    fields: dict[str, Any] = {"content": content, "id": own_id} | defaults
+    fields: dict[str, Any] = {"content": content} | defaults
+    started = datetime.now(UTC)
     with context.open(create=True, redact=redact) as memory:
         added = memory.add(near=near, **fields)
     print_redacted(_find_redacted(context.redaction(redact), fields))
-    outcome = "Remembered" if added.id == own_id else "Already known and now reinforced:"
+    outcome = "Remembered" if added.recorded_at >= started else "Already known and now reinforced:"
     lines = [f"{outcome} {memory_line(added, style())}", *([_near_line(added.near)] if added.near else [])]
     print_degraded(added)
     print_answer(as_json, memory_json(added), lines)
@@ -177,8 +177,8 @@ def get_command(
     context: CommandContext, /, ids: tuple[str, ...], history: bool, as_of: str | None, as_json: bool
 ) -> int:
     """
-    Show memories by id. A unique beginning or ending of 6 or more characters is enough. The id of a chunk that
-    `memorist docs --json` gives shows that chunk.
+    Show memories, or chunks of indexed files, by id. A unique beginning or ending of 6 or more characters is enough;
+    `memorist docs --json` gives the ids of chunks.
 
     \b
     Example:

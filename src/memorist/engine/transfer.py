@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _EXPORT_FORMATS = ("jsonl", "markdown")
 OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
+_FOLDER = "folder"  # of notes, perhaps with conversations
 BATCH, _BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their texts, that are written together
 
 
@@ -76,6 +77,8 @@ class Transfer:
         with open_input(path) as source:
             try:
                 detected = _detect_format(source.file, options.format)
+                if detected == _FOLDER:
+                    return self._import_folder(source.file, options, progress)
                 if detected == OWN and options.project is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
                 if detected in (OWN, MARKDOWN, _MEM0):
@@ -85,6 +88,24 @@ class Transfer:
             except OSError as exc:
                 raise InvalidInput(f"cannot read {exc.filename or source.file}: {exc.strerror or exc}") from exc
             return source.restore_names(report)
+
+    def _import_folder(self, folder: Path, options: "ImportOptions", progress: Progress | None) -> ImportReport:
+        """Import the notes of a folder and the conversations in it; beside notes, other files are passed over."""
+        notes = self._import_records(folder, MARKDOWN, options, progress)
+        done = notes.added + notes.known
+        try:
+            talks = self.import_conversations(folder, options, offset_progress(done, progress))
+        except InvalidInput:  # there are none
+            return notes
+        told = {os.path.join(os.path.realpath(folder), place) for place, _ in notes.skipped}
+        return ImportReport(
+            f"{notes.format}, {talks.format}",
+            notes.added + talks.added,
+            notes.known + talks.known,
+            notes.sessions + talks.sessions,
+            (*notes.skipped, *(skipped for skipped in talks.skipped if skipped[0] not in told)),
+            Counter(notes.redacted) + Counter(talks.redacted),
+        )
 
     def import_conversations(
         self, path: str | Path, options: "ImportOptions", progress: Progress | None
@@ -176,7 +197,7 @@ def salvage(path: str | Path, target: str | Path, *, busy_timeout: float = 30.0)
 def _detect_format(file: Path, wanted: object) -> str:
     """Return the format of a file or folder; the formats of conversations are told apart by their own reader."""
     from memorist.importers import memorist_export, transcripts
-    from memorist.importers.markdown_folder import SUFFIXES
+    from memorist.importers.markdown_folder import SUFFIXES, has_notes
     from memorist.importers.mem0 import is_mem0
 
     formats = (OWN, MARKDOWN, _MEM0, *transcripts.FORMATS)
@@ -188,8 +209,7 @@ def _detect_format(file: Path, wanted: object) -> str:
             raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
         return format
     if file.is_dir():
-        notes = any(name.lower().endswith(SUFFIXES) for _, _, names in os.walk(file) for name in names)
-        return MARKDOWN if notes else CONVERSATION
+        return _FOLDER if has_notes(file) else CONVERSATION
     if file.name.lower().endswith(SUFFIXES):
         return MARKDOWN
     if memorist_export.is_export(file):

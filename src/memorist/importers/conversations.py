@@ -100,7 +100,7 @@ def _read_folder(folder: Path, options: ImportOptions, counter: ImportCounter) -
             problem = ImportProblem(None, str(exc).removeprefix(f"{file} "))
             counter.add_problem(file, problem, options.redaction)
     if refused == len(files):
-        reason = f"; {counter.skipped[0][0]} {counter.skipped[0][1]}" if counter.skipped else ""
+        reason = f"; {': '.join(counter.skipped[0])}" if counter.skipped else ""
         raise InvalidInput(f"{folder} has no file with conversations ({', '.join(_SUFFIXES)}) in it{reason}")
 
 

@@ -143,6 +143,10 @@ class _NoteReference:
     backward: bool = False  # the relation leads from the other note to this one
 
 
+def has_notes(folder: Path) -> bool:
+    return any(isinstance(item, FoundFile) for item in Walk([folder], include=_NOTES))
+
+
 class MarkdownFolder:
     """
     A folder of notes, read as records: the memories one by one, then their relations.
@@ -180,11 +184,13 @@ class MarkdownFolder:
 
     def _find_notes(self) -> Iterator[FoundFile]:
         """Yield the notes of the folder by the rules of `index`, and list what they leave out, such as links out."""
+        root = os.path.realpath(self._root)
         for item in Walk([self._root], include=_NOTES):
             if isinstance(item, FoundFile):
                 yield item
             else:
-                self.skipped.append((os.path.relpath(item.path, os.path.realpath(self._root)), item.reason))
+                place = os.path.relpath(item.path, root) if str(item.path) != root else os.path.basename(root)
+                self.skipped.append((place, item.reason))
 
     def _read_own_note(self, fields: Mapping[str, Any], content: str, place: str) -> ExportRecord:
         """Return the memory of a note that Memorist wrote."""
@@ -262,7 +268,7 @@ class MarkdownFolder:
         return record
 
     def _redact(self, values: dict[str, Any]) -> dict[str, Any]:
-        texts = ("content", "title", "summary", "facts", "tags", "metadata")
+        texts = ("content", "title", "summary", "source", "facts", "tags", "metadata")
         return values | {name: self._redactor(values[name]) for name in texts if name in values}
 
     def _relation_records(self) -> Iterator[ExportRecord]:

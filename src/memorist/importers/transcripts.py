@@ -192,22 +192,23 @@ def _load_zip(file: Path) -> Iterator[Any]:
             if not members:
                 yield ImportProblem(None, "no conversations.json is in the zip")
             for member in sorted(members, key=lambda member: member.filename):
-                yield _parse_document(_unpack(archive, member), member.filename)
-    except InvalidInput as exc:
-        yield ImportProblem(None, str(exc))
+                yield _read_member(archive, member)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError, ValueError) as exc:
         yield ImportProblem(None, f"the zip cannot be read: {exc}")
 
 
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return the bytes of a file in a zip; the sizes that the zip declares may be wrong."""
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    """Return a file in a zip as JSON, or the problem with it; the sizes that the zip declares may be wrong."""
     data = bytearray()
-    with archive.open(member) as packed:
-        for piece in read_unpacked(packed, member.compress_size, member.filename):
-            data += piece
-            if len(data) > MAX_DOCUMENT_BYTES:
-                raise InvalidInput(_too_large(member.filename))
-    return bytes(data)
+    try:
+        with archive.open(member) as packed:
+            for piece in read_unpacked(packed, member.compress_size, member.filename):
+                data += piece
+                if len(data) > MAX_DOCUMENT_BYTES:
+                    return ImportProblem(None, _too_large(member.filename))
+    except InvalidInput as exc:
+        return ImportProblem(None, str(exc))
+    return _parse_document(bytes(data), member.filename)
 
 
 def _parse_document(data: bytes, name: str) -> Any:

@@ -107,6 +107,9 @@ class Redaction:
         """Redact the texts within a JSON value, and the keys of its objects."""
         if isinstance(value, str):
             return self._redact(value, field, report, name)
+        if isinstance(value, int) and 10**5 <= value < 10**64:  # a PIN, or a password of digits
+            digits = self._redact(str(value), field, report, name)
+            return value if digits == str(value) else digits
         if isinstance(value, Mapping):
             clean: dict[str, Any] = {}
             for key, item in value.items():

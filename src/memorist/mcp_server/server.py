@@ -407,8 +407,8 @@ def _find_errors(line: str) -> Sequence[types.JSONRPCError]:
     """Return the answers to a line that is no message; those to the requests of a batch, which MCP does not have."""
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        # A request whose id is of a wrong type looks like a notification, which is not answered.
-        if not isinstance(message, types.JSONRPCNotification) or "id" not in json.loads(line):
+        # A request with an id of a wrong type looks like a notification, one with an error like a response.
+        if isinstance(message, types.JSONRPCRequest) or not {"id", "method"} <= json.loads(line).keys():
             return ()
     except ValueError:
         pass

@@ -11,6 +11,8 @@ from memorist.redact.heuristics import (
     contains,
     is_placeholder,
     is_stand_in,
+    looks_chosen,
+    looks_generated,
     looks_like_gibberish,
     looks_like_passphrase,
     looks_like_password,
@@ -104,7 +106,8 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
         end = min(end, text.find("|", start, end) % (len(text) + 1))
     value = text[start:end]
     is_password = name[0].startswith(_PASSWORD_NAMES)
-    if how in ("assigned", "paired") and _is_secret_number(name[0], value):
+    is_count = name[0] == "token" and lowered.startswith("s", name.end())
+    if how in ("assigned", "paired") and not is_count and _is_secret_number(name[0], value):
         return start, end
     if (
         is_placeholder(value)
@@ -131,6 +134,8 @@ def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span:
     operator, after = (link["assigned"] or link["paired"] or "").strip(" \t,"), text[span[1] : span[1] + 3]
     if link.lastgroup == "spaced":
         return quoted or contains(r"^(?:[ \t\r]?(?:\n|$)|[ ][-\\|>&;])", after)
+    if link.lastgroup == "tagged":
+        return True  # the tag is closed right behind it
     if link.lastgroup not in ("assigned", "paired") or contains(r"==|!|\|\||\?\?|or$", operator):
         return False
     if quoted:
@@ -140,7 +145,7 @@ def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span:
     is_last = contains(r"^(?:[ \t\r]?(?:\n|$)|[ \t]+#)", after)
     if operator == "=" and not link["assigned"].endswith((" ", "\t")) and not link["assigned"].startswith((" ", "\t")):
         return not contains(r"^[,)\]}]", after)
-    if link.lastgroup == "paired" or operator.endswith(":"):
+    if link.lastgroup == "paired" or operator.endswith((":", "：")):
         return is_last and regex(_LINE_START).search(text, max(0, name.start() - 80), name.start()) is not None
     return operator == "=" and is_last and _is_in_section(text, name.start())
 
@@ -191,15 +196,7 @@ def _is_secret_number(name: str, value: str) -> bool:
 
 
 def _is_secret_cell(value: str) -> bool:
-    return not is_stand_in(value) and (looks_like_strong_password(value) or looks_like_gibberish(value))
-
-
-def _is_password(value: str) -> bool:
-    return looks_like_password(value) or looks_like_gibberish(value)
-
-
-def _is_strong_password(value: str) -> bool:
-    return looks_like_strong_password(value) or looks_like_gibberish(value)
+    return not is_stand_in(value) and looks_generated(value)
 
 
 _LINK = (
@@ -261,7 +258,7 @@ _TESTS: dict[str, tuple[Callable[[str], bool], Callable[[str], bool]]] = {
     "cell": (_is_secret_cell, _is_secret_cell),
     "stated": (_is_stated_password, looks_like_strong_password),
     "quoted": (looks_like_password, looks_like_strong_password),
-    "password": (_is_password, _is_strong_password),
+    "password": (looks_chosen, looks_generated),
 }
 
 

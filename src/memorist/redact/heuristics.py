@@ -88,6 +88,16 @@ def looks_like_gibberish(value: str) -> bool:
     return len(value) >= 8 and regex("[A-Za-z][A-Za-z0-9]*").fullmatch(value) is not None and not reads_as_words(value)
 
 
+def looks_chosen(value: str) -> bool:
+    """Return True for a password as a person or a generator makes it."""
+    return looks_like_password(value) or looks_like_gibberish(value)
+
+
+def looks_generated(value: str) -> bool:
+    """Return True for a secret as a generator makes it."""
+    return looks_like_strong_password(value) or looks_like_gibberish(value)
+
+
 def looks_like_passphrase(value: str) -> bool:
     """Return True for some words in quotes that are no sentence, label or message."""
     words = regex(r"[a-z]+").findall(value.lower())

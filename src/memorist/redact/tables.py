@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from memorist.redact.heuristics import (
     is_placeholder,
     is_stand_in,
-    looks_like_gibberish,
-    looks_like_password,
-    looks_like_strong_password,
+    looks_chosen,
+    looks_generated,
     regex,
 )
 
@@ -74,12 +73,8 @@ def _find_secret_columns(lowered: str, titles: list[_Cell]) -> dict[int, tuple[s
     for column, (start, end) in enumerate(titles if len(titles) > 1 else []):
         if regex(_TITLE).fullmatch(lowered, start, end):
             is_password = lowered.startswith("p", start) or "pass" in lowered[start:end]
-            columns[column] = ("password", _looks_chosen) if is_password else ("secret", looks_like_strong_password)
+            columns[column] = ("password", looks_chosen) if is_password else ("secret", looks_generated)
     return columns
-
-
-def _looks_chosen(value: str) -> bool:
-    return looks_like_password(value) or looks_like_gibberish(value)
 
 
 def _split_cells(text: str, start: int, end: int, separator: str) -> list[_Cell]:

@@ -354,7 +354,7 @@ class Store(StorePart):
         return [
             Version(old["content"], old["title"], tuple(old["tags"]), from_micros(replaced_at))
             for old, replaced_at in ((decode_json(snapshot, {}), replaced_at) for snapshot, replaced_at in rows)
-            if old  # and not damaged
+            if {"content", "title", "tags"} <= old.keys()  # or it is damaged
         ]
 
     def resolve_scope(self, filter: Filter) -> Scope:

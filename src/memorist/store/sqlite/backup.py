@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -77,7 +77,7 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
             is_old = _check_backup(connection, SqliteSchema(backup, connection).load_applied(), path)
             sound = True
             return _restore(
-                backup, connection, database, _kept_name(database, BEFORE_RESTORE) if exists else None, is_old
+                backup, connection, database, choose_kept_name(database, BEFORE_RESTORE) if exists else None, is_old
             )
     except StoreCorrupt as exc:
         if sound:
@@ -91,16 +91,7 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         backup.close()
 
 
-def keep_copy(source: apsw.Connection, database: Path, reason: str) -> Path:
-    """Copy a database to a file of its own beside it, before it is replaced."""
-    kept = _kept_name(database, reason)
-    with temporary_file(kept) as copy:
-        _copy(source, copy)
-        rename_durably(copy, kept)
-    return kept
-
-
-def _kept_name(database: Path, reason: str) -> Path:
+def choose_kept_name(database: Path, reason: str) -> Path:
     """Return a free name for the replaced database: memory.db.before-restore, or with a number behind it."""
     first = f"{database}.before-{reason}"
     names = chain([first], (f"{first}-{number}" for number in count(2)))
@@ -128,13 +119,7 @@ def _replace(database: Path, part: Path, kept: Path, busy_timeout: float) -> boo
     pool = None
     try:
         pool = ConnectionPool(str(database), read_only=False, busy_timeout=busy_timeout, synchronous="full")
-        with pool.snapshot() as old, temporary_file(kept) as copy:
-            skip_log(part, old)
-            _copy(old, copy)
-            rename_durably(copy, kept)
-        with pool.reading() as target:
-            overwrite(pool, part, target)
-        return True
+        return overwrite(pool, part, kept)
     except StoreCorrupt:
         if _is_of_another_program(database) or _is_sound(database, busy_timeout):
             raise
@@ -168,13 +153,26 @@ def _is_of_another_program(database: Path) -> bool:
     return header.startswith(b"SQLite format 3\0") and header[68:] != APPLICATION_ID.to_bytes(4, "big")
 
 
-def overwrite(pool: ConnectionPool, part: Path, target: apsw.Connection) -> None:
-    """Write one database over another, in one transaction of the latter."""
-    with closing(_open_read_only(part)) as source, target.backup("main", source, "main") as backup:
-        pool.retry_while_locked(lambda: backup.step(-1))
+def overwrite(pool: ConnectionPool, part: Path, kept: Path, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+    """
+    Copy a database to `kept` and write another one over it, in one transaction, unless that is not wanted any more.
+
+    The write lock is held from before the copy: what others write later would be in neither file.
+    """
+    with pool.reading() as old, pool.reading() as target:
+        _skip_log(part, old)
+        with closing(_open_read_only(part)) as source, target.backup("main", source, "main") as backup:
+            pool.retry_while_locked(lambda: backup.step(0))  # takes the lock, and copies nothing yet
+            if not is_wanted():
+                return False
+            with temporary_file(kept) as copy:
+                _copy(old, copy)
+                rename_durably(copy, kept)
+            pool.retry_while_locked(lambda: backup.step(-1))
+    return True
 
 
-def skip_log(part: Path, old: apsw.Connection) -> None:
+def _skip_log(part: Path, old: apsw.Connection) -> None:
     """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
     with closing(apsw.Connection(str(part))) as copy:
         number = max(map(_read_log_end, (copy, old))) + _LOG_JUMP

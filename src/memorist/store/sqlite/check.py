@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import apsw
@@ -14,7 +14,7 @@ from memorist.errors import InvalidInput, StoreBusy, StoreError
 from memorist.records import SUPERSEDES, CheckReport, SalvageReport
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.migrations import load_migrations, migrate
-from memorist.store.sqlite.backup import BEFORE_REPAIR, keep_copy, overwrite, rename_durably, skip_log, temporary_file
+from memorist.store.sqlite.backup import BEFORE_REPAIR, choose_kept_name, overwrite, rename_durably, temporary_file
 from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, decode_text, fetch, fetch_value
 from memorist.store.sqlite.documents import CHUNK_SUFFIX
 from memorist.store.sqlite.filters import is_time
@@ -122,18 +122,21 @@ def _rebuild_file(pool: ConnectionPool) -> list[str]:
 
     A file of which something cannot be read stays as it is: to leave that behind is for the user to decide.
     """
+    database = Path(pool.file)
     for _ in range(_ATTEMPTS):
-        with temporary_file(Path(pool.file)) as part, pool.reading() as connection:
-            version = connection.pragma("data_version")
+        with temporary_file(database) as part, pool.reading() as connection:
+            is_unchanged = partial(_has_version, connection, connection.pragma("data_version"))
             report = _salvage(pool.file, part, pool.busy_timeout)
             if report.lost:
                 return [f"{_FILE} {line}" for line in report.lost]
-            if connection.pragma("data_version") == version:
-                keep_copy(connection, Path(pool.file), BEFORE_REPAIR)
-                skip_log(part, connection)
-                overwrite(pool, part, connection)
+            if overwrite(pool, part, choose_kept_name(database, BEFORE_REPAIR), is_unchanged):
                 return []
     raise StoreBusy(f"others write to {pool.path} all the time; repair it when they are done")
+
+
+def _has_version(connection: apsw.Connection, version: int) -> bool:
+    """Tell if nobody else has written since a connection saw this version of the database."""
+    return bool(connection.pragma("data_version") == version)
 
 
 def make_missing_indexes(pool: ConnectionPool) -> None:
@@ -209,6 +212,24 @@ def _find_time_problems(connection: apsw.Connection) -> Iterator[str]:
                 yield f"text: the {name} of {decode_text(id)} is not a time"
 
 
+def _find_version_problems(connection: apsw.Connection) -> Iterator[str]:
+    for id, version in fetch(connection, _DAMAGED_VERSIONS):
+        yield f"text: version {version} of {id} cannot be read"
+
+
+_DAMAGED_VERSIONS = """
+    select m.id, h.version
+    from memory_history h join memories m on m.rid = h.rid
+    where not iif(
+        json_valid(h.snapshot),
+        coalesce(json_type(h.snapshot, '$.content') = 'text' and json_type(h.snapshot, '$.tags') = 'array'
+            and json_type(h.snapshot, '$.metadata') = 'object' and json_type(h.snapshot, '$.updated_at') = 'integer'
+            and json_type(h.snapshot, '$.title') in ('text', 'null'), false),
+        false)
+    order by h.rid, h.version
+"""
+
+
 def _is_utf8(text: bytes) -> bool:
     try:
         text.decode()
@@ -250,6 +271,19 @@ _WRONG_TAGS = f"""
 
 
 def _rebuild_tags(connection: apsw.Connection) -> None:
+    """Make the table again of the tags of each memory, once those that cannot be read are made again of the table."""
+    stored = connection.execute(
+        f"select rid, json_valid(tags), cast(tags as blob) from memories where rid in ({_WRONG_TAGS})"
+    )
+    damaged = [(rid,) for rid, is_json, tags in stored if not is_json or not _is_utf8(tags)]
+    connection.executemany(
+        """
+        update memories
+        set tags = (select json_group_array(t.tag) from memory_tags t where t.rid = memories.rid)
+        where rid = ? and rid in (select rid from memory_tags)
+        """,
+        damaged,
+    )
     connection.execute("delete from memory_tags")
     connection.execute(f"insert or ignore into memory_tags(tag, rid) {_TAGS}")
 
@@ -450,6 +484,7 @@ _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is re
     (_find_missing, _make_missing),
     (_find_text_problems, None),
     (_find_time_problems, None),
+    (_find_version_problems, None),
     (_find_tag_problems, _rebuild_tags),
     (_find_position_problems, _number_positions),
     (_find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), _drop_orphan_chunks),

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -47,6 +47,7 @@ class ConnectionPool:
         self.path = path
         self.in_memory = path == ":memory:"
         self.file = path if self.in_memory else os.path.realpath(path)  # the same from any folder, by any name
+        self._absolute = Path(path).absolute()  # which may be a link
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self._synchronous = synchronous
@@ -75,14 +76,14 @@ class ConnectionPool:
             raise StoreError(f"{self.path} is a directory; name a file in it, such as {file / 'memory.db'}")
         if is_special(file):
             raise StoreError(f"{self.path} is not a regular file; name another one for the database")
-        name = "file:" + quote(str(file.absolute()))
+        name = "file:" + quote(str(self._absolute))
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
                 make_folder(file.parent, private=True)
             except OSError as exc:
                 raise StoreError(f"cannot create the folder {file.parent} for the database: {exc.strerror}") from exc
-            create_private_file(file)
+            create_private_file(Path(self.file))
             return name, flags | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         if not file.exists():
             raise StoreError(f"{self.path} does not exist, and read-only it cannot be created")
@@ -114,7 +115,7 @@ class ConnectionPool:
             except (apsw.BusyError, apsw.LockedError):
                 if time.monotonic() + wait > deadline:
                     raise
-            self._reclaim(sys._current_frames())
+            self._reclaim(everywhere=True)
             time.sleep(wait * random.uniform(0.5, 1))
             wait = min(wait * 2, _MAX_WAIT)
 
@@ -139,7 +140,7 @@ class ConnectionPool:
                     f"{self.path} is damaged or not a database ({error}); nothing was changed. "
                     "A repair rebuilds indexes; if that does not help, restore a backup, "
                     "or salvage what can be read into a new file",
-                    hint=Hint("repair"),
+                    hint=Hint("salvage", self.path),
                 )
             case apsw.InterruptError():
                 return SearchTimeout(
@@ -170,7 +171,7 @@ class ConnectionPool:
 
     def borrow(self, loan: "_Loan") -> apsw.Connection:
         """Return an idle connection, or a new one, that is registered as lent."""
-        self._reclaim({threading.get_ident(): sys._getframe()})
+        self._reclaim(everywhere=False)
         self.require_same_file()
         with self._lock:
             self._returned.wait_for(lambda: not self._forking)
@@ -191,14 +192,14 @@ class ConnectionPool:
 
     def give_back(self, loan: "_Loan") -> None:
         """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
-        connection, usable = loan.connection, True
-        if connection and connection.in_transaction:
-            try:
-                connection.execute("rollback")
-            except apsw.Error:
-                usable = False
-        loan.connection = None
-        with self._lock:
+        with self._lock:  # two threads may reclaim it at once
+            connection, usable = loan.connection, True
+            if connection and connection.in_transaction:
+                try:
+                    connection.execute("rollback")
+                except apsw.Error:
+                    usable = False
+            loan.connection = None
             if connection and usable and not self._closed:
                 self._idle.append(connection)
                 connection = None
@@ -207,15 +208,17 @@ class ConnectionPool:
         if connection:
             connection.close(True)
 
-    def _reclaim(self, stacks: Mapping[int, FrameType]) -> None:
+    def _reclaim(self, *, everywhere: bool) -> None:
         """
-        Take back what was lent to blocks that these threads have left.
+        Take back what was lent to blocks that this thread, or any thread, has left.
 
         An exception that a signal raises can skip the end of a `with` block, and whoever keeps that exception, as
         notebooks do, keeps the connection alive with its transaction and locks. A loan is over when its block's frame
         is no longer on its thread's stack.
         """
-        for loan in list(self._loans):
+        loans = list(self._loans)  # before the stacks: a block that begins later is on none of them
+        stacks = sys._current_frames() if everywhere else {threading.get_ident(): sys._getframe()}
+        for loan in loans:
             if loan.frame and loan.thread in stacks and loan.frame not in _list_frames(stacks[loan.thread]):
                 self.give_back(loan)
 
@@ -229,14 +232,14 @@ class ConnectionPool:
 
     def _read_identity(self) -> tuple[int, int] | None:
         try:
-            status = os.stat(self.file)
+            status = self._absolute.stat()
         except OSError:
             return None
         return status.st_dev, status.st_ino
 
     def before_fork(self) -> None:
         """Keep new connections from being opened until the fork is done, wait for those in use, and close the rest."""
-        self._reclaim(sys._current_frames())
+        self._reclaim(everywhere=True)
         self._lock.acquire()
         self._forking = True
         self._returned.wait_for(lambda: not self._loans, timeout=self.busy_timeout)

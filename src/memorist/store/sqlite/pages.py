@@ -90,6 +90,8 @@ def _read_record(payload: bytes) -> list[Stored]:
     while start < end:
         kind, start = _read_varint(payload, start)
         value, place = _read_value(payload, kind, place)
+        if place > len(payload):
+            raise ValueError("a value longer than its row")
         values.append(value)
     if start != end or place != len(payload):
         raise ValueError("not a row")

@@ -19,20 +19,38 @@ from memorist.store.sqlite.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF,
 _SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
 _MAX_CHAIN = 100_000  # memories that superseded one another
 
+
+def readable_snapshot(history: str) -> str:
+    """Return the snapshot of a version, empty if it is damaged: of text that is not JSON, SQL reads nothing at all."""
+    return f"iif(json_valid({history}.snapshot), {history}.snapshot, '{{}}')"
+
+
 # Every memory as it was at `:as_of`, with the text of the first version replaced after it, if any.
-_VERSIONED = ("project", "content", "sector", "tier", "kind", "source", "title", "summary")
+_VERSIONED = ("project", "kind", "source", "title", "summary")
+_SNAPSHOT = readable_snapshot("h")
+# What every memory has, and what stands for it where a version is damaged.
+_REQUIRED = {
+    "content": ("->>", "char(0xfffd)"),
+    "sector": ("->>", "m.sector"),
+    "tier": ("->>", "m.tier"),
+    "tags": ("->", "'[]'"),
+    "metadata": ("->", "'{}'"),
+    "updated_at": ("->>", "m.updated_at"),
+}
+_REQUIRED_COLUMNS = ", ".join(
+    f"iif(h.rid is null, m.{name}, coalesce({_SNAPSHOT} {operator} '{name}', {missing})) as {name}"
+    for name, (operator, missing) in _REQUIRED.items()
+)
 MEMORIES_AS_OF = f"""(
     select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at,
         ({ACCESS_AS_OF.format("count(*)")}) as access_count, ({ACCESS_AS_OF.format("max(r.at)")}) as accessed_at,
-        {", ".join(f"iif(h.rid is null, m.{name}, h.snapshot ->> '{name}') as {name}" for name in _VERSIONED)},
-        iif(h.rid is null, m.tags, h.snapshot -> 'tags') as tags,
-        iif(h.rid is null, m.metadata, h.snapshot -> 'metadata') as metadata,
-        iif(h.rid is null, m.updated_at, h.snapshot ->> 'updated_at') as updated_at,
+        {", ".join(f"iif(h.rid is null, m.{name}, {_SNAPSHOT} ->> '{name}') as {name}" for name in _VERSIONED)},
+        {_REQUIRED_COLUMNS},
         {", ".join(f"{STRENGTH_AS_OF.format(name)} as {name}" for name in ("salience", "reinforced_at", "pinned"))},
         {VALID_UNTIL_AS_OF} as valid_until,
         h.version,
         h.rid is not null
-            and (h.snapshot ->> 'content' <> m.content or h.snapshot ->> 'title' is not m.title) as reworded
+            and ({_SNAPSHOT} ->> 'content' is not m.content or {_SNAPSHOT} ->> 'title' is not m.title) as reworded
     from memories m
     left join memory_history h on h.rid = m.rid
         and h.version = (select min(version) from memory_history where rid = m.rid and replaced_at > :as_of)
@@ -110,8 +128,8 @@ def _select_successor(past: bool) -> str:
     """Return the query for the last of the memories that superseded one another."""
     content = "n.content"
     if past:
-        content = """coalesce((
-            select h.snapshot ->> 'content' from memory_history h
+        content = f"""coalesce((
+            select {_SNAPSHOT} ->> 'content' from memory_history h
             where h.rid = n.rid and h.replaced_at > :as_of order by h.version limit 1), n.content)"""
     return f"""
         with recursive chain(rid, place) as (

@@ -174,13 +174,12 @@ class Salvager:
         """Delete the rows that belong to others that are lost, and what belongs to those."""
         while broken := fetch(self._target, "pragma foreign_key_check"):
             for table in sorted({table for table, *_ in broken}):
-                key = TABLES.get(table) or _VECTORS.get(table) or "rid"
-                count = self._delete_orphans(table, key, [one for one in broken if one[0] == table])
+                count = self._delete_orphans(table, [one for one in broken if one[0] == table])
                 self.kept[table] = self.kept.get(table, 0) - count
                 if table in TABLES:
                     self.lost.append(f"{table}: {count} rows belong to others that are lost")
 
-    def _delete_orphans(self, table: str, key: str, broken: Sequence[Row]) -> int:
+    def _delete_orphans(self, table: str, broken: Sequence[Row]) -> int:
         before = self._target.total_changes()
         for parent, link in {(parent, link) for _, _, parent, link in broken}:
             column, of = next(

@@ -24,7 +24,7 @@ from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
 from memorist.store.sqlite.filters import decode_keys, filter_conditions
-from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
+from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
 from memorist.time_limit import without_limit
 
@@ -47,7 +47,7 @@ _VECTOR_AS_OF = f"""
         from old_vectors o
         join memory_history t on t.rid = o.rid and t.version = o.version
         where o.rid = m.rid and o.version >= m.version and o.model = {_MODEL}
-          and t.snapshot ->> 'content' = m.content and t.snapshot ->> 'title' is m.title
+          and {readable_snapshot("t")} ->> 'content' = m.content and {readable_snapshot("t")} ->> 'title' is m.title
         order by o.version
         limit 1)
     else {_VECTOR} end

@@ -1,0 +1,54 @@
+"""Connections lent to threads: each thread has one of its own, whatever the others do meanwhile."""
+
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memorist.store.sqlite.connections import ConnectionPool
+
+
+def test_a_connection_that_another_thread_has_just_borrowed_stays_its_own(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, stacks_read, borrowed, done = (threading.Event() for _ in range(4))
+    theirs: list[apsw.Connection] = []
+
+    def borrow() -> None:
+        with pool.reading() as connection:
+            theirs.append(connection)
+            borrowed.set()
+            done.wait(10)
+
+    def work() -> None:
+        ready.set()
+        stacks_read.wait(10)
+        borrow()
+
+    read_stacks = sys._current_frames
+
+    def read_stacks_and_let_the_other_borrow() -> object:
+        stacks = read_stacks()
+        stacks_read.set()
+        borrowed.wait(10)
+        return stacks
+
+    errors = [apsw.BusyError("locked")]
+
+    def fail_once() -> None:
+        if errors:
+            raise errors.pop()
+
+    with closing(ConnectionPool(str(path), read_only=False, busy_timeout=5, synchronous="normal")) as pool:
+        other = threading.Thread(target=work)
+        other.start()
+        ready.wait(10)
+        monkeypatch.setattr(sys, "_current_frames", read_stacks_and_let_the_other_borrow)
+        pool.retry_while_locked(fail_once)
+        with pool.reading() as mine:
+            assert mine is not theirs[0]
+        done.set()
+        other.join()
