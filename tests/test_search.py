@@ -560,3 +560,34 @@ def test_indexes_and_vectors_agree_with_the_text_after_any_sequence_of_changes(d
             assert {id for id, text in known.items() if word in text} <= found
             semantic = memory.search(word, mode="semantic", limit=100, noise_floor=False)
             assert {hit.memory.id for hit in semantic} == set(known)
+
+
+class TestRoles:
+    """Who said it counts, in a conversation with an assistant."""
+
+    @pytest.fixture
+    def talk(self, understanding: Memorist) -> Memorist:
+        session = understanding.start_session()
+        for role, text in (
+            ("user", "I have booked the Lake hotel for our holiday"),
+            ("assistant", "You could book the Lake hotel for your holiday"),
+        ):
+            understanding.add(text, session=session.id, kind="turn", metadata={"role": role})
+        return understanding
+
+    def test_what_the_user_said_comes_first(self, talk: Memorist) -> None:
+        assert talk.search("which hotel for the holiday?")[0].memory.metadata["role"] == "user"
+
+    def test_unless_the_question_is_what_the_assistant_said(self, talk: Memorist) -> None:
+        asked, plain = (
+            {hit.memory.metadata["role"]: "assistant" in hit.trace for hit in talk.search(question)}
+            for question in ("which hotel did you recommend for the holiday?", "which hotel for the holiday?")
+        )
+
+        assert asked == {"user": False, "assistant": False}
+        assert plain == {"user": False, "assistant": True}
+
+    def test_a_weight_of_one_switches_it_off(self, talk: Memorist) -> None:
+        hits = talk.search("which hotel for the holiday?", assistant_factor=1.0)
+
+        assert not any("assistant" in hit.trace for hit in hits)

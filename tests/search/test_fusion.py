@@ -206,6 +206,39 @@ class TestConvex:
         assert keys(ranked) == [1, 2, 3]
         assert [entry.score for entry in ranked] == pytest.approx(scaled)
 
+    def test_a_leg_whose_best_stands_out_counts_for_more_than_one_whose_matches_are_all_alike(self) -> None:
+        alike = [make_candidate(n, bm25=5.0 - n / 100, keyword_rank=n) for n in range(1, 13)]
+        clear = [make_candidate(20 + n, similarity=0.8 if n == 0 else 0.2, vector_rank=n + 1) for n in range(12)]
+
+        by_meaning = fused([*alike, *clear], "balanced")
+        by_words = fused([*alike, *clear], "balanced", alpha=0.2, weigh_by_clarity=False)
+
+        assert keys(by_meaning)[0] == 20
+        assert keys(by_words)[0] == 1
+
+    def test_what_has_no_further_match_beside_it_stands_out_as_far_as_can_be(self) -> None:
+        (word, near) = fused(
+            [make_candidate(1, bm25=2.0, keyword_rank=1), make_candidate(2, similarity=0.6, vector_rank=1)], "balanced"
+        )
+
+        assert {word.candidate.key: word.score, near.candidate.key: near.score} == {
+            1: pytest.approx(0.2),
+            2: pytest.approx(0.8 * 0.6),
+        }
+
+    def test_what_the_assistant_said_counts_for_less_than_what_the_user_did(self) -> None:
+        user, assistant = fused(
+            [
+                make_candidate(1, similarity=0.5, vector_rank=1, role="assistant"),
+                make_candidate(2, similarity=0.5, vector_rank=2, role="user"),
+            ],
+            "balanced",
+        )
+
+        assert (user.candidate.key, assistant.candidate.key) == (2, 1)
+        assert assistant.score == pytest.approx(0.8 * user.score)
+        assert assistant.trace["assistant"] == pytest.approx(-0.2 * user.score)
+
 
 class TestRecency:
     def test_a_fresh_memory_gets_the_whole_factor_and_an_old_one_little(self) -> None:
