@@ -36,9 +36,9 @@ class TestEval:
         done = cli(*evaluated(cli))
 
         assert done.code == 0, done.err
-        assert done.lines[0].startswith("remembered: 183 documents, 88 questions (10 more")
+        assert done.lines[0].startswith("remembered: 183 documents, 150 questions (100 more")
         assert [line.split()[0] for line in done.lines[2:5]] == ["grep", "*", "balanced"]
-        assert any(line.startswith("  identifier: 14 questions") for line in done.lines)
+        assert any(line.startswith("  identifier: 20 questions") for line in done.lines)
 
     def test_json_has_every_figure(self, cli: CommandLine) -> None:
         (one,) = cli(*evaluated(cli, "--json")).json["sets"]

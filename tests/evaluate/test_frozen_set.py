@@ -19,9 +19,9 @@ from memorist.evaluate.report import build_run
 from memorist.evaluate.systems import parse_configs
 
 REMEMBERED = Path(__file__).parents[1] / "data" / "remembered"
-FLOOR = 0.86  # of nDCG@10, over all questions
-FLOORS = {"word": 0.97, "identifier": 0.97, "number": 0.97, "meaning": 0.68, "several": 0.80, "chinese": 1.0}
-KEYWORD_FLOOR, SEMANTIC_FLOOR, AUC_FLOOR = 0.68, 0.86, 0.95
+FLOOR = 0.865  # of nDCG@10, over all questions
+FLOORS = {"word": 0.98, "identifier": 0.98, "number": 0.94, "meaning": 0.74, "several": 0.81, "chinese": 0.93}
+KEYWORD_FLOOR, SEMANTIC_FLOOR, AUC_FLOOR = 0.56, 0.84, 0.95
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def ndcg(result: dict[str, Any]) -> float:
 def test_the_set_is_whole() -> None:
     dataset = load_dataset(REMEMBERED)
 
-    assert (len(dataset.documents), len(dataset.questions), len(dataset.unanswered)) == (183, 88, 10)
+    assert (len(dataset.documents), len(dataset.questions), len(dataset.unanswered)) == (183, 150, 100)
 
 
 def test_the_default_profile_finds_what_it_found(systems: dict[str, Any]) -> None:
@@ -62,5 +62,6 @@ def test_each_leg_holds_by_itself_and_both_are_better_than_grep(systems: dict[st
 def test_questions_that_nothing_answers_are_told_from_the_others(systems: dict[str, Any]) -> None:
     calibration = systems["balanced"]["certainty"]
 
-    assert calibration["auc"] >= AUC_FLOOR
-    assert calibration["false_answers"] <= 0.1
+    assert calibration["missed_first"] <= 0.08
+    assert calibration["categories"]["none"]["auc"] >= AUC_FLOOR
+    assert calibration["categories"]["none"]["false_answers"] <= 0.1

@@ -66,6 +66,7 @@ class RelevanceCalibration:
     missed_first: float  # the share of those with an answer in the first place, and yet below it
     floor: float
     without_answer: int
+    categories: Mapping[str, "RelevanceCalibration"] = field(default_factory=dict)  # of questions without an answer
 
 
 def make_unanswerable_questions(dataset: Dataset) -> tuple[Question, ...]:
@@ -85,19 +86,30 @@ def measure_calibration(
     answerable: Sequence[QuestionResult], unanswerable: Sequence[QuestionResult]
 ) -> RelevanceCalibration:
     """Compare the relevance of what was found for questions with and without an answer."""
+    categories = {category for result in unanswerable if (category := result.question.category)}
     positives = np.array([result.relevance or 0.0 for result in answerable])
     negatives = np.sort([result.relevance or 0.0 for result in unanswerable])
-    first = np.array(
-        [bool(relevant_ids(result.question.judgements).intersection(result.found[:1])) for result in answerable]
-    )
+    first = [bool(relevant_ids(result.question.judgements).intersection(result.found[:1])) for result in answerable]
     twice_below = np.searchsorted(negatives, positives, "left") + np.searchsorted(negatives, positives, "right")
     return RelevanceCalibration(
         float(twice_below.mean() / 2 / len(negatives)),
         float((negatives >= RELEVANT).mean()),
         float((positives < RELEVANT).mean()),
-        float(((positives < RELEVANT) & first).mean()),
+        float(((positives < RELEVANT) & np.array(first)).mean()),
         RELEVANT,
         len(negatives),
+        {
+            name: measure_calibration(
+                answerable,
+                [
+                    replace(each, question=replace(each.question, category=None))
+                    for each in unanswerable
+                    if each.question.category == name
+                ],
+            )
+            for name in sorted(categories)
+            if len(categories) > 1
+        },
     )
 
 

@@ -197,6 +197,11 @@ def system_notes(systems: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"and {calibration['missed']:.1%} of those with one as unanswered ({calibration['missed_first']:.1%} "
                 "though the answer was found first)"
             )
+            notes += [
+                f"  {name}: {part['without_answer']} without an answer, AUC {part['auc']:.3f}, "
+                f"{part['false_answers']:.1%} count as answered"
+                for name, part in calibration["categories"].items()
+            ]
     return notes
 
 
