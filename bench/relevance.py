@@ -4,7 +4,8 @@ Measure whether `relevant` can be believed on documents: questions that pages an
     python bench/relevance.py --folder DIR/kubernetes-website [--cache DIR] [--json]
 
 Two folders of the Kubernetes documentation are indexed, which takes minutes, unless the cache has them. The questions
-stand in questions/kubernetes.jsonl, each with the pages that answer it. For conversations and notes use
+stand in questions/kubernetes.jsonl, each with the pages that answer it; of those without, `near` ones are about
+Kubernetes and its neighbours. For conversations and notes use
 `memorist eval DATASET --relevance`.
 """
 
@@ -47,8 +48,8 @@ def main() -> None:
         print(json.dumps({"questions": questions, "auc": calibration.auc}, indent=2))
         return
     print(f"the right page first: {sum(is_first(answer) for answer in answerable)} of {len(answerable)}")
-    print(f"AUC {calibration.auc:.3f}")
-    print(f"without an answer, called answered: {calibration.false_answers:.1%}")
+    for name, part in {"all": calibration, **calibration.categories}.items():
+        print(f"{name}: {part.without_answer} without an answer, AUC {part.auc:.3f}, {part.false_answers:.1%} answered")
     print(
         f"with one, called unanswered: {calibration.missed:.1%}, the right page first: {calibration.missed_first:.1%}"
     )
@@ -58,7 +59,7 @@ def ask(memory: Memorist, docs: Path, line: dict[str, Any]) -> QuestionResult:
     """Ask a question; the pages found are named by their path below the documentation."""
     results = memory.search_documents(line["question"], limit=10)
     found = tuple(Path(hit.path).resolve().relative_to(docs).as_posix() for hit in results)
-    question = Question(line["question"], line["question"], dict.fromkeys(line["pages"], 1))
+    question = Question(line["question"], line["question"], dict.fromkeys(line["pages"], 1), line.get("category"))
     return QuestionResult(question, found, {}, None, max((hit.relevance for hit in results), default=0.0))
 
 
