@@ -6,7 +6,7 @@ import memorist
 from memorist import Memorist
 
 NOTES = (
-    "We deploy with `make ship` from the release branch, never from main",
+    "We deploy with `make ship` from the release branch",
     "My name is Anna and I live in Lisbon",
     "The invoice of the caterer was sent back because the address was wrong",
     "In the back office the heating does not turn on before seven",
@@ -27,7 +27,7 @@ def notes(understanding: Memorist) -> Memorist:
     ("question", "answer"),
     [
         ("how do we ship code?", "We deploy"),
-        ("how is the API released?", "We deploy"),
+        ("releasing software to production", "We deploy"),
         ("where does Anna live?", "My name is Anna"),
         ("why is the number of retries limited?", "Retries"),
         ("when does staging lose its data?", "The staging"),

@@ -93,7 +93,7 @@ class TestTheLegs:
     @pytest.mark.parametrize(
         ("profile", "of_one", "of_thirty"),
         [
-            ("balanced", 50, 90),
+            ("balanced", 64, 90),
             ("rank", 20, 90),
             ("salience", 20, 60),
             ("semantic-first", 20, 30),

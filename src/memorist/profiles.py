@@ -12,7 +12,7 @@ BUNDLED = "local:memorist-embed-v1-int8"
 PREDECESSORS: Mapping[str, str] = MappingProxyType({BUNDLED: "local:all-MiniLM-L6-v2-int8"})
 
 # The similarity below which a match of the vector leg is noise, by model. A model that is not listed has no floor.
-NOISE_FLOOR: Mapping[str, float] = MappingProxyType({BUNDLED: 0.15})
+NOISE_FLOOR: Mapping[str, float] = MappingProxyType({BUNDLED: 0.2})
 
 # Models that read Latin script only: their similarity of other scripts is noise that would drown the words.
 LATIN_ONLY = frozenset({BUNDLED})
@@ -53,7 +53,7 @@ FACT_DECAY: Mapping[str, Mapping[str, float]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-_RERANK_DEPTH = 40  # candidates; what ranks lower is hardly ever the answer
+_RERANK_DEPTH = 20  # candidates; what ranks lower is hardly ever the answer
 _CONTENT_ONLY: Mapping[str, float] = MappingProxyType(
     {"title": 0.0, "content": 1.0, "tags": 0.0, "source": 0.0, "facts": 0.0}
 )
@@ -164,7 +164,7 @@ class Profile:
     time_boost: float = 0.0
     rerank: str | int = "off"
     rerank_ms: int = 500
-    rerank_weight: float = 0.85
+    rerank_weight: float = 0.5
 
     @property
     def rerank_depth(self) -> int:

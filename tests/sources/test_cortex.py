@@ -134,7 +134,7 @@ class TestSearchSemantic:
         return memory.search(query, mode="semantic", profile="confidence", **options)
 
     def test_similar(self, understanding: Memorist) -> None:
-        best = self.search(understanding, "how we roll out new software versions")[0]
+        best = self.search(understanding, "how are new versions deployed?")[0]
 
         assert best.memory.content in (PROCESS, STAGING, FRIDAY)
         assert best.match == ("semantic",)

@@ -72,7 +72,7 @@ _RECENCY_TIERS = ((1.0, 1.10), (7.0, 1.05), (30.0, 1.02))  # days, factor
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """
-    What a query and all that was found for it say of every hit.
+    The evidence that a query, and all that was found for it, gives for every hit.
 
     `terms` counts the words that the query is about. A `lookup` is a query of nothing else, or of an identifier: who
     types only a word wants what has it. `background` is the similarity of what else was found.
