@@ -53,6 +53,54 @@ class TestSecrets:
     def test_a_word_is_one_where_only_a_secret_can_stand(self, text: str) -> None:
         assert redact(text)[0] == text.replace("walrus", "[redacted:password]")
 
+    @pytest.mark.parametrize(
+        "text",
+        r"""
+        iface wlan0 inet dhcp\n    wpa-ssid home\n    wpa-psk walrus77\n
+        wpa-psk walrusharbour
+        wpa-psk "walrus harbour"
+        wpa-passphrase walrusharbour
+        wpa_passphrase walrusharbour
+        wpa-psk ascii 0 walrusharbour
+        add `wpa-psk Walrus77` to the file
+        psk walrusharbour
+        psk=walrusharbour
+        psk="walrus harbour"
+        CREATE USER 'ada'@'%' IDENTIFIED BY 'walrus';
+        CREATE USER ada IDENTIFIED BY walrus;
+        CREATE USER bo IDENTIFIED BY 'xyz', ada\n  IDENTIFIED BY 'walrus';
+        ALTER USER ada IDENTIFIED WITH mysql_native_password BY 'walrus';
+        GRANT ALL ON shop.* TO ada IDENTIFIED BY 'walrus'
+        CREATE ROLE ada WITH LOGIN PASSWORD 'walrus';
+        ALTER ROLE ada PASSWORD 'walrus';
+        alter user ada with encrypted password 'walrus' valid until '2027-01-01'
+        mysql -pwalrus
+        mysql -u root -p'walrus' shop
+        mysql -h db1 -P3306 -pwalrus
+        mysql -u root \\\n  -pwalrus shop
+        mysqldump -u root -pwalrus shop > shop.sql
+        mariadb-dump -pwalrus shop
+        sshpass -p walrus ssh ada@web1
+        sshpass -v -p walrus ssh ada@web1
+        curl -u ada:walrus https://acme.dev
+        curl -su ada:walrus https://acme.dev
+        curl --proxy-user ada:walrus https://acme.dev
+        curl -X POST \\\n  -u ada:walrus https://acme.dev
+        deploy --password walrus
+        deploy --password 'walrus' web1
+        deploy --password=walrus web1
+        wget --user ada --password walrus https://acme.dev
+        """.strip().split("\n        "),
+    )
+    def test_a_word_is_one_in_a_setting_of_a_network_in_sql_and_in_a_command(self, text: str) -> None:
+        text = text.encode().decode("unicode_escape")
+
+        expected = re.sub(r"walrus(?: ?harbour|77)?", "[redacted:password]", text, flags=re.IGNORECASE)
+        assert redact(text)[0] == expected
+
+    def test_a_number_is_one_in_a_setting_of_a_network(self) -> None:
+        assert redact("wpa-ssid home\nwpa-psk 20051987\n")[0] == "wpa-ssid home\nwpa-psk [redacted:password]\n"
+
     def test_letters_of_a_generator_are_one_in_a_column(self) -> None:
         assert redact("user,token\nada,qzvkxwptbn\n")[0] == "user,token\nada,[redacted:secret]\n"
 
@@ -247,6 +295,7 @@ class TestAnyText:
 HOSTILE = """
     a = -----BEGIN -----BEGIN\\x20PRIVATE\\x20KEY----- token= token: password password=' :// ://a: ://a:b@ eyJ eyJ. M
     authorization: bearer\\x20 cookie:a= mysql\\x20-p curl\\x20 <password> --token\\x20 token\\x20for\\x20a\\x20b\\x20
+    wpa-psk\\x20 \\npsk\\x20 create\\x20user\\x20 identified\\x20by\\x20 password\\x20' curl\\x20\\\\\\n
     |--\\n| password,\\n ,password,a password|b\\n|-|-|\\n 4111\\x20 4111- 5K 1\\x20abandon\\x20 \\x20able
     wallet\\x20able\\x20 @a/ ://a:b@c/ db:5432:a:b: cloudflare: $2b$10$ $argon2id$ {SHA} a\\x20pgpass\\n </td><td>
     password:\\x20b\\n [a]\\npassword\\x20=\\x20b\\n

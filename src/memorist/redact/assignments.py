@@ -126,14 +126,18 @@ def _find_assigned_value(text: str, lowered: str, name: re.Match[str]) -> tuple[
 def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span: tuple[int, int], quoted: bool) -> bool:
     """Return True where only a secret can stand, whatever it looks like: in quotes, or as a whole setting."""
     written, before = text[name.start() : name.end()], text[max(0, name.start() - 1) : name.start()]
-    if name[0] in ("_key", "bearer", "auth", "jwt") or (name[0] in _AMBIGUOUS_NAMES and not written.isupper()):
+    if name[0] in ("_key", "bearer", "auth", "jwt") or (
+        name[0] in _AMBIGUOUS_NAMES and name[0] != "psk" and not written.isupper()
+    ):
         return False
     is_vague = name[0] in ("token", "secret", "credential") and not (written.isupper() or contains(r"[\w.-]", before))
     if is_vague and not (quoted and regex("[A-Za-z0-9]{8,}").fullmatch(text, *span)):
         return False  # one of a tokenizer, the name of a secret
-    operator, after = (link["assigned"] or link["paired"] or "").strip(" \t,"), text[span[1] : span[1] + 3]
+    operator, after = (link["assigned"] or link["paired"] or "").strip(" \t,"), text[span[1] : span[1] + 10]
     if link.lastgroup == "spaced":
-        return quoted or contains(r"^(?:[ \t\r]?(?:\n|$)|[ ][-\\|>&;])", after)
+        return quoted or contains(r"^(?:[ \t\r]?(?:\n|$)|[ ](?:[-\\|>&;]|[a-z]{2,6}://))", after)
+    if link.lastgroup == "quoted":
+        return regex(r"(?<!\S)--?[\w-]{0,40}\Z").search(text, max(0, name.start() - 43), name.start()) is not None
     if link.lastgroup == "tagged":
         return True  # the tag is closed right behind it
     if link.lastgroup not in ("assigned", "paired") or contains(r"==|!|\|\||\?\?|or$", operator):
@@ -150,7 +154,7 @@ def _is_certain_place(text: str, name: re.Match[str], link: re.Match[str], span:
     return operator == "=" and is_last and _is_in_section(text, name.start())
 
 
-_NAME_IN_VALUE = r"pass|pwd|secret|token|(?<!mon)key|auth|cred|jwt"
+_NAME_IN_VALUE = r"pass|pwd|psk|secret|token|(?<!mon)key|auth|cred|jwt"
 _LINE_START = r"(?:\A|\n)[ \t>+-]{0,40}(?:[\"'`*]{0,2}[\w.-]{0,60})\Z"
 
 

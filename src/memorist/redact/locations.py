@@ -25,11 +25,12 @@ def find_secrets_by_location(text: str, lowered: str) -> _Found:
         yield from _find_in_authorizations(text, lowered)
     if "cookie" in lowered or " -b " in lowered:
         yield from _find_in_cookies(text, lowered)
-    if any(
-        word in lowered
-        for word in ("mysql", "mariadb", "login", "redis-cli", "identified", "requirepass", "sshpass", "curl")
-    ):
+    if any(word in lowered for word in ("mysql", "mariadb", "login", "redis-cli", "requirepass", "sshpass", "curl")):
         yield from _find_in_commands(text, lowered)
+    if "identified" in lowered or "password '" in lowered:
+        yield from _find_in_sql(text, lowered)
+    if "psk" in text or "wpa" in text:
+        yield from _find_in_wifi_settings(text)
     if ":5432:" in text or ":*:" in text or "pgpass" in lowered:
         yield from _find_in_pgpass(text, "pgpass" in lowered)
     if "htpasswd" in lowered:
@@ -126,7 +127,7 @@ _SESSION_COOKIE = r"sess|sid|token|auth|jwt|csrf|xsrf|remember|login|identity"
 
 
 def _find_in_commands(text: str, lowered: str) -> _Found:
-    """Yield passwords without a name: mysql -pX, docker login -p X, curl -u user:X, .netrc, SQL."""
+    """Yield passwords without a name: mysql -pX, docker login -p X, curl -u user:X, .netrc."""
     for form, sure in ((_MAYBE_LOGINS, False), (_LOGINS, True)):
         for found in regex(form).finditer(lowered):
             start, end, _ = find_value(text, found.end())
@@ -135,14 +136,51 @@ def _find_in_commands(text: str, lowered: str) -> _Found:
                 yield start, find_value_end(text, start, end), "password"
 
 
-_MAYBE_LOGINS = (
-    r"(?:mysql|mariadb)(?:dump|admin)?[ ][^\n|;\0]{0,200}?(?<=[ ])-p(?![ \t\n])"
-    r"|[ ]login[ ][^\n|;\0]{0,200}?(?<=[ ])-p[ ]|redis-cli[ ][^\n|;\0]{0,200}?(?<=[ ])-a[ ]"
-    r"|requirepass[ ]|identified[ ](?:with[ ]\S{1,40}[ ])?by[ ](?=[\"'])"
-)
+_ARGUMENTS = r"[ ](?:[^\n|;\0]|(?<=\\)\n){0,300}?(?<=[ \t\n])"  # also on further lines, after a backslash
+_MAYBE_LOGINS = rf"[ ]login{_ARGUMENTS}-p[ ]|redis-cli{_ARGUMENTS}-a[ ]|requirepass[ ]"
 _LOGINS = (
-    r"sshpass[ ]{1,4}-p[ ]?|curl[ ][^\n|;\0]{0,300}?(?<=[ ])(?:-u|--user)[ =]?[\"']?[^\s:\"'\0]{1,64}:"
+    # not the port of `mysql -P3306`, nor the -print of `find mysql -print`
+    rf"(?:mysql|mariadb)(?:[_-]?[a-z]{{2,12}})?{_ARGUMENTS}-p(?!\s|(?:[0-9]+|rint[0f]?|ath|erm|rune)(?!\S))"
+    r"|sshpass[ ]{1,4}(?:-v[ ]{1,4})?-p[ ]?"
+    rf"|curl{_ARGUMENTS}(?:-[a-z]{{0,6}}u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'\0]{{1,64}}:"
     r"|login[ \t]{1,20}\S{1,64}\s{1,20}password[ \t]{1,20}"
+)
+
+
+def _find_in_sql(text: str, lowered: str) -> _Found:
+    """Yield passwords of users and roles; outside of a statement about them, those that look like one."""
+    for found in regex(_SQL_PASSWORD).finditer(lowered):
+        start, end, _ = find_value(text, found.end())
+        before = lowered[max(0, found.start() - _MAX_STATEMENT_CHARACTERS) : found.start()]
+        value = text[start:end]
+        is_secret = regex(_USER_STATEMENT).search(before) or (found["identified"] and looks_like_password(value))
+        if is_secret and len(value) > 3 and not is_placeholder(value):
+            yield start, find_value_end(text, start, end), "password"
+
+
+_MAX_STATEMENT_CHARACTERS = 300
+_USER_STATEMENT = r"(?<!\w)(?:(?:create|alter)\s{1,9}(?:user|role)\s|grant\s[^;\0]*\sto\s)[^;\0]*\Z"
+_SQL_PASSWORD = (
+    r"(?P<identified>identified)\s{1,9}(?:with\s{1,9}\S{1,40}\s{1,9})?by\s{1,9}(?:password\s{1,9})?(?=[\"'])"
+    r"|identified\s{1,9}by\s{1,9}(?=[\w$#]{1,128}\s{0,9};)|password[ ](?=')"
+)
+
+
+def _find_in_wifi_settings(text: str) -> _Found:
+    """Yield the value of lines such as `wpa-psk X`; elsewhere it has to look like a password."""
+    for found in regex(_WIFI_SETTING).finditer(text):
+        start, end, _ = find_value(text, found.end())
+        value = text[start:end]
+        is_line = found["line"] is not None and regex(r"[\"']?[ \t\r]*(?:\n|\Z)").match(text, end)
+        is_secret = not is_placeholder(value) and (is_line or looks_like_password(value))
+        if len(value) >= _MIN_WIFI_CHARACTERS and (is_secret or (is_line and value.isdecimal())):
+            yield start, find_value_end(text, start, end), "password"
+
+
+_MIN_WIFI_CHARACTERS = 8  # of a passphrase, by the standard
+_WIFI_SETTING = (
+    r"(?m)(?P<line>^[ \t]{0,40})?(?<![\w.-])(?:wpa[_-]?(?:psk|passphrase)|psk)[ \t]{1,9}"
+    r"(?:(?:ascii|hex)[ ](?:[0-9][ ])?)?"
 )
 
 
