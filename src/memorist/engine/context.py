@@ -1,7 +1,7 @@
 """Context for a language model: a block of memories about a message, or about a project in general."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -13,7 +13,7 @@ from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
 from memorist.present.context import ContextBlock, HitContext, index_line, session_line
 from memorist.present.hits import extend_with_chunks
-from memorist.records import TURN, Filter, Hit, Memory, Results
+from memorist.records import RELEVANT, TURN, Filter, Hit, Memory, Results
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
 MIN_RELEVANCE = 0.15
@@ -89,16 +89,19 @@ class ContextBuilder:
         block = self._start_block(scope)
         limit = validation.limit(limit)
         session = None if session is None else validation.session_id(session)
+        queries = _find_queries(validation.message(message))
+        least = validation.number(min_relevance, "min_relevance", 0, 1)
         options = {
             "limit": min(limit * 3, validation.MAX_LIMIT),  # some of them may be in the block already
-            "min_relevance": validation.number(min_relevance, "min_relevance", 0, 1),
+            # Of so many questions that were not asked, each finds something that is a little relevant.
+            "min_relevance": max(least, RELEVANT) if queries is _PERSONAL_QUESTIONS else least,
             "snippet_words": min(max(_MIN_PASSAGE, scope.budget // limit // 2), _MAX_PASSAGE),
             "record": "off",
         }
         documents = validation.flag(documents, "documents")
         requests = (
             self._searcher.build_request(query, scope.filters, options, include_documents=documents)
-            for query in _find_queries(validation.message(message))
+            for query in queries
         )
         hits = _merge_hits(map(self._searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
@@ -149,7 +152,7 @@ class ContextBuilder:
         return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
 
 
-def _find_queries(message: str) -> list[str]:
+def _find_queries(message: str) -> Sequence[str]:
     """
     Return the queries for a message: itself and, where it is long or has several lines, its first and last line.
 
@@ -157,10 +160,10 @@ def _find_queries(message: str) -> list[str]:
     is known of something is a query for that; of the user, it becomes questions that personal memories answer.
     """
     if _WHO_AM_I.fullmatch(message):
-        return list(_PERSONAL_QUESTIONS)
+        return _PERSONAL_QUESTIONS
     if asked := _ALL_ABOUT.fullmatch(message):
         subject = asked["subject"]
-        return list(_PERSONAL_QUESTIONS) if subject.lower() in _THE_USER else [subject]
+        return _PERSONAL_QUESTIONS if subject.lower() in _THE_USER else [subject]
     lines = message.strip().splitlines() or [""]
     if len(lines) == 1 and len(message) <= _EDGE_CHARACTERS:
         return [message]
