@@ -16,8 +16,8 @@ from living import rows, texts
 from memorist import InvalidInput, Memorist, MemoristError, StoreBusy, StoreCorrupt, StoreError, restore_backup
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite import backup
-from memorist.store.sqlite.writes import content_hash
-from memorist.store.store import Store
+from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.writes import content_hash
 from processes import everything, expect, line, running, tell
 from test_export import exported, full_life
 
@@ -235,7 +235,7 @@ def test_what_others_write_during_a_restore_is_in_the_kept_copy_or_refused(
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_it(path: Path, tmp_path: Path) -> None:
     old = dict(list(load_migrations("sqlite").items())[:2])
-    Store(str(tmp_path / "old.db"), migrations=old).close()
+    SqliteBackend(str(tmp_path / "old.db"), migrations=old).close()
     database = apsw.Connection(str(tmp_path / "old.db"))
     database.execute(
         """

@@ -14,7 +14,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.ingest.vectorizer import BATCH
 from memorist.store.migrations import load_migrations
-from memorist.store.store import Store
+from memorist.store.sqlite.backend import SqliteBackend
 from processes import contents, everything, expect, line, running
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -214,9 +214,9 @@ SLOW_MIGRATION = f"""
 MIGRATOR = f"""
     import sys
     from memorist.store.migrations import load_migrations
-    from memorist.store.store import Store
+    from memorist.store.sqlite.backend import SqliteBackend
     print("ready", flush=True)
-    Store(sys.argv[1], migrations=load_migrations("sqlite") | {{"900-numbers": {SLOW_MIGRATION!r}}})
+    SqliteBackend(sys.argv[1], migrations=load_migrations("sqlite") | {{"900-numbers": {SLOW_MIGRATION!r}}})
     print("done", flush=True)
     sys.stdin.readline()
 """
@@ -227,7 +227,7 @@ def test_a_migration_killed_at_any_moment_is_done_whole_or_not_at_all(copy: Call
     for path in killed_at_work(MIGRATOR, copy, seed=3):
         recorded = "900-numbers" in contents(path, "select name from _migrations")
         assert ("numbers" in contents(path, "select name from sqlite_master")) is recorded
-        store = Store(str(path), migrations=SQLITE | {"900-numbers": SLOW_MIGRATION})
+        store = SqliteBackend(str(path), migrations=SQLITE | {"900-numbers": SLOW_MIGRATION})
         assert store.check(repair=False).problems == ()
         assert store.stats(None).memories == 1000
         store.close()

@@ -26,8 +26,8 @@ from memorist import Memorist, NotFound, StoreBusy, StoreError
 from memorist.embed.base import embed_documents
 from memorist.ingest import recorder
 from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.vectors import BLOCK_BITS
-from memorist.store.store import Store
 from memorist.store.vector_scan import encode
 from memorist.text.tokenizer import list_stems
 from processes import expect, running, tell
@@ -158,7 +158,7 @@ class Secret:
 
 def older_database(path: Path) -> str:
     """A database as the first version made it, with the secret in it."""
-    Store(str(path), migrations=dict(list(SQLITE.items())[:1])).close()
+    SqliteBackend(str(path), migrations=dict(list(SQLITE.items())[:1])).close()
     id = str(uuid4())
     now = int(datetime.now(UTC).timestamp() * 1e6)
     connection = apsw.Connection(str(path))

@@ -26,8 +26,8 @@ from memorist.ingest.vectorizer import (
 )
 from memorist.store.migrations import load_migrations
 from memorist.store.records import EmbeddingJob
-from memorist.store.sqlite.writes import content_hash
-from memorist.store.store import Store
+from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.writes import content_hash
 
 BURIED = (
     "When a release breaks production, go back to the last version that worked. Start the rollback job in the pipeline "
@@ -509,7 +509,7 @@ class TestFromBeforeThereWereParts:
     @staticmethod
     def old(path: Path, *texts: str, model: ShortSighted | None = None) -> None:
         migrations = dict(list(load_migrations("sqlite").items())[:2])
-        Store(str(path), migrations=migrations).close()
+        SqliteBackend(str(path), migrations=migrations).close()
         model = model or ShortSighted()
         database = apsw.Connection(str(path))
         database.execute("insert into models(model, name, dimensions) values (1, ?, 64)", (model.model_id,))

@@ -104,10 +104,10 @@ def test_processes_that_open_a_new_path_at_the_same_moment_make_one_database(tmp
 MIGRATOR = """
     import sys
     from memorist.store.migrations import load_migrations
-    from memorist.store.store import Store
+    from memorist.store.sqlite.backend import SqliteBackend
     print("ready", flush=True)
     while path := sys.stdin.readline().rstrip():
-        Store(path, migrations=load_migrations("sqlite") | {"900-extra": "create table extra(x)"}).close()
+        SqliteBackend(path, migrations=load_migrations("sqlite") | {"900-extra": "create table extra(x)"}).close()
         print("opened", flush=True)
 """
 

@@ -12,7 +12,7 @@ import memorist
 from living import days_ago, days_ahead, ids, micros, now, rows, texts
 from memorist import InvalidInput, Memorist, NotFound
 from memorist.records import SECTORS
-from memorist.store.sqlite.relations import MAX_STRENGTH_CHANGES
+from memorist.store.relations import MAX_STRENGTH_CHANGES
 
 PUBLISHED = {
     "ccmemory": {"emotional": 0.003, "semantic": 0.005, "reflective": 0.008, "procedural": 0.01, "episodic": 0.02},

@@ -23,7 +23,7 @@ from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, MemoristError, NotFound
 from memorist.documents import DocumentHit
 from memorist.records import FACETS
-from memorist.store.sqlite.documents import chunk_namespace
+from memorist.store.documents import chunk_namespace
 from memorist.validation import FILTERS
 
 WRITTEN = BytesIO()  # what an export wrote last

@@ -483,7 +483,7 @@ class Stats:
     models: Mapping[str, int]
     size_bytes: int
     schema: str
-    sqlite: str
+    database: str  # its name and version
     superseded: int = 0
     pinned: int = 0
     facts: int = 0

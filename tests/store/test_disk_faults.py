@@ -15,8 +15,8 @@ from conftest import HashingEmbedder
 from failing_system import DEFECT, FULL, SHORT_CALLS, FailingSystem, Fault
 from memorist import Memorist, MemoristError
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.connections import ConnectionPool, fetch_value
-from memorist.store.store import Store
+from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.sqlite.connections import ConnectionPool
 from simulated_disk import IN_MEMORY, Disk
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the disk is simulated as POSIX has it")
@@ -93,7 +93,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             memory.forget(memory.add("forgotten").id)
             memory.backup(folder / "disk" / "memory.db.before-restore")
             memory.export(folder / "before.jsonl")
-        Store(str(folder / "disk" / "old.db"), migrations=dict(list(load_migrations("sqlite").items())[:4])).close()
+        SqliteBackend(
+            str(folder / "disk" / "old.db"), migrations=dict(list(load_migrations("sqlite").items())[:4])
+        ).close()
     return folder
 
 
@@ -165,7 +167,7 @@ def test_a_connection_made_while_the_disk_was_full_writes_afterwards(prepared: P
         other.add("the log is there")
         system.fault = Fault(len(system.calls), FULL, lasting=True)
         with pool.reading() as connection:
-            assert fetch_value(connection, "select count(*) from memories") == 22
+            assert connection.fetch_value("select count(*) from memories") == 22
         system.fault = None
         with pool.writing() as connection:
             connection.execute("delete from memories where content = 'the log is there'")

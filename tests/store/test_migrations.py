@@ -11,15 +11,15 @@ import pytest
 import memorist
 from memorist import StoreError
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.writes import content_hash
-from memorist.store.store import Store
+from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.writes import content_hash
 from processes import contents, everything
 
 SQLITE = load_migrations("sqlite")  # the migrations of this version
 
 
-def migrated(path: Path, migrations: Mapping[str, str]) -> Store:
-    return Store(str(path), migrations=SQLITE | migrations)
+def migrated(path: Path, migrations: Mapping[str, str]) -> SqliteBackend:
+    return SqliteBackend(str(path), migrations=SQLITE | migrations)
 
 
 def test_an_older_database_is_migrated_after_a_copy_of_it_was_kept(path: Path) -> None:
@@ -67,7 +67,7 @@ def test_an_older_database_opened_read_only_asks_to_be_opened_for_writing_once(p
     memorist.open(path, embedder="none").close()
 
     with pytest.raises(StoreError, match="older schema; open it once for writing"):
-        Store(str(path), read_only=True, migrations=SQLITE | {"900-extra": "create table extra(x)"})
+        SqliteBackend(str(path), read_only=True, migrations=SQLITE | {"900-extra": "create table extra(x)"})
 
     assert not list(path.parent.glob("*.before-*"))
 
@@ -90,7 +90,7 @@ class TestFromTheFirstVersion:
     @pytest.fixture
     def old(self, path: Path) -> Path:
         first = dict(list(SQLITE.items())[:1])
-        Store(str(path), migrations=first).close()
+        SqliteBackend(str(path), migrations=first).close()
         database = apsw.Connection(str(path))
         for id, content, created in (
             ("first-one", "The port is 8080", 1_000_000_000),

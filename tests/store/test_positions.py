@@ -8,8 +8,8 @@ import pytest
 import memorist
 from memorist.engine import Memorist
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite.writes import identity_hash
-from memorist.store.store import Store
+from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.writes import identity_hash
 
 DEPLOY = (
     "Which command ships the code to production?",
@@ -85,7 +85,7 @@ class TestFromBeforeThereWerePositions:
     def old(self, path: Path) -> Path:
         """A database of the version before, with two sessions written turn by turn."""
         before = dict(list(load_migrations("sqlite").items())[:5])
-        Store(str(path), migrations=before).close()
+        SqliteBackend(str(path), migrations=before).close()
         for number, (session, text) in enumerate(ALTERNATING, 1):
             self.write_as_before(path, number, session, text)
         return path

@@ -19,9 +19,9 @@ from conftest import HashingEmbedder
 from memorist import Memorist, StoreCorrupt, StoreError
 from memorist.atomic_file import sync_to_disk
 from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.connections import COMPANIONS
-from memorist.store.sqlite.writes import content_hash
-from memorist.store.store import Store
+from memorist.store.writes import content_hash
 from simulated_disk import Disk, Files, Sync, SyncFolder, cut_power, write_files
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the disk is simulated as POSIX has it")
@@ -157,7 +157,7 @@ def purging(path: Path, outside: Path) -> Iterator[str | None]:
 def migrating(path: Path, outside: Path) -> Iterator[str | None]:
     """Another process keeps the database open meanwhile, and has written to its log."""
     first = dict(list(load_migrations("sqlite").items())[:1])
-    Store(str(path), migrations=first).close()
+    SqliteBackend(str(path), migrations=first).close()
     other = apsw.Connection(str(path))
     with other:
         other.executemany(

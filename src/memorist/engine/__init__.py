@@ -21,6 +21,7 @@ from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
 from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
+from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.store import Store
 
 __all__ = ["Memorist", "open_memory", "restore_backup", "salvage"]
@@ -72,7 +73,8 @@ def open_memory(
     if path == ":memory:" or (read_only and is_missing_or_empty(Path(path))):
         path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     space = validation.namespace(namespace)
-    store = Store(path, namespace=space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+    backend = SqliteBackend(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+    store = Store(backend, space)
     resources = Resources(
         store,
         model,

@@ -53,7 +53,7 @@ From memory:
 Look further with memory_search for names, errors and decisions of the task that this does not cover, read what \
 matters with memory_get, and see what happened around it with memory_timeline. Say in a few lines what you will rely \
 on, with its ids, and what may be outdated. Then begin."""
-_LOCAL_STATS = ("path", "size_bytes", "schema", "sqlite")  # about this machine, so they are not sent
+_LOCAL_STATS = ("path", "size_bytes", "schema", "database")  # about this machine, so they are not sent
 
 
 @dataclass(frozen=True, slots=True)

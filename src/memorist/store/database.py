@@ -1,8 +1,8 @@
 """
 The port to a database: what the store needs of SQLite and of PostgreSQL, and how one SQL serves both.
 
-The SQL of the modules beside this one is written once, over the same tables and columns. `@name(...)` in it is a fragment
-that each backend writes in its own dialect; `:name` is a value.
+The SQL of the modules beside this one is written once, over the same tables and columns. `@name(...)` in it is a
+fragment that each backend writes in its own dialect; `:name` is a value.
 
 | fragment | meaning |
 |---|---|

@@ -14,19 +14,17 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-import apsw
 import numpy as np
 
 from memorist.errors import InvalidInput, StoreError
 from memorist.records import FILE, SUPERSEDES, TURN, Model
-from memorist.store.sqlite.connections import ConnectionPool, fetch_value, stream_rows
-from memorist.store.sqlite.documents import chunk_namespace
-from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
-from memorist.store.sqlite.relations import is_superseded_by
-from memorist.store.sqlite.rows import decode_json
-from memorist.store.sqlite.vectors import SqliteVectors
-from memorist.store.sqlite.writes import as_json, content_hash, find_same_text, identity_hash
+from memorist.store.backend import Backend
+from memorist.store.database import Conflict, Connection, Database
+from memorist.store.documents import chunk_namespace
+from memorist.store.filters import from_micros, to_micros
+from memorist.store.relations import is_superseded_by
+from memorist.store.rows import decode_json
+from memorist.store.writes import as_json, content_hash, find_same_text, identity_hash
 from memorist.text.tokenizer import unspaced_bigrams
 
 FORMAT = 1  # the version of this format
@@ -176,9 +174,7 @@ _REFERENCES = {
 }
 
 
-def dump(
-    pool: ConnectionPool, namespace: str, *, vectors: bool, types: Collection[str] = ()
-) -> Iterator[dict[str, Any]]:
+def dump(pool: Database, namespace: str, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
     """
     Yield a header, then every record, or those of some `types`, as of one moment and in the order of `RECORDS`.
 
@@ -186,7 +182,7 @@ def dump(
     same.
     """
     with pool.snapshot(stream=True) as connection:
-        schema = fetch_value(connection, "select max(name) from _migrations")
+        schema = connection.fetch_value("select max(name) from _migrations")
         yield {"memorist": FORMAT, "schema": schema, "namespace": namespace, "vectors": vectors}
         reader = _RecordReader(connection, namespace, vectors)
         for type, records in RECORDS.items():
@@ -198,7 +194,7 @@ def dump(
 class _RecordReader:
     """Reads the tables of one namespace, on a connection that sees one moment."""
 
-    def __init__(self, connection: apsw.Connection, namespace: str, vectors: bool) -> None:
+    def __init__(self, connection: Connection, namespace: str, vectors: bool) -> None:
         self._connection, self._vectors = connection, vectors
         self._names = {"namespace": namespace, "chunks": chunk_namespace(namespace)}
         self._prepared: dict[str, tuple[str, list[tuple[str, Callable[[Any], Any] | None]]]] = {}
@@ -208,7 +204,7 @@ class _RecordReader:
         if records.table not in self._prepared:
             self._prepared[records.table] = _prepare(records)
         sql, converters = self._prepared[records.table]
-        for key, *row in stream_rows(self._connection, sql, self._names | {"key": of}):
+        for key, *row in self._connection.stream(sql, self._names | {"key": of}):
             try:
                 record = {
                     name: convert(stored) if convert else stored
@@ -271,7 +267,7 @@ _MARK_UNCUT = """
 """
 
 
-class SqliteLoader:
+class Loader:
     """
     One import into one namespace, with a transaction for each batch. What is stored already stays as it is.
 
@@ -279,15 +275,15 @@ class SqliteLoader:
     to the stored ones.
     """
 
-    def __init__(self, pool: ConnectionPool, namespace: str, sentence_models: Collection[str]) -> None:
-        self._pool, self._namespace = pool, namespace
+    def __init__(self, backend: Backend, namespace: str, sentence_models: Collection[str]) -> None:
+        self._backend, self._namespace = backend, namespace
         self._sentence_models = as_json(list(sentence_models))
         self._stored_ids: dict[str, str] = {}  # of skipped memories
         self._models: dict[str, tuple[int, int]] = {}
-        self._vectors = [SqliteVectors(pool, name) for name in (namespace, chunk_namespace(namespace))]
-        self._unmerged = 0
+        self._vectors = [backend.open_vectors(name) for name in (namespace, chunk_namespace(namespace))]
+        self._inserted = 0
         self._prepared: dict[str, str] = {}
-        self._put: Mapping[str, Callable[[apsw.Connection, Fields], bool | str]] = {
+        self._put: Mapping[str, Callable[[Connection, Fields], bool | str]] = {
             "model": self._put_model,
             "memory": self._put_memory,
             "relation": self._put_relation,
@@ -298,7 +294,7 @@ class SqliteLoader:
         """Write records, all of them or none; an InvalidInput names the place of one that cannot be written."""
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
-        with self._pool.writing() as connection:
+        with self._backend.database.writing() as connection:
             for record in records:
                 new = self._put_record(connection, record)
                 if isinstance(new, str):
@@ -307,19 +303,18 @@ class SqliteLoader:
                     added, known = added + new, known + (not new)
                 elif record.type == "session":
                     sessions += new
-            if self._unmerged >= MERGE_EVERY:
-                merge_index_segments(connection)
-                self._unmerged = 0
+            self._backend.tend(connection, self._inserted)
+            self._inserted = 0
             self._pack_blocks(connection)
         return LoadReport(added, known, sessions, tuple(skipped))
 
-    def _pack_blocks(self, connection: apsw.Connection) -> None:
+    def _pack_blocks(self, connection: Connection) -> None:
         """Pack the blocks of imported vectors."""
         for name, (_, dimensions) in self._models.items():
             for vectors in self._vectors:
                 vectors.write(connection, Model(name, dimensions), [], np.empty((0, dimensions), np.float32))
 
-    def _put_record(self, connection: apsw.Connection, record: ExportRecord) -> bool | str:
+    def _put_record(self, connection: Connection, record: ExportRecord) -> bool | str:
         """Write a record; return if it is new, or the reason why it was skipped."""
         try:
             if put := self._put.get(record.type):
@@ -327,13 +322,13 @@ class SqliteLoader:
             return self._insert(connection, RECORDS[record.type], record.fields) is not None
         except _InvalidRecord as exc:
             raise InvalidInput(f"{record.place}: {exc}; nothing from there on was imported") from exc
-        except apsw.ConstraintError as exc:
+        except Conflict as exc:
             raise InvalidInput(f"{record.place}: it contradicts what is stored ({exc})") from exc
 
-    def _put_model(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_model(self, connection: Connection, fields: Fields) -> bool:
         self._insert(connection, RECORDS["model"], fields)
-        number, dimensions, metric = fetch_value(
-            connection, "select model, dimensions, metric from models where name = ?", (fields["name"],)
+        number, dimensions, metric = connection.fetch_value(
+            "select model, dimensions, metric from models where name = ?", (fields["name"],)
         )
         if (dimensions, metric) != (fields["dimensions"], fields["metric"]):
             raise _InvalidRecord(
@@ -343,7 +338,7 @@ class SqliteLoader:
         self._models[fields["name"]] = (number, dimensions)
         return True
 
-    def _put_memory(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_memory(self, connection: Connection, fields: Fields) -> bool:
         text = fields["content"]
         hash = identity_hash(fields["id"], text) if fields.get("kind") in (TURN, FILE) else content_hash(text)
         if self._insert_memory(connection, fields, hash) is not None:
@@ -353,49 +348,49 @@ class SqliteLoader:
             self._stored_ids[fields["id"]] = same[1]
         return False
 
-    def _put_relation(self, connection: apsw.Connection, fields: Fields) -> bool | str:
+    def _put_relation(self, connection: Connection, fields: Fields) -> bool | str:
         ends = {end: self._require_memory(connection, fields[end]) for end in ("source", "target")}
         row = self._to_row(connection, RECORDS["relation"], fields) | ends
         if ends["source"] == ends["target"]:
             if fields["source"] != fields["target"]:
                 return False  # two memories there, one and the same here
             raise _InvalidRecord("a memory cannot be related to itself")
-        if fetch_value(connection, _IS_RELATED, row):
+        if connection.fetch_value(_IS_RELATED, row):
             return False
         if fields["kind"] == SUPERSEDES and row["valid_until"] is None:
-            if fetch_value(connection, _IS_SUPERSEDED, row):
+            if connection.fetch_value(_IS_SUPERSEDED, row):
                 return False
             if is_superseded_by(connection, ends["source"], ends["target"]):
                 return "the superseding memory is itself superseded by the other"
         return self._insert(connection, RECORDS["relation"], fields, **ends) is not None
 
-    def _put_document(self, connection: apsw.Connection, fields: Fields) -> bool:
+    def _put_document(self, connection: Connection, fields: Fields) -> bool:
         known = "select 1 from documents where namespace = :namespace and (id = :id or path = :path)"
         names = {"namespace": self._namespace, "id": fields["id"], "path": fields["path"]}
-        if fetch_value(connection, known, names):
+        if connection.fetch_value(known, names):
             return False
         return self._insert(connection, RECORDS["document"], fields) is not None
 
-    def _put_chunk(self, connection: apsw.Connection, fields: Fields, document: int) -> None:
+    def _put_chunk(self, connection: Connection, fields: Fields, document: int) -> None:
         hash = identity_hash(fields["id"], fields["content"])
         rid = self._insert_memory(connection, fields, hash, namespace=chunk_namespace(self._namespace))
         if rid is None:
             raise _InvalidRecord(f"the chunk {fields['id']} belongs to another document already")
         self._insert(connection, _CHUNK_ROW, fields, rid=rid, did=document)
 
-    def _insert_memory(self, connection: apsw.Connection, fields: Fields, hash: bytes, **more: Any) -> int | None:
+    def _insert_memory(self, connection: Connection, fields: Fields, hash: bytes, **more: Any) -> int | None:
         """Insert a memory or a chunk; return its key, None if its id or text is stored already."""
         texts = [fact["text"] for fact in fields.get("facts", ())]
         more["segments"] = unspaced_bigrams(fields.get("title"), fields["content"], *fields["tags"], *texts)
         more["facts"] = "\n".join(texts) or None
         rid = self._insert(connection, RECORDS["memory"], fields, content_hash=hash, **more)
         if rid is not None:
-            self._unmerged += 1
+            self._inserted += 1
             if fields.get("vectors") and not fields.get("part_vectors"):  # perhaps from before there were any
                 connection.execute(_MARK_UNCUT, {"rid": rid, "models": self._sentence_models})
         return rid
 
-    def _insert(self, connection: apsw.Connection, records: RecordList, fields: Fields, **more: Any) -> int | None:
+    def _insert(self, connection: Connection, records: RecordList, fields: Fields, **more: Any) -> int | None:
         """Insert a row with its lists, and `more` columns; return its key, None if it is stored already."""
         table = records.table
         own = {"namespace": self._namespace} if table in _NAMESPACED else {}
@@ -407,7 +402,7 @@ class SqliteLoader:
                 on conflict do nothing
                 returning {_KEYS.get(table, "1")}
             """
-        key: int | None = fetch_value(connection, self._prepared[table], row)
+        key: int | None = connection.fetch_value(self._prepared[table], row)
         if key is not None:
             for name, kind in records.lists:
                 for item in fields.get(name, ()):
@@ -415,7 +410,7 @@ class SqliteLoader:
         return key
 
     def _insert_item(
-        self, connection: apsw.Connection, name: str, records: RecordList, item: Fields, owner: dict[str, int]
+        self, connection: Connection, name: str, records: RecordList, item: Fields, owner: dict[str, int]
     ) -> None:
         """Insert a record of a list within a record."""
         if records.table == "chunks":
@@ -424,7 +419,7 @@ class SqliteLoader:
             which = repr(item["text"][:80]) if "text" in item else "one"
             raise _InvalidRecord(f"of its {name}, {which} is there twice")
 
-    def _to_row(self, connection: apsw.Connection, records: RecordList, fields: Fields) -> dict[str, Any]:
+    def _to_row(self, connection: Connection, records: RecordList, fields: Fields) -> dict[str, Any]:
         """Return the columns of a record, as the database stores them."""
         row = {}
         for name, kind in records.columns.items():
@@ -439,20 +434,20 @@ class SqliteLoader:
                 row[_RENAMED.get(name, name)] = convert(field) if convert and field is not None else field
         return row
 
-    def _find_memory(self, connection: apsw.Connection, id: str) -> int | None:
+    def _find_memory(self, connection: Connection, id: str) -> int | None:
         sql = "select rid from memories where namespace = ? and id = ?"
-        key: int | None = fetch_value(connection, sql, (self._namespace, self._stored_ids.get(id, id)))
+        key: int | None = connection.fetch_value(sql, (self._namespace, self._stored_ids.get(id, id)))
         return key
 
-    def _require_memory(self, connection: apsw.Connection, id: Any) -> int:
+    def _require_memory(self, connection: Connection, id: Any) -> int:
         key = self._find_memory(connection, id)
         if key is None:
             raise _InvalidRecord(f"there is no memory {id!r}, neither before it nor in the database")
         return key
 
-    def _require_session(self, connection: apsw.Connection, id: str) -> int:
+    def _require_session(self, connection: Connection, id: str) -> int:
         sql = "select sid from sessions where namespace = ? and id = ?"
-        key: int | None = fetch_value(connection, sql, (self._namespace, id))
+        key: int | None = connection.fetch_value(sql, (self._namespace, id))
         if key is None:
             raise _InvalidRecord(f"there is no session {id!r}, neither before it nor in the database")
         return key

@@ -1,11 +1,10 @@
-"""The store: the memories of one namespace, in one file."""
+"""The store: the memories of one namespace, in a database."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +24,13 @@ from memorist.records import (
     Term,
     Version,
 )
-from memorist.store.export import SqliteLoader, dump
-from memorist.store.migrations import Migrations, load_migrations, migrate
+from memorist.store.backend import Backend
+from memorist.store.counts import count_facets, count_filtered_out
+from memorist.store.database import Conflict, Connection
+from memorist.store.documents import AgentFiles, Documents, chunk_namespace
+from memorist.store.export import Loader, dump
+from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
+from memorist.store.recalls import FeedbackLog, Lenses, Recalls, erase_traces
 from memorist.store.records import (
     AddResult,
     ConversationResult,
@@ -34,27 +38,19 @@ from memorist.store.records import (
     KeywordMatches,
     Scope,
 )
-from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
-from memorist.store.sqlite.check import check_database, make_missing_indexes
-from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema, fetch, fetch_value
-from memorist.store.sqlite.counts import count_facets, count_filtered_out
-from memorist.store.sqlite.documents import SqliteAgentFiles, SqliteDocuments, chunk_namespace
-from memorist.store.sqlite.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
-from memorist.store.sqlite.keyword import MERGE_EVERY, KeywordLeg, merge_index_segments
-from memorist.store.sqlite.maintenance import collect_stats, erase_memories, purge_indexes, wipe_file
-from memorist.store.sqlite.recalls import SqliteFeedback, SqliteLenses, SqliteRecalls
-from memorist.store.sqlite.relations import (
-    SqliteLinks,
-    SqliteStrength,
+from memorist.store.relations import (
+    Links,
+    Strength,
     add_facts,
     adjust_salience,
+    bypass_erased,
     copy_facts,
     index_facts,
     set_pinned,
     supersede,
     unsupersede,
 )
-from memorist.store.sqlite.rows import (
+from memorist.store.rows import (
     KeyedMemory,
     StorePart,
     decode_json,
@@ -64,10 +60,10 @@ from memorist.store.sqlite.rows import (
     to_memory,
     to_row,
 )
-from memorist.store.sqlite.sessions import SqliteSessions, link_memories, require_open_session
-from memorist.store.sqlite.vectors import Halves, SqliteVectors, find_nearest_parts, vector_column
-from memorist.store.sqlite.vocabulary import Vocabulary
-from memorist.store.sqlite.writes import (
+from memorist.store.sessions import Sessions, link_memories, require_open_session
+from memorist.store.sqlite.vectors import Halves, find_nearest_parts, vector_column
+from memorist.store.statistics import collect_stats
+from memorist.store.writes import (
     add_conversations,
     as_json,
     content_hash,
@@ -81,89 +77,51 @@ _TEXTS_AT_ONCE = 1000
 
 
 class Store(StorePart):
-    """
-    The memories of one namespace; it sees no other. Each method is one transaction.
+    """The memories of one namespace; it sees no other. Each method is one transaction."""
 
-    `path` may be ":memory:".
-    """
-
-    def __init__(
-        self,
-        path: str,
-        *,
-        namespace: str = "default",
-        read_only: bool = False,
-        busy_timeout: float = 30.0,
-        synchronous: str = "full",
-        migrations: Migrations | None = None,
-        pool: ConnectionPool | None = None,
-    ) -> None:
-        super().__init__(
-            pool or ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous),
-            namespace,
-        )
-        self._migrations = load_migrations("sqlite") if migrations is None else migrations
+    def __init__(self, backend: Backend, namespace: str = "default") -> None:
+        super().__init__(backend.database, namespace)
+        self._backend = backend
         self._scopes = Scopes(namespace)
-        self._keyword = KeywordLeg(namespace)
-        self.vectors = SqliteVectors(self._pool, namespace)
-        self._vocabulary = Vocabulary(namespace)
-        self._unmerged = 0
-        self.links = SqliteLinks(self._pool, namespace)
-        self.strength = SqliteStrength(self._pool, namespace)
-        self.sessions = SqliteSessions(self._pool, namespace)
-        self.recalls = SqliteRecalls(self._pool, namespace)
-        self.feedback = SqliteFeedback(self._pool, namespace)
-        self.lenses = SqliteLenses(self._pool, namespace)
-        self.agent_files = SqliteAgentFiles(self._pool, namespace)
-        if pool is not None:
-            return
-        try:
-            with self._pool.reading() as connection:
-                migrate(SqliteSchema(self._pool, connection), self._migrations)
-            if migrations is None:
-                make_missing_indexes(self._pool)
-        except BaseException:
-            self._pool.close()
-            raise
+        self._keyword = backend.open_keyword_index(namespace)
+        self.vectors = backend.open_vectors(namespace)
+        self.links = Links(self._pool, namespace)
+        self.strength = Strength(self._pool, namespace)
+        self.sessions = Sessions(self._pool, namespace)
+        self.recalls = Recalls(self._pool, namespace)
+        self.feedback = FeedbackLog(self._pool, namespace)
+        self.lenses = Lenses(self._pool, namespace)
+        self.agent_files = AgentFiles(self._pool, namespace)
 
     @cached_property
-    def documents(self) -> SqliteDocuments:
+    def documents(self) -> Documents:
         """The files of this namespace. Their chunks are memories of another namespace in the same database."""
-        namespace = chunk_namespace(self.namespace)
-        chunks = Store(self._pool.path, namespace=namespace, migrations=self._migrations, pool=self._pool)
-        return SqliteDocuments(self._pool, self.namespace, chunks)
+        return Documents(self._pool, self.namespace, Store(self._backend, chunk_namespace(self.namespace)))
 
     @property
     def own_files(self) -> tuple[str, ...]:
         """The paths of the files that this store writes."""
-        return () if self._pool.in_memory else tuple(self._pool.file + end for end in ("", *COMPANIONS))
+        return self._backend.own_files
 
     def close(self) -> None:
-        self._pool.close()
+        self._backend.close()
 
     # Writing
 
     def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]:
         with self._pool.writing() as connection:
             results = [self._add(connection, draft, reinforcement) for draft in drafts]
-            self._merge_segments(connection, len(results))
+            self._backend.tend(connection, len(results))
             return results
 
     def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
         """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
         with self._pool.writing() as connection:
             result = add_conversations(connection, self.namespace, batches)
-            self._merge_segments(connection, len(result.ids))
+            self._backend.tend(connection, len(result.ids))
             return result
 
-    def _merge_segments(self, connection: apsw.Connection, written: int) -> None:
-        """Merge segments of the full-text indexes when enough was written."""
-        self._unmerged += written
-        if self._unmerged >= MERGE_EVERY:
-            merge_index_segments(connection)
-            self._unmerged = 0
-
-    def _add(self, connection: apsw.Connection, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
+    def _add(self, connection: Connection, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
         recorded = to_micros(draft.recorded_at)
         sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
         hash = content_hash(draft.content)
@@ -220,7 +178,7 @@ class Store(StorePart):
             rid, _ = self._require_memory(connection, id, deleted=True)
             try:
                 connection.execute("update memories set deleted_at = null where rid = ?", (rid,))
-            except apsw.ConstraintError as exc:
+            except Conflict as exc:
                 raise InvalidInput(f"{id} cannot be restored: a newer memory of its project has the same text") from exc
             return load_memory(connection, rid)
 
@@ -233,8 +191,7 @@ class Store(StorePart):
     def purge(self, before: datetime | None) -> int:
         """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
         with self._pool.writing() as connection:
-            forgotten = fetch(
-                connection,
+            forgotten = connection.fetch(
                 """
                 select rid from memories
                 where namespace = :namespace and deleted_at is not null and deleted_at < :before
@@ -242,8 +199,8 @@ class Store(StorePart):
                 {"namespace": self.namespace, "before": END_OF_TIME if before is None else to_micros(before)},
             )
             erase_memories(connection, [rid for (rid,) in forgotten])
-            purge_indexes(connection)
-        wipe_file(self._pool, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR])
+            self._backend.purge(connection)
+        self._backend.wipe()
         return len(forgotten)
 
     # Reading
@@ -258,7 +215,7 @@ class Store(StorePart):
                   and m.deleted_at is null
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
-            found = {memory.id: memory for memory in map(to_memory, fetch(connection, sql, values))}
+            found = {memory.id: memory for memory in map(to_memory, connection.fetch(sql, values))}
             for id in ids:
                 if id not in found and (keyed := self._find_memory(connection, id, as_of=moment)):
                     found[id] = keyed[1]
@@ -319,7 +276,7 @@ class Store(StorePart):
             limit :limit
         """
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, {**filter_values, **values, "namespace": self.namespace})
+            rows = connection.fetch(sql, {**filter_values, **values, "namespace": self.namespace})
         return [(rid, to_memory(columns)) for rid, *columns in rows]
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
@@ -337,7 +294,7 @@ class Store(StorePart):
         after = 0
         while True:
             with self._pool.reading() as connection:
-                rows = fetch(connection, sql, values | {"namespace": self.namespace, "after": after})
+                rows = connection.fetch(sql, values | {"namespace": self.namespace, "after": after})
             yield from ((id, project, text) for _, id, project, text, hash in rows if hash == content_hash(text))
             if len(rows) < _TEXTS_AT_ONCE:
                 return
@@ -346,8 +303,7 @@ class Store(StorePart):
     def list_versions(self, id: str) -> list[Version]:
         with self._pool.reading() as connection:
             rid, _ = self._require_memory(connection, id, deleted=None)
-            rows = fetch(
-                connection,
+            rows = connection.fetch(
                 "select snapshot, replaced_at from memory_history where rid = ? order by version desc",
                 (rid,),
             )
@@ -379,20 +335,20 @@ class Store(StorePart):
         """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
         with self._pool.reading() as connection:
             scope = self._scopes.resolve(connection, filter) if query else Scope(filter)
-            return count_facets(connection, self._keyword, query, scope, keys, fields)
+            return count_facets(connection, self._keyword, self.namespace, query, scope, keys, fields)
 
     def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
         """Count the memories that match a query's words, and these keys, but fail a field of a filter, by field."""
         with self._pool.reading() as connection:
-            return count_filtered_out(connection, self._keyword, query, filter, keys)
+            return count_filtered_out(connection, self._keyword, self.namespace, query, filter, keys)
 
     def find_known_terms(self, terms: Sequence[Term]) -> set[Term]:
         with self._pool.reading() as connection:
-            return self._vocabulary.find_known(connection, terms)
+            return self._keyword.find_known(connection, terms)
 
     def find_similar_words(self, word: str) -> list[str]:
         with self._pool.reading() as connection:
-            return self._vocabulary.find_similar(connection, word)
+            return self._keyword.find_similar(connection, word)
 
     def load_rows(
         self,
@@ -415,7 +371,7 @@ class Store(StorePart):
             "as_of": to_micros(as_of) if as_of else None,
         }
         with self._pool.reading() as connection:
-            found = fetch(connection, sql, values)
+            found = connection.fetch(sql, values)
             parts = {}
             if model is not None and vector is not None and self.vectors.have_parts(model):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
@@ -441,7 +397,7 @@ class Store(StorePart):
         """
         values = {"namespace": self.namespace, "id": id, "model": model.name}
         with self._pool.reading() as connection:
-            blob = fetch_value(connection, sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
+            blob = connection.fetch_value(sql, values | ({"as_of": to_micros(as_of)} if as_of else {}))
         return None if blob is None else np.frombuffer(blob, np.float16).astype(np.float32)
 
     # Maintenance
@@ -450,23 +406,31 @@ class Store(StorePart):
         """Yield a header and every record of this namespace, as of one moment; see `export`."""
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
-    def create_loader(self, sentence_models: Collection[str] = ()) -> SqliteLoader:
+    def create_loader(self, sentence_models: Collection[str] = ()) -> Loader:
         """
         Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
 
         Such texts that come without them are listed by `list_without_vector`.
         """
-        return SqliteLoader(self._pool, self.namespace, sentence_models)
+        return Loader(self._backend, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         """Copy the whole database, as of one moment, and check the copy."""
-        back_up_database(self._pool, path, overwrite=overwrite)
+        self._backend.back_up(path, overwrite=overwrite)
 
     def stats(self, model: str | None) -> Stats:
-        return collect_stats(self._pool, self.namespace, model)
+        return collect_stats(self._backend, self.namespace, model)
 
     def check(self, *, repair: bool) -> CheckReport:
-        return check_database(self._pool, self.namespace, repair=repair)
+        return self._backend.check(self.namespace, repair=repair)
+
+
+def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete memories with everything that belongs to them."""
+    erase_traces(connection, keys)
+    for key in keys:
+        bypass_erased(connection, key)
+    connection.execute("delete from memories where rid in @keys(:keys)", {"keys": as_json(list(keys))})
 
 
 def _compare_vectors(

@@ -18,9 +18,8 @@ from memorist.store.sqlite.connections import (
     ConnectionPool,
     SqliteSchema,
     create_private_file,
-    fetch,
-    fetch_value,
 )
+from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.maintenance import find_file_problems
 
 BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
@@ -99,7 +98,7 @@ def choose_kept_name(database: Path, reason: str) -> Path:
 
 
 def _restore(
-    backup: ConnectionPool, source: apsw.Connection, database: Path, kept: Path | None, is_old: bool
+    backup: ConnectionPool, source: SqliteConnection, database: Path, kept: Path | None, is_old: bool
 ) -> Path | None:
     counts = _count_rows(source)
     make_folder(database.parent, private=True)
@@ -172,22 +171,22 @@ def overwrite(pool: ConnectionPool, part: Path, kept: Path, is_wanted: Callable[
     return True
 
 
-def _skip_log(part: Path, old: apsw.Connection) -> None:
+def _skip_log(part: Path, old: SqliteConnection) -> None:
     """Leave a gap in the log of vectors, so that the scans that follow it read all vectors again."""
-    with closing(apsw.Connection(str(part))) as copy:
+    with closing(SqliteConnection(str(part))) as copy:
         number = max(map(_read_log_end, (copy, old))) + _LOG_JUMP
         with copy:
             copy.execute("delete from vector_log")
             copy.execute("insert into vector_log(seq, rid) values (?, 0)", (number,))
 
 
-def _read_log_end(connection: apsw.Connection) -> int:
+def _read_log_end(connection: SqliteConnection) -> int:
     """Return the number of the last change of vectors; more than there ever were if it cannot be read."""
-    if not fetch_value(connection, "select 1 from sqlite_master where name = 'sqlite_sequence'"):
+    if not connection.fetch_value("select 1 from sqlite_master where name = 'sqlite_sequence'"):
         return 0
     try:
         sql = "select coalesce(max(seq), 0) from sqlite_sequence where name = 'vector_log'"
-        return int(fetch_value(connection, sql))
+        return int(connection.fetch_value(sql))
     except apsw.CorruptError:
         return _END_OF_LOG
 
@@ -234,9 +233,9 @@ def rename_durably(part: Path, target: Path) -> None:
     sync_to_disk(target.parent)
 
 
-def _copy(source: apsw.Connection, part: Path) -> None:
+def _copy(source: SqliteConnection, part: Path) -> None:
     """Copy all pages as the source's transaction sees them, so that writes of others do not restart the copy."""
-    with closing(apsw.Connection(str(part))) as copy:
+    with closing(SqliteConnection(str(part))) as copy:
         with copy.backup("main", source, "main") as backup:
             while not backup.done:
                 backup.step(PAGES_AT_ONCE)
@@ -255,13 +254,13 @@ def _check_copy(part: Path, counts: dict[str, int], target: Path) -> None:
         )
 
 
-def _count_rows(connection: apsw.Connection) -> dict[str, int]:
-    tables = {name for (name,) in fetch(connection, "select name from sqlite_master where type = 'table'")}
-    return {name: fetch_value(connection, f"select count(*) from {name}") for name in _COUNTED_TABLES if name in tables}
+def _count_rows(connection: SqliteConnection) -> dict[str, int]:
+    tables = {name for (name,) in connection.fetch("select name from sqlite_master where type = 'table'")}
+    return {name: connection.fetch_value(f"select count(*) from {name}") for name in _COUNTED_TABLES if name in tables}
 
 
-def _open_read_only(part: Path) -> apsw.Connection:
-    return apsw.Connection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
+def _open_read_only(part: Path) -> SqliteConnection:
+    return SqliteConnection(str(part), flags=apsw.SQLITE_OPEN_READONLY)
 
 
 def _migrate(part: Path, busy_timeout: float) -> None:
@@ -270,7 +269,7 @@ def _migrate(part: Path, busy_timeout: float) -> None:
         migrate(SqliteSchema(pool, connection), load_migrations("sqlite"))
 
 
-def _check_backup(connection: apsw.Connection, applied: dict[str, str], path: str) -> bool:
+def _check_backup(connection: SqliteConnection, applied: dict[str, str], path: str) -> bool:
     """Raise unless it is a sound database of Memorist, and of no later version; tell if it is of an earlier one."""
     if not applied:
         raise InvalidInput(f"{path} is not a Memorist backup: it is empty")

@@ -12,19 +12,22 @@ import numpy as np
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput, StoreBusy, StoreError
 from memorist.records import SUPERSEDES, CheckReport, SalvageReport
+from memorist.store.database import Conflict
+from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import NORM_TOLERANCE
+from memorist.store.filters import is_time
 from memorist.store.migrations import load_migrations, migrate
+from memorist.store.relations import index_facts
 from memorist.store.sqlite.backup import BEFORE_REPAIR, choose_kept_name, overwrite, rename_durably, temporary_file
-from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema, decode_text, fetch, fetch_value
-from memorist.store.sqlite.documents import CHUNK_SUFFIX
-from memorist.store.sqlite.filters import is_time
+from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema
+from memorist.store.sqlite.dialect import SqliteConnection, decode_text
 from memorist.store.sqlite.keyword import INDEXES
-from memorist.store.sqlite.maintenance import count_memories, find_file_problems
-from memorist.store.sqlite.relations import index_facts
+from memorist.store.sqlite.maintenance import find_file_problems
 from memorist.store.sqlite.salvage import TABLES, Salvager
 from memorist.store.sqlite.vectors import read_block_parts, read_block_vectors
-from memorist.store.sqlite.writes import content_hash, identity_hash
+from memorist.store.statistics import count_memories
 from memorist.store.vector_scan import encode, unpack
+from memorist.store.writes import content_hash, identity_hash
 
 _ATTEMPTS = 3  # to make the file again, if others write meanwhile
 
@@ -134,7 +137,7 @@ def _rebuild_file(pool: ConnectionPool) -> list[str]:
     raise StoreBusy(f"others write to {pool.path} all the time; repair it when they are done")
 
 
-def _has_version(connection: apsw.Connection, version: int) -> bool:
+def _has_version(connection: SqliteConnection, version: int) -> bool:
     """Tell if nobody else has written since a connection saw this version of the database."""
     return bool(connection.pragma("data_version") == version)
 
@@ -143,7 +146,7 @@ def make_missing_indexes(pool: ConnectionPool) -> None:
     """Make the full-text indexes again if they are gone, of the text."""
     names = ", ".join(f"'{index}'" for index in INDEXES)
     with pool.reading() as connection:
-        found = fetch_value(connection, f"select count(*) from sqlite_master where name in ({names})")
+        found = connection.fetch_value(f"select count(*) from sqlite_master where name in ({names})")
     if found < len(INDEXES) and not pool.read_only:
         with pool.writing() as connection:
             _make_missing(connection)
@@ -153,42 +156,42 @@ def make_missing_indexes(pool: ConnectionPool) -> None:
 _FILE = "database:"
 
 
-def _reindex(connection: apsw.Connection) -> None:
+def _reindex(connection: SqliteConnection) -> None:
     connection.execute("reindex")
 
 
 @cache
 def _list_schema() -> dict[str, tuple[str, str]]:
     """Return type and statement of everything in the present schema by name, in the order it is made."""
-    with closing(apsw.Connection(":memory:")) as connection:
+    with closing(SqliteConnection(":memory:")) as connection:
         for sql in load_migrations("sqlite").values():
             connection.execute(sql)
-        rows = fetch(connection, "select name, type, sql from sqlite_master where sql is not null")
+        rows = connection.fetch("select name, type, sql from sqlite_master where sql is not null")
     shadows = tuple(f"{index}_" for index in INDEXES)
     return {name: (type, sql) for name, type, sql in rows if not name.startswith((*shadows, "sqlite_"))}
 
 
-def _find_missing(connection: apsw.Connection) -> Iterator[str]:
+def _find_missing(connection: SqliteConnection) -> Iterator[str]:
     for name in _list_missing(connection):
         yield f"schema: the {_list_schema()[name][0]} {name} is missing"
 
 
-def _list_missing(connection: apsw.Connection) -> list[str]:
-    present = {name for (name,) in fetch(connection, "select name from sqlite_master")}
+def _list_missing(connection: SqliteConnection) -> list[str]:
+    present = {name for (name,) in connection.fetch("select name from sqlite_master")}
     return [name for name in _list_schema() if name not in present]
 
 
-def _make_missing(connection: apsw.Connection) -> None:
+def _make_missing(connection: SqliteConnection) -> None:
     for name in _list_missing(connection):
         connection.execute(_list_schema()[name][1])
         if name in INDEXES:
             connection.execute(f"insert into {name}({name}, rank) values ('usermerge', 2)")
 
 
-def _find_text_problems(connection: apsw.Connection) -> Iterator[str]:
+def _find_text_problems(connection: SqliteConnection) -> Iterator[str]:
     """Yield the texts that are not UTF-8, and those of memories that are not what their hash says."""
     for table, key in TABLES.items():
-        names = [name for _, name, type, *_ in fetch(connection, f"pragma table_info({table})") if type == "TEXT"]
+        names = [name for _, name, type, *_ in connection.fetch(f"pragma table_info({table})") if type == "TEXT"]
         if not names:
             continue
         columns = ", ".join(f"cast({name} as blob)" for name in names)
@@ -202,9 +205,9 @@ def _find_text_problems(connection: apsw.Connection) -> Iterator[str]:
                 yield f"text: the text of {_name_row(table, number, texts)} is not the one that was stored"
 
 
-def _find_time_problems(connection: apsw.Connection) -> Iterator[str]:
+def _find_time_problems(connection: SqliteConnection) -> Iterator[str]:
     """Yield the times of memories that are none: a date that far off would be an error in every list."""
-    names = [name for _, name, *_ in fetch(connection, "pragma table_info(memories)") if name.endswith("_at")]
+    names = [name for _, name, *_ in connection.fetch("pragma table_info(memories)") if name.endswith("_at")]
     sql = f"select cast(id as blob), {', '.join(names)} from memories"
     for id, *times in connection.execute(sql):
         for name, micros in zip(names, times, strict=True):
@@ -212,8 +215,8 @@ def _find_time_problems(connection: apsw.Connection) -> Iterator[str]:
                 yield f"text: the {name} of {decode_text(id)} is not a time"
 
 
-def _find_version_problems(connection: apsw.Connection) -> Iterator[str]:
-    for id, version in fetch(connection, _DAMAGED_VERSIONS):
+def _find_version_problems(connection: SqliteConnection) -> Iterator[str]:
+    for id, version in connection.fetch(_DAMAGED_VERSIONS):
         yield f"text: version {version} of {id} cannot be read"
 
 
@@ -253,8 +256,8 @@ def _name_row(table: str, key: int | None, texts: dict[str, bytes | None]) -> st
     return id
 
 
-def _find_tag_problems(connection: apsw.Connection) -> Iterator[str]:
-    for (id,) in fetch(connection, f"select id from memories where rid in ({_WRONG_TAGS})"):
+def _find_tag_problems(connection: SqliteConnection) -> Iterator[str]:
+    for (id,) in connection.fetch(f"select id from memories where rid in ({_WRONG_TAGS})"):
         yield f"tags: the tags of {id} are not in their table"
 
 
@@ -270,7 +273,7 @@ _WRONG_TAGS = f"""
 """
 
 
-def _rebuild_tags(connection: apsw.Connection) -> None:
+def _rebuild_tags(connection: SqliteConnection) -> None:
     """Make the table again of the tags of each memory, once those that cannot be read are made again of the table."""
     stored = connection.execute(
         f"select rid, json_valid(tags), cast(tags as blob) from memories where rid in ({_WRONG_TAGS})"
@@ -288,8 +291,8 @@ def _rebuild_tags(connection: apsw.Connection) -> None:
     connection.execute(f"insert or ignore into memory_tags(tag, rid) {_TAGS}")
 
 
-def _find_position_problems(connection: apsw.Connection) -> Iterator[str]:
-    for (id,) in fetch(connection, f"select id from sessions where sid in ({_WRONG_POSITIONS})"):
+def _find_position_problems(connection: SqliteConnection) -> Iterator[str]:
+    for (id,) in connection.fetch(f"select id from sessions where sid in ({_WRONG_POSITIONS})"):
         yield f"sessions: the positions in {id} are not in order"
 
 
@@ -301,7 +304,7 @@ _WRONG_POSITIONS = """
 """
 
 
-def _number_positions(connection: apsw.Connection) -> None:
+def _number_positions(connection: SqliteConnection) -> None:
     connection.execute(
         f"""
         update session_memories
@@ -315,8 +318,8 @@ def _number_positions(connection: apsw.Connection) -> None:
     )
 
 
-def _find_missing_blocks(connection: apsw.Connection) -> Iterator[str]:
-    for namespace, model, block in fetch(connection, _MISSING_BLOCKS):
+def _find_missing_blocks(connection: SqliteConnection) -> Iterator[str]:
+    for namespace, model, block in connection.fetch(_MISSING_BLOCKS):
         yield f"vectors: block {block} of model {model} in {namespace} is missing"
 
 
@@ -327,29 +330,29 @@ _MISSING_BLOCKS = """
 """
 
 
-def _add_missing_blocks(connection: apsw.Connection) -> None:
+def _add_missing_blocks(connection: SqliteConnection) -> None:
     connection.execute(f"insert into vector_blocks(namespace, model, block) {_MISSING_BLOCKS}")
 
 
-def _find_full_text_problems(connection: apsw.Connection) -> Iterator[str]:
+def _find_full_text_problems(connection: SqliteConnection) -> Iterator[str]:
     for index in INDEXES:
         try:
             connection.execute(f"insert into {index}({index}, rank) values ('integrity-check', 1)")
-        except (apsw.CorruptError, apsw.ConstraintError, apsw.SQLError) as exc:
+        except (apsw.CorruptError, Conflict, apsw.SQLError) as exc:
             yield f"full text: {index} does not agree with the memories ({exc})"
 
 
-def _rebuild_full_text(connection: apsw.Connection) -> None:
+def _rebuild_full_text(connection: SqliteConnection) -> None:
     for index in INDEXES:
         connection.execute(f"insert into {index}({index}) values ('rebuild')")
 
 
-def _find_vector_problems(connection: apsw.Connection) -> Iterator[str]:
+def _find_vector_problems(connection: SqliteConnection) -> Iterator[str]:
     for rid, model in _find_damaged_vectors(connection):
         yield f"vectors: the vector of row {rid} for model {model} is damaged"
 
 
-def _find_damaged_vectors(connection: apsw.Connection) -> Iterator[tuple[int, int]]:
+def _find_damaged_vectors(connection: SqliteConnection) -> Iterator[tuple[int, int]]:
     rows = connection.execute(
         """
         select v.rid, v.model, v.vector, o.dimensions
@@ -364,14 +367,14 @@ def _find_damaged_vectors(connection: apsw.Connection) -> Iterator[tuple[int, in
             yield rid, model
 
 
-def _drop_damaged_vectors(connection: apsw.Connection) -> None:
+def _drop_damaged_vectors(connection: SqliteConnection) -> None:
     damaged = list(_find_damaged_vectors(connection))
     connection.executemany("delete from vectors where rid = ? and model = ?", damaged)
     connection.executemany("insert or ignore into unembedded(rid) values (?)", [(rid,) for rid, _ in damaged])
 
 
-def _find_queue_problems(connection: apsw.Connection) -> Iterator[str]:
-    missing = fetch_value(connection, _NOT_QUEUED)
+def _find_queue_problems(connection: SqliteConnection) -> Iterator[str]:
+    missing = connection.fetch_value(_NOT_QUEUED)
     if missing:
         yield f"vectors: {missing} memories have no vector and are not queued for one"
 
@@ -383,16 +386,16 @@ _NOT_QUEUED = """
 """
 
 
-def _queue_missing(connection: apsw.Connection) -> None:
+def _queue_missing(connection: SqliteConnection) -> None:
     connection.execute(_NOT_QUEUED.replace("select count(*)", "insert into unembedded(rid) select m.rid"))
 
 
-def _find_block_problems(connection: apsw.Connection) -> Iterator[str]:
+def _find_block_problems(connection: SqliteConnection) -> Iterator[str]:
     for model, block, _ in _find_damaged_blocks(connection):
         yield f"vectors: packed block {block} of model {model} does not agree with its rows"
 
 
-def _find_damaged_blocks(connection: apsw.Connection) -> Iterator[tuple[int, int, str]]:
+def _find_damaged_blocks(connection: SqliteConnection) -> Iterator[tuple[int, int, str]]:
     blocks = connection.execute(
         """
         select b.model, b.block, b.namespace, b.data, b.parts, o.dimensions
@@ -418,15 +421,15 @@ def _is_packed(data: bytes, rows: Sequence[tuple[int, bytes]], dimensions: int) 
     return keys.tolist() == [key for key, _ in sound] and np.array_equal(codes, encode(halves))
 
 
-def _open_damaged_blocks(connection: apsw.Connection) -> None:
+def _open_damaged_blocks(connection: SqliteConnection) -> None:
     connection.executemany(
         "update vector_blocks set data = null where model = ? and block = ? and namespace = ?",
         list(_find_damaged_blocks(connection)),
     )
 
 
-def _index_facts(connection: apsw.Connection) -> None:
-    for (rid,) in fetch(connection, _FACTS_NOT_INDEXED):
+def _index_facts(connection: SqliteConnection) -> None:
+    for (rid,) in connection.fetch(_FACTS_NOT_INDEXED):
         index_facts(connection, rid)
 
 
@@ -439,7 +442,7 @@ _FACTS_NOT_INDEXED = """
 """
 
 
-def _set_validity(connection: apsw.Connection) -> None:
+def _set_validity(connection: SqliteConnection) -> None:
     connection.execute(
         f"""
         update memories
@@ -459,7 +462,7 @@ _WRONG_VALIDITY = f"""
 """
 
 
-def _drop_orphan_chunks(connection: apsw.Connection) -> None:
+def _drop_orphan_chunks(connection: SqliteConnection) -> None:
     connection.execute(f"delete from memories where rid in ({_ORPHAN_CHUNKS})")
 
 
@@ -470,13 +473,13 @@ _ORPHAN_CHUNKS = f"""
 """
 
 
-_FindProblems = Callable[[apsw.Connection], Iterator[str]]
-_Fix = Callable[[apsw.Connection], None]
+_FindProblems = Callable[[SqliteConnection], Iterator[str]]
+_Fix = Callable[[SqliteConnection], None]
 
 
 def _find_rows(sql: str, problem: str) -> _FindProblems:
     """Return a check that reports each row of a query."""
-    return lambda connection: (problem.format(rid) for (rid,) in fetch(connection, sql))
+    return lambda connection: (problem.format(rid) for (rid,) in connection.fetch(sql))
 
 
 _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is repaired, where nothing can be lost

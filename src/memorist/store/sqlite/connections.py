@@ -6,9 +6,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +18,9 @@ import apsw
 
 from memorist.atomic_file import is_special, make_folder, sync_to_disk
 from memorist.errors import Hint, SearchTimeout, StoreBusy, StoreCorrupt, StoreError
+from memorist.store.database import Conflict
 from memorist.store.sqlite.bm25 import register_functions
+from memorist.store.sqlite.dialect import SqliteConnection, decode_text
 from memorist.text.tokenizer import fold
 from memorist.time_limit import is_time_up
 
@@ -54,7 +55,7 @@ class ConnectionPool:
         self._lock = threading.RLock()  # a `with` on it cannot be cut in two by Ctrl-C, as one on a Condition can
         self._returned = threading.Condition(self._lock)
         self._forking = False
-        self._idle: list[apsw.Connection] = []
+        self._idle: list[SqliteConnection] = []
         self._loans: set[_Loan] = set()
         self._closed = False
         self._identity: tuple[int, int] | None = None
@@ -169,7 +170,7 @@ class ConnectionPool:
         if self._anchor:
             self._anchor.close()
 
-    def borrow(self, loan: "_Loan") -> apsw.Connection:
+    def borrow(self, loan: "_Loan") -> SqliteConnection:
         """Return an idle connection, or a new one, that is registered as lent."""
         self._reclaim(everywhere=False)
         self.require_same_file()
@@ -182,7 +183,7 @@ class ConnectionPool:
                 return self._idle.pop()
         return self._open()
 
-    def reopen(self, loan: "_Loan") -> apsw.Connection:
+    def reopen(self, loan: "_Loan") -> SqliteConnection:
         """Lend a new connection in the place of one that is of no more use."""
         connection, loan.connection = loan.connection, None
         if connection:
@@ -251,9 +252,9 @@ class ConnectionPool:
         self._returned.notify_all()
         self._lock.release()
 
-    def _open(self) -> apsw.Connection:
+    def _open(self) -> SqliteConnection:
         with self.translate_errors():
-            connection = apsw.Connection(self._name, flags=self._flags)
+            connection = SqliteConnection(self._name, flags=self._flags)
             try:
                 self._configure(connection)
                 if not self.in_memory:
@@ -264,7 +265,7 @@ class ConnectionPool:
                 raise
         return connection
 
-    def _configure(self, connection: apsw.Connection) -> None:
+    def _configure(self, connection: SqliteConnection) -> None:
         connection.set_busy_handler(self._make_busy_handler())
         # In this order: tables and application id are made in one transaction, so whoever sees a table sees the id.
         has_tables = connection.execute("select 1 from sqlite_master").get
@@ -302,11 +303,11 @@ class _Loan:
 
     def __init__(self, pool: ConnectionPool, *, begin: str = "", stream: bool = False) -> None:
         self._pool, self._begin, self._stream = pool, begin, stream
-        self.connection: apsw.Connection | None = None
+        self.connection: SqliteConnection | None = None
         self.frame: FrameType | None = None
         self.thread = threading.get_ident()
 
-    def __enter__(self) -> apsw.Connection:
+    def __enter__(self) -> SqliteConnection:
         # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
         try:
             self.frame = None if self._stream else sys._getframe(1)
@@ -325,7 +326,7 @@ class _Loan:
                 raise self._pool.translate(exc) from exc
             raise
 
-    def _start(self, connection: apsw.Connection) -> None:
+    def _start(self, connection: SqliteConnection) -> None:
         if self._begin == _BEGIN_WRITING and connection.readonly("main"):  # SQLite says so at the first write only
             raise apsw.ReadOnlyError("attempt to write a readonly database")
         self._pool.retry_while_locked(lambda: connection.execute(self._begin))
@@ -341,6 +342,8 @@ class _Loan:
             self._end()
         if isinstance(error, apsw.Error):
             raise self._pool.translate(error) from error
+        if isinstance(error, Conflict):
+            raise StoreError(f"the database refused an operation: {error}") from error
 
     def _end(self) -> None:
         self._pool.give_back(self)
@@ -359,14 +362,14 @@ def _list_frames(top: FrameType) -> list[FrameType]:
 class SqliteSchema:
     """The schema of a SQLite database, as `migrations.Database` needs it."""
 
-    def __init__(self, pool: ConnectionPool, connection: apsw.Connection) -> None:
+    def __init__(self, pool: ConnectionPool, connection: SqliteConnection) -> None:
         self._pool, self._connection = pool, connection
 
     def load_applied(self) -> dict[str, str]:
         # Asked of the file: `table_exists` answers from the schema this connection read some time before.
-        if not fetch_value(self._connection, "select 1 from sqlite_master where name = '_migrations'"):
+        if not self._connection.fetch_value("select 1 from sqlite_master where name = '_migrations'"):
             return {}
-        return dict(fetch(self._connection, "select name, sha256 from _migrations"))
+        return dict(self._connection.fetch("select name, sha256 from _migrations"))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -404,7 +407,7 @@ class SqliteSchema:
 
     def _copy_to(self, part: Path) -> None:
         create_private_file(part)
-        copy = apsw.Connection(str(part))
+        copy = SqliteConnection(str(part))
         try:
             # Another connection: one that writes cannot be copied from.
             with self._pool.reading() as source, copy.backup("main", source, "main") as backup:
@@ -418,66 +421,6 @@ def create_private_file(file: Path) -> None:
     """Make an empty file that only its owner may read, unless it is there; SQLite would let everybody read its own."""
     with suppress(OSError):  # which SQLite will meet, and say, as well
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
-
-def fetch(connection: apsw.Connection, sql: str, values: Any = None) -> list[tuple[Any, ...]]:
-    """Return all rows of a query."""
-    try:
-        return list(connection.execute(sql, values))
-    except UnicodeDecodeError:
-        return list(_read_damaged_text(connection, sql, values))
-
-
-def fetch_value(connection: apsw.Connection, sql: str, values: Any = None) -> Any:
-    """Return the first row of a query: one column as a value, several as a tuple, None if there is no row."""
-    try:
-        return connection.execute(sql, values).get
-    except UnicodeDecodeError:
-        row = next(_read_damaged_text(connection, sql, values))
-        return row if len(row) > 1 else row[0]
-
-
-def stream_rows(connection: apsw.Connection, sql: str, values: Any = None) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query one by one, on a connection that sees one moment throughout."""
-    done = 0
-    try:
-        for row in connection.execute(sql, values):
-            yield row
-            done += 1
-    except UnicodeDecodeError:
-        yield from islice(_read_damaged_text(connection, sql, values), done, None)
-
-
-def _read_damaged_text(connection: apsw.Connection, sql: str, values: Any) -> Iterator[tuple[Any, ...]]:
-    """
-    Return the rows of a query that met text which is not UTF-8, with U+FFFD for the bytes that are damaged.
-
-    SQLite stores such text, and apsw refuses to read it: one damaged byte would hide every other memory of an answer.
-    """
-    cursor = connection.execute(sql, values)
-    if not cursor.is_readonly:
-        raise StoreCorrupt("what is to be changed has damaged text", hint=Hint("check"))
-    names = [f"c{number}" for number in range(len(cursor.description))]
-    cursor.close()
-    sql = f"with found({', '.join(names)}) as ({sql}) select {typed_columns(names)} from found"
-    return map(decode_row, connection.execute(sql, values))
-
-
-def typed_columns(names: Iterable[str]) -> str:
-    """Return columns for `decode_row`: the type of each, and its value, which is bytes if it is text."""
-    return ", ".join(f"typeof({name}), iif(typeof({name}) = 'text', cast({name} as blob), {name})" for name in names)
-
-
-def decode_row(row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the values of a row with `typed_columns`."""
-    return tuple(
-        decode_text(value) if kind == "text" else value for kind, value in zip(row[::2], row[1::2], strict=True)
-    )
-
-
-def decode_text(stored: bytes) -> str:
-    """Return text as SQLite stores it, with U+FFFD for bytes that are damaged."""
-    return stored.decode(errors="replace")
 
 
 def _fold_text(*texts: Any) -> Any:

@@ -21,13 +21,14 @@ import apsw
 
 from memorist.forks import renew_after_fork
 from memorist.records import Filter, Match, Query, Term
-from memorist.store.records import KeywordMatches, Scope
-from memorist.store.sqlite.bm25 import MEAN_LENGTH
-from memorist.store.sqlite.connections import fetch
-from memorist.store.sqlite.filters import (
+from memorist.store.database import Connection
+from memorist.store.filters import (
     filter_conditions,
 )
-from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
+from memorist.store.records import KeywordMatches, Scope
+from memorist.store.rows import MEMORIES_CHANGED_SINCE
+from memorist.store.sqlite.bm25 import MEAN_LENGTH
+from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
@@ -71,7 +72,7 @@ class KeywordLeg:
 
     def match(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         query: Query,
         scope: Scope,
         limit: int,
@@ -99,7 +100,7 @@ class KeywordLeg:
         unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
         return KeywordMatches(found, tuple(unknown), all_keys)
 
-    def _match_raw(self, connection: apsw.Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
+    def _match_raw(self, connection: Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
         """Return the matches of an expression in the index's own syntax; None if it is not valid."""
         # The index holds unspaced script as pairs of characters, and only terms are split into them.
         if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
@@ -133,7 +134,7 @@ class KeywordLeg:
             walled=scope.filter.walled,
         )
 
-    def plan(self, connection: apsw.Connection, search: "KeywordSearch") -> None:
+    def plan(self, connection: Connection, search: "KeywordSearch") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
         statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
         rows, others, counts, search.mean_length = statistics.count(connection, search)
@@ -154,17 +155,17 @@ class KeywordLeg:
             self._by_project.clear()
         return self._by_project.setdefault(project, _WordStatistics())
 
-    def parse_raw(self, connection: apsw.Connection, expression: str) -> "Expression | None":
+    def parse_raw(self, connection: Connection, expression: str) -> "Expression | None":
         """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
         raw = _raw_expression(expression)
         try:
-            fetch(connection, f"select 1 from {raw.index} where {raw.index} match ? limit 1", (expression,))
+            connection.fetch(f"select 1 from {raw.index} where {raw.index} match ? limit 1", (expression,))
         except apsw.SQLError:
             return None
         return raw
 
     def match_past(
-        self, connection: apsw.Connection, filter: Filter, query: PastQuery, weights: Mapping[str, float]
+        self, connection: Connection, filter: Filter, query: PastQuery, weights: Mapping[str, float]
     ) -> list[Match]:
         """Match memories that have changed since `as_of` as they were, one by one: the indexes hold the present."""
         where, values = filter_conditions(filter, past=True)
@@ -174,7 +175,7 @@ class KeywordLeg:
             from {MEMORIES_CHANGED_SINCE}
             where m.namespace = :namespace and m.deleted_at is null {where}
         """
-        rows = fetch(connection, sql, values | {"namespace": self.namespace})
+        rows = connection.fetch(sql, values | {"namespace": self.namespace})
         texts = {rid: index_columns(*columns) for rid, *columns in rows}
         if query.raw is not None:
             matching = _match_raw_texts(texts, query.raw)
@@ -275,9 +276,7 @@ class _WordStatistics:
     def after_fork(self) -> None:
         self._lock = threading.RLock()
 
-    def count(
-        self, connection: apsw.Connection, search: KeywordSearch
-    ) -> tuple[int, int, dict[Atom, int], float | None]:
+    def count(self, connection: Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int], float | None]:
         """
         Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom.
 
@@ -314,18 +313,16 @@ class _WordStatistics:
         counts = {key: known[key] for key in queries if isinstance(key, Atom)}
         return int(known["rows"]), int(known.get("others", 0)), counts, known.get("mean_length")
 
-    def _read(
-        self, connection: apsw.Connection, queries: Mapping[Any, str], values: Mapping[str, Any]
-    ) -> dict[Any, Any]:
+    def _read(self, connection: Connection, queries: Mapping[Any, str], values: Mapping[str, Any]) -> dict[Any, Any]:
         columns = ", ".join(f"({sql})" for sql in queries.values())
-        (counts,) = fetch(connection, f"select {columns}", values)
+        (counts,) = connection.fetch(f"select {columns}", values)
         new = dict(zip(queries, (count or 0 for count in counts), strict=True))
         with self._lock:
             self._counts |= new
         return new
 
 
-def merge_index_segments(connection: apsw.Connection) -> None:
+def merge_index_segments(connection: Connection) -> None:
     """Merge segments that many small writes left behind: every search has to read each of them."""
     for index in INDEXES:
         connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (_MERGE_PAGES,))
@@ -345,13 +342,13 @@ def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str) ->
     """Return the texts that match an expression in the index's own syntax, by an index made of them."""
     stem = "" if "*" in expression else "porter "
     tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
-    with closing(apsw.Connection(":memory:")) as index, suppress(apsw.SQLError):
+    with closing(SqliteConnection(":memory:")) as index, suppress(apsw.SQLError):
         index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
         index.executemany(
             f"insert into then_text(rowid, {', '.join(INDEX_COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?)",
             [(rid, *(text.get(column) for column in INDEX_COLUMNS)) for rid, text in texts.items()],
         )
-        return {rid for (rid,) in fetch(index, "select rowid from then_text where then_text match ?", (expression,))}
+        return {rid for (rid,) in index.fetch("select rowid from then_text where then_text match ?", (expression,))}
     return set()  # not the index's syntax
 
 
@@ -414,7 +411,7 @@ def _choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | N
     return " OR ".join(parts) or rare_first[0][1]
 
 
-def _run(connection: apsw.Connection, search: KeywordSearch) -> tuple[list[Match], list[int] | None]:
+def _run(connection: Connection, search: KeywordSearch) -> tuple[list[Match], list[int] | None]:
     """
     Rank the rows behind the guard and, if they are too few, the rest in one more statement.
 
@@ -433,9 +430,7 @@ def _run(connection: apsw.Connection, search: KeywordSearch) -> tuple[list[Match
     return list(found.values())[: search.values["limit"]], all_keys
 
 
-def _collect_matches(
-    connection: apsw.Connection, found: dict[int, Match], stages: list[str], search: KeywordSearch
-) -> None:
+def _collect_matches(connection: Connection, found: dict[int, Match], stages: list[str], search: KeywordSearch) -> None:
     """Add the rows of some queries that are not found yet, in the order of the queries."""
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
@@ -445,7 +440,7 @@ def _collect_matches(
         order by u.stage, u.has_all desc, u.score desc, u.rid desc
     """
     words = search.query_words()
-    for rid, score, has_all, text in fetch(connection, sql, search.values):
+    for rid, score, has_all, text in connection.fetch(sql, search.values):
         if rid not in found:
             found[rid] = Match(rid, score, bool(has_all), measure_coverage(words, text) if score else 0.0)
 

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 import apsw
 
-from memorist.store.sqlite.connections import decode_row, fetch, fetch_value, typed_columns
+from memorist.store.database import Conflict
+from memorist.store.sqlite.dialect import SqliteConnection, decode_row, typed_columns
 from memorist.store.sqlite.pages import Pages
-from memorist.store.sqlite.writes import content_hash, identity_hash
+from memorist.store.writes import content_hash, identity_hash
 
 # Tables that nothing else could be made from, in the order of their references, each with an integer to find rows by.
 # What is not here follows by triggers: tags, the full text, the queue of texts without vectors, packed blocks.
@@ -40,7 +41,7 @@ _MAX_FAILURES = 200_000  # reads of damaged pages, after which the rest of a tab
 _MAX_FAILURES_AT_FIRST = 1000  # and all of it, if there was nothing but damage
 _OWNERS = {"rid": "memories", "did": "documents", "recall": "recalls"}  # tables that give the keys of others
 
-_REJECTIONS = (apsw.ConstraintError, apsw.SQLError, apsw.MismatchError)
+_REJECTIONS = (Conflict, apsw.SQLError, apsw.MismatchError)
 
 Row = tuple[Any, ...]
 
@@ -48,7 +49,7 @@ Row = tuple[Any, ...]
 class Salvager:
     """Copies the rows of a damaged database to an empty one, and keeps count of what it kept and lost."""
 
-    def __init__(self, path: str, target: apsw.Connection) -> None:
+    def __init__(self, path: str, target: SqliteConnection) -> None:
         self._path, self._target = path, target
         self.kept: dict[str, int] = {}
         self.lost: list[str] = []
@@ -74,13 +75,13 @@ class Salvager:
             self._target.pragma("foreign_keys", True)
         self.lost += self._mended
 
-    def _open(self) -> apsw.Connection | None:
+    def _open(self) -> SqliteConnection | None:
         """Return a connection that sees one moment of the damaged file; None if SQLite cannot make it out at all."""
         file = Path(self._path).absolute()
         # Otherwise SQLite needs a -shm file, which cannot be made on a disk that is only read.
         alone = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
         name = f"file:{quote(str(file))}{'?immutable=1' if alone else ''}"
-        source = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        source = SqliteConnection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         try:
             source.execute("begin")
             source.execute("select 1 from memories limit 0")
@@ -92,7 +93,7 @@ class Salvager:
             self.lost.append(f"everything but the memories themselves: the list of tables cannot be read ({exc})")
             return None
 
-    def _copy_table(self, source: apsw.Connection | None, table: str, key: str | None, lost: list[str]) -> None:
+    def _copy_table(self, source: SqliteConnection | None, table: str, key: str | None, lost: list[str]) -> None:
         columns = self._list_columns(source, table)
         if source is None or not columns:
             return
@@ -101,12 +102,12 @@ class Salvager:
         self.kept[table] = reader.count - len(rejected)
         lost += [f"{table}: {line}" for line in (*reader.lost, *rejected)]
 
-    def _list_columns(self, source: apsw.Connection | None, table: str) -> list[str]:
+    def _list_columns(self, source: SqliteConnection | None, table: str) -> list[str]:
         """Return the columns that a table has in both databases: the damaged one may be of an earlier version."""
-        names = [[name for _, name, *_ in fetch(each, f"pragma table_info({table})")] for each in self._both(source)]
+        names = [[name for _, name, *_ in each.fetch(f"pragma table_info({table})")] for each in self._both(source)]
         return [name for name in names[-1] if name in names[0]]
 
-    def _both(self, source: apsw.Connection | None) -> list[apsw.Connection]:
+    def _both(self, source: SqliteConnection | None) -> list[SqliteConnection]:
         return [self._target] if source is None else [source, self._target]
 
     def _insert(self, table: str, columns: Collection[str], rows: Iterable[Row]) -> list[str]:
@@ -131,9 +132,9 @@ class Salvager:
         self._mended.append(f"memories: the tags and metadata of {row['id']} cannot be read")
         return True
 
-    def _find_loose_memories(self, source: apsw.Connection | None) -> None:
+    def _find_loose_memories(self, source: SqliteConnection | None) -> None:
         """Find the memories that could not be read by way of their table on the pages of the file."""
-        kept = {rid for (rid,) in fetch(self._target, "select rid from memories")}
+        kept = {rid for (rid,) in self._target.fetch("select rid from memories")}
         ids = _list_ids(source)
         missing = None if ids is None else {rid: id for rid, id in ids.items() if rid not in kept}
         if missing == {} or (missing is None and source is not None and not self.lost):
@@ -152,7 +153,7 @@ class Salvager:
             lost = [id for rid, id in missing.items() if rid not in found or rid in rejected]
             self.lost += [f"memories: {id} cannot be read" for id in lost]
 
-    def _read_file(self, source: apsw.Connection | None) -> bytes:
+    def _read_file(self, source: SqliteConnection | None) -> bytes:
         """Return the bytes of the database, with those still in its log if SQLite can tell."""
         if source is not None:
             try:
@@ -161,7 +162,7 @@ class Salvager:
                 pass
         return Path(self._path).read_bytes()
 
-    def _copy_vectors(self, source: apsw.Connection | None) -> None:
+    def _copy_vectors(self, source: SqliteConnection | None) -> None:
         """Copy the vectors; if some parts are lost, none of them: which texts lack some is not known."""
         lost: list[str] = []
         for table, key in _VECTORS.items():
@@ -172,7 +173,7 @@ class Salvager:
 
     def _drop_orphans(self) -> None:
         """Delete the rows that belong to others that are lost, and what belongs to those."""
-        while broken := fetch(self._target, "pragma foreign_key_check"):
+        while broken := self._target.fetch("pragma foreign_key_check"):
             for table in sorted({table for table, *_ in broken}):
                 count = self._delete_orphans(table, [one for one in broken if one[0] == table])
                 self.kept[table] = self.kept.get(table, 0) - count
@@ -184,7 +185,7 @@ class Salvager:
         for parent, link in {(parent, link) for _, _, parent, link in broken}:
             column, of = next(
                 (column, of)
-                for number, _, _, column, of, *_ in fetch(self._target, f"pragma foreign_key_list({table})")
+                for number, _, _, column, of, *_ in self._target.fetch(f"pragma foreign_key_list({table})")
                 if number == link
             )
             self._target.execute(
@@ -197,12 +198,12 @@ class Salvager:
         if any(line.startswith(("memories:", "chunks:")) for line in self.lost):
             self._target.execute("update documents set size = -1, modified_at = 0, hash = x''")
 
-    def _keep_sequences(self, source: apsw.Connection | None) -> None:
+    def _keep_sequences(self, source: SqliteConnection | None) -> None:
         """Never give a key again that was given before: indexes and vectors join on it."""
         if source is None:
             return
         try:
-            rows = fetch(source, "select seq, name from sqlite_sequence")
+            rows = source.fetch("select seq, name from sqlite_sequence")
         except apsw.Error:
             return
         for seq, name in rows:
@@ -215,7 +216,7 @@ class Salvager:
 class _TableReader:
     """Reads a table past its damaged pages: forward up to the first, backward up to the last, and between by halves."""
 
-    def __init__(self, source: apsw.Connection, table: str, columns: Sequence[str], key: str | None) -> None:
+    def __init__(self, source: SqliteConnection, table: str, columns: Sequence[str], key: str | None) -> None:
         self._source, self._table, self._columns, self._key = source, table, columns, key
         self.count = 0
         self._damaged: list[tuple[int, int]] = []
@@ -286,7 +287,7 @@ class _TableReader:
     def _guess_last(self, low: int) -> int:
         try:
             table = _OWNERS.get(self._key or "", self._table)
-            last = fetch_value(self._source, "select seq from sqlite_sequence where name = ?", (table,))
+            last = self._source.fetch_value("select seq from sqlite_sequence where name = ?", (table,))
         except apsw.Error:
             last = None
         return max(low, last if isinstance(last, int) else low + _MAX_GAP)
@@ -318,13 +319,13 @@ def _require_damage(error: apsw.Error) -> None:
         raise error
 
 
-def _list_ids(source: apsw.Connection | None) -> dict[int, str] | None:
+def _list_ids(source: SqliteConnection | None) -> dict[int, str] | None:
     """Return the id of every memory by its key, from an index; None if that is damaged as well."""
     if source is None:
         return None
     try:
-        rows = fetch(source, "select rid, id from memories indexed by sqlite_autoindex_memories_1")
-        sound = fetch_value(source, "select count(*) from memories indexed by memories_by_time")
+        rows = source.fetch("select rid, id from memories indexed by sqlite_autoindex_memories_1")
+        sound = source.fetch_value("select count(*) from memories indexed by memories_by_time")
     except apsw.Error:
         return None
     return dict(rows) if sound == len(rows) else None

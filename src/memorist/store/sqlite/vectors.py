@@ -14,17 +14,18 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
+from memorist.store.database import Connection
+from memorist.store.filters import decode_keys, filter_conditions
 from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
-from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
-from memorist.store.sqlite.filters import decode_keys, filter_conditions
-from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
+from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
+from memorist.store.sqlite.connections import ConnectionPool
+from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
 from memorist.time_limit import without_limit
 
@@ -82,7 +83,7 @@ class SqliteVectors:
         """
         values = {"after": after, "namespace": self._namespace, "limit": limit, "project": project}
         with self._pool.reading() as connection:
-            return [EmbeddingJob(*row) for row in fetch(connection, sql, values)]
+            return [EmbeddingJob(*row) for row in connection.fetch(sql, values)]
 
     def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
         sql = """
@@ -97,7 +98,7 @@ class SqliteVectors:
         """
         values = {"after": after, "namespace": self._namespace, "model": model.name, "limit": limit}
         with self._pool.reading() as connection:
-            return [EmbeddingJob(*row) for row in fetch(connection, sql, values)]
+            return [EmbeddingJob(*row) for row in connection.fetch(sql, values)]
 
     def put(
         self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
@@ -108,7 +109,7 @@ class SqliteVectors:
 
     def write(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         model: Model,
         texts: Sequence[EmbeddingJob],
         vectors: NDArray[np.float32],
@@ -132,10 +133,9 @@ class SqliteVectors:
         connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
         self._pack_full_blocks(connection, number, model.dimensions)
 
-    def _pack_full_blocks(self, connection: apsw.Connection, number: int, dimensions: int) -> None:
+    def _pack_full_blocks(self, connection: Connection, number: int, dimensions: int) -> None:
         """Pack the blocks that no new memory will join any more."""
-        open_blocks = fetch(
-            connection,
+        open_blocks = connection.fetch(
             f"""
             select block from vector_blocks
             where model = ? and namespace = ? and data is null
@@ -217,7 +217,7 @@ class SqliteVectors:
             where m.namespace = :namespace and m.deleted_at is null {where}
         """
         with self._pool.reading() as connection:
-            found = fetch(connection, sql, values | {"namespace": self._namespace, "model": model.name})
+            found = connection.fetch(sql, values | {"namespace": self._namespace, "model": model.name})
         rows = [(rid, blob) for rid, blob in found if blob is not None]
         if not rows:
             return []
@@ -266,7 +266,7 @@ class SqliteVectors:
             values["keys"] = json.dumps(keys.tolist())
         sql = f"select json_group_array(m.rid) from memories m where {own} and m.deleted_at is null {where}"
         with self._pool.reading() as connection:
-            return decode_keys(fetch_value(connection, sql, values))
+            return decode_keys(connection.fetch_value(sql, values))
 
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
@@ -297,7 +297,7 @@ class _PackedColumn(NamedTuple):
     """A column of packed vectors, the rows of open blocks, and the bits of a key that are below the block's number."""
 
     name: str
-    read_rows: Callable[[apsw.Connection, str, int, Sequence[int]], list[tuple[int, bytes]]]
+    read_rows: Callable[[SqliteConnection, str, int, Sequence[int]], list[tuple[int, bytes]]]
     bits: int
 
 
@@ -313,8 +313,8 @@ class _Mirror:
         self._position = position
 
     @classmethod
-    def load(cls, connection: apsw.Connection, namespace: str, model: Model) -> "_Mirror | None":
-        known = fetch_value(connection, "select model, dimensions, metric from models where name = ?", (model.name,))
+    def load(cls, connection: Connection, namespace: str, model: Model) -> "_Mirror | None":
+        known = connection.fetch_value("select model, dimensions, metric from models where name = ?", (model.name,))
         if known is None:
             return None
         _check_dimensions(model, known[1])
@@ -324,7 +324,7 @@ class _Mirror:
                 "give the model another name and make its vectors again",
                 hint=Hint("reembed"),
             )
-        position = fetch_value(connection, "select coalesce(max(seq), 0) from vector_log")
+        position = connection.fetch_value("select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
         mirror._read_blocks(connection, known[0], mirror.scan, _VECTORS)
         mirror._read_blocks(connection, known[0], mirror.parts.scan, _PARTS)
@@ -338,10 +338,10 @@ class _Mirror:
         """Return the nearest memories with their similarities, by themselves or by a part."""
         return self.parts.find_nearest(self.scan, vector, limit, among)
 
-    def _read_blocks(self, connection: apsw.Connection, number: int, scan: VectorScan, column: _PackedColumn) -> None:
+    def _read_blocks(self, connection: Connection, number: int, scan: VectorScan, column: _PackedColumn) -> None:
         """Load packed blocks one by one, so that none is held twice, and the rows of open ones in between."""
         owner, dimensions = (number, self._namespace), self.model.dimensions
-        blocks = fetch(connection, f"select block, data is null, length({column.name}) {_BLOCKS}", owner)
+        blocks = connection.fetch(f"select block, data is null, length({column.name}) {_BLOCKS}", owner)
         loose = [block for block, open, _ in blocks if open]
         keys, halves = _to_arrays(column.read_rows(connection, self._namespace, number, loose), dimensions)
         codes = encode(halves)
@@ -357,15 +357,14 @@ class _Mirror:
         packed = sum(size // row_bytes(dimensions) for _, open, size in blocks if not open and size is not None)
         scan.load(pieces(), packed + len(keys))
 
-    def follow(self, connection: apsw.Connection) -> bool:
+    def follow(self, connection: Connection) -> bool:
         """
         Take in the changes logged since; return False if the log no longer reaches back far enough.
 
         Memories are counted only while some are known to lack a vector of this model: texts that wait for one, or
         logged ones that have none.
         """
-        (_, total, _, _), *changes = fetch(
-            connection,
+        (_, total, _, _), *changes = connection.fetch(
             f"""
             select 0, case when :count or {_ANY_UNEMBEDDED} then ({_COUNT_LIVE}) end, null, null
             union all
@@ -409,10 +408,10 @@ class _PartScan:
     def __init__(self, dimensions: int) -> None:
         self.scan = VectorScan(dimensions)
 
-    def reload(self, connection: apsw.Connection, namespace: str, model: str, memories: Iterable[int]) -> None:
+    def reload(self, connection: Connection, namespace: str, model: str, memories: Iterable[int]) -> None:
         """Read the parts of some memories again."""
         changed = np.sort(np.fromiter(memories, np.int64))
-        number = fetch_value(connection, "select model from models where name = ?", (model,))
+        number = connection.fetch_value("select model from models where name = ?", (model,))
         self.scan.remove(self._keys_of(changed))
         if number is None:
             return
@@ -458,15 +457,15 @@ _ANY_UNEMBEDDED = """
 """
 
 
-def _count_live(connection: apsw.Connection, namespace: str) -> int:
-    return int(fetch_value(connection, _COUNT_LIVE, {"namespace": namespace}))
+def _count_live(connection: Connection, namespace: str) -> int:
+    return int(connection.fetch_value(_COUNT_LIVE, {"namespace": namespace}))
 
 
-def _register_model(connection: apsw.Connection, model: Model) -> int:
+def _register_model(connection: Connection, model: Model) -> int:
     connection.execute(
         "insert into models(name, dimensions) values (?, ?) on conflict do nothing", (model.name, model.dimensions)
     )
-    number, dimensions = fetch_value(connection, "select model, dimensions from models where name = ?", (model.name,))
+    number, dimensions = connection.fetch_value("select model, dimensions from models where name = ?", (model.name,))
     _check_dimensions(model, dimensions)
     return int(number)
 
@@ -485,14 +484,14 @@ def _damaged_vector(reason: str) -> StoreCorrupt:
 
 
 def read_block_vectors(
-    connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
+    connection: Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
     """Return the stored vectors of live memories in some blocks, by ascending key."""
     return _read_live(connection, "vectors", "v.rid", namespace, number, _IN_BLOCK, blocks)
 
 
 def read_block_parts(
-    connection: apsw.Connection, namespace: str, number: int, blocks: Sequence[int]
+    connection: Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
     """Return the stored vectors of parts of live memories in some blocks, by ascending key."""
     return _read_live_parts(connection, namespace, number, _IN_BLOCK, blocks)
@@ -517,7 +516,7 @@ def _to_matches(keys: Keys, similarities: Scores) -> list[Match]:
     return [Match(key, score) for key, score in zip(keys.tolist(), similarities.tolist(), strict=True)]
 
 
-def _insert_parts(connection: apsw.Connection, model: int, parts: Sequence[Part], halves: Halves) -> None:
+def _insert_parts(connection: Connection, model: int, parts: Sequence[Part], halves: Halves) -> None:
     """Store the vectors of parts; earlier parts of a memory were deleted together with its vector."""
     connection.executemany(
         """
@@ -540,11 +539,10 @@ class NearestPart:
 
 
 def find_nearest_parts(
-    connection: apsw.Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
+    connection: Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
 ) -> dict[int, NearestPart]:
     """Return the nearest part of each of these memories that has parts."""
-    found = fetch(
-        connection,
+    found = connection.fetch(
         """
         select p.rid, p.first, p.last, p.vector
         from json_each(:memories) k
@@ -571,11 +569,10 @@ def find_nearest_parts(
 
 
 def _read_live(
-    connection: apsw.Connection, table: str, order: str, namespace: str, model: int, join: str, values: Iterable[int]
+    connection: Connection, table: str, order: str, namespace: str, model: int, join: str, values: Iterable[int]
 ) -> list[tuple[int, bytes]]:
     """Return vectors of live memories with their keys; `join` selects rows `v` by the values, each a `b.value`."""
-    found = fetch(
-        connection,
+    found = connection.fetch(
         f"""
         select v.rid, v.vector
         from json_each(:values) b
@@ -590,7 +587,7 @@ def _read_live(
 
 
 def _read_live_parts(
-    connection: apsw.Connection, namespace: str, model: int, join: str, values: Iterable[int]
+    connection: Connection, namespace: str, model: int, join: str, values: Iterable[int]
 ) -> list[tuple[int, bytes]]:
     """Return vectors of parts of live memories with the keys of the parts, ascending; `join` as in `_read_live`."""
     found = _read_live(connection, "part_vectors", "v.rid, v.part", namespace, model, join, values)

@@ -12,11 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-import apsw
-
 from memorist.forks import renew_after_fork
 from memorist.records import Term
-from memorist.store.sqlite.connections import fetch, fetch_value
+from memorist.store.database import Connection
 from memorist.store.sqlite.keyword import STEMS, WORDS
 from memorist.store.word_matching import Atom
 from memorist.text.spelling import Lexicon, max_typos
@@ -102,17 +100,17 @@ class Vocabulary:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def find_known(self, connection: apsw.Connection, terms: Sequence[Term]) -> set[Term]:
+    def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
         """Return the terms that live memories contain: prefixes as they are, everything else by its stems."""
         if not terms:
             return set()
         indexes = [WORDS if term.prefix else STEMS for term in terms]
         tests = (_IS_KNOWN.format(index=index, term=f"term{number}") for number, index in enumerate(indexes))
         values = {f"term{number}": Atom(term.text, term.prefix).expression for number, term in enumerate(terms)}
-        (answers,) = fetch(connection, f"select {', '.join(tests)}", values | {"namespace": self._namespace})
+        (answers,) = connection.fetch(f"select {', '.join(tests)}", values | {"namespace": self._namespace})
         return {term for term, is_known in zip(terms, answers, strict=True) if is_known}
 
-    def find_similar(self, connection: apsw.Connection, word: str) -> list[str]:
+    def find_similar(self, connection: Connection, word: str) -> list[str]:
         """Return the words with the fewest differences from a word, those of more memories first, spelt as stored."""
         plain = fold(word)
         if not 2 <= len(plain) <= MAX_WORD_CHARACTERS or find_unspaced_runs(plain):
@@ -125,27 +123,27 @@ class Vocabulary:
         if not distances:
             return []
         values = {"words": json.dumps(list(distances)), "namespace": self._namespace}
-        counts = {other: count for other, count in fetch(connection, _COUNT_MEMORIES, values) if count}
+        counts = {other: count for other, count in connection.fetch(_COUNT_MEMORIES, values) if count}
         least = min((distances[other] for other in counts), default=0)
         nearest = (other for other in counts if distances[other] == least)
         best = sorted(nearest, key=lambda other: (-counts[other], other))
         return self._spell_as_stored(connection, best)
 
-    def _spell_as_stored(self, connection: apsw.Connection, words: Sequence[str]) -> list[str]:
+    def _spell_as_stored(self, connection: Connection, words: Sequence[str]) -> list[str]:
         """Return words of the index, the first few with the capitals and accents that the latest memories give them."""
         values = {"words": json.dumps(words[:_MAX_SPELT]), "namespace": self._namespace}
-        spelt = dict(fetch(connection, _SPELLINGS, values))
+        spelt = dict(connection.fetch(_SPELLINGS, values))
         return [_commonest(word, json.loads(spelt.get(word, "[]"))) for word in words]
 
-    def _find_near(self, connection: apsw.Connection, word: str, distance: int) -> dict[str, int]:
+    def _find_near(self, connection: Connection, word: str, distance: int) -> dict[str, int]:
         with self._lock:
             self._refresh(connection)
             listed, added = self._list, self._added
         return listed.find_near(word, distance) | added.find_near(word, distance)
 
-    def _refresh(self, connection: apsw.Connection) -> None:
+    def _refresh(self, connection: Connection) -> None:
         """Take in what any process has written since the list was read."""
-        segments, newest = fetch_value(connection, _INDEX_STATE)
+        segments, newest = connection.fetch_value(_INDEX_STATE)
         if segments == self._segments:
             return
         is_due = self._read_seconds < QUICK_READ_SECONDS or time.monotonic() > self._reread_at
@@ -154,15 +152,15 @@ class Vocabulary:
             self._segments = segments
         elif newest > self._newest:
             values = {"newest": self._newest, "namespace": self._namespace}
-            words = (word for (text,) in fetch(connection, _NEW_TEXTS, values) for word in list_tokens(text))
+            words = (word for (text,) in connection.fetch(_NEW_TEXTS, values) for word in list_tokens(text))
             self._added_words.update(word for word in words if 2 <= len(word) <= MAX_WORD_CHARACTERS)
             self._added = Lexicon(list(self._added_words))
         self._newest = newest
 
-    def _read_list(self, connection: apsw.Connection) -> None:
+    def _read_list(self, connection: Connection) -> None:
         started = time.thread_time()  # time at work: a busy machine makes no list long
         connection.execute(_CREATE_LIST)
-        words: str | None = fetch_value(connection, _READ_LIST, {"longest": MAX_WORD_CHARACTERS})
+        words: str | None = connection.fetch_value(_READ_LIST, {"longest": MAX_WORD_CHARACTERS})
         self._list, self._added, self._added_words = Lexicon(words.split(" ") if words else []), Lexicon(), set()
         self._read_seconds = time.thread_time() - started
         self._reread_at = time.monotonic() + REREAD_FACTOR * self._read_seconds

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Session, SessionContext
-from memorist.store.sqlite.connections import fetch, fetch_value
-from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
+from memorist.store.database import Connection
+from memorist.store.filters import from_micros, to_micros
+from memorist.store.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
 
 _UUID_PATTERN = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for glob
 
@@ -22,14 +20,12 @@ _COLUMNS = """
 """
 
 
-class SqliteSessions(StorePart):
+class Sessions(StorePart):
     """The sessions of one namespace."""
 
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session:
         with self._pool.writing() as connection:
-            sid = fetch_value(
-                connection,
-                """
+            sid = connection.fetch_value("""
                 insert into sessions(id, namespace, project, started_at, summary)
                 values (:id, :namespace, :project, :now, :summary)
                 on conflict do nothing
@@ -68,7 +64,7 @@ class SqliteSessions(StorePart):
         """
         values = {"namespace": self.namespace, "project": project, "limit": limit}
         with self._pool.reading() as connection:
-            return [_to_session(row) for row in fetch(connection, sql, values)]
+            return [_to_session(row) for row in connection.fetch(sql, values)]
 
     def resolve_id(self, id: str, *, open: bool = False) -> str:
         """Return the full id of a session; with `open`, raise if the session has ended."""
@@ -87,8 +83,7 @@ class SqliteSessions(StorePart):
         """Return the session that used a memory last."""
         with self._pool.reading() as connection:
             rid, _ = self._require_memory(connection, id)
-            row = fetch_value(
-                connection,
+            row = connection.fetch_value(
                 f"""
                 select {_COLUMNS}, u.usage, u.latest
                 from session_memories u
@@ -109,13 +104,13 @@ class SqliteSessions(StorePart):
             order by s.started_at, s.sid
         """
         with self._pool.reading() as connection:
-            return [_to_session(row) for row in fetch(connection, sql, (self.namespace, json.dumps(ids)))]
+            return [_to_session(row) for row in connection.fetch(sql, (self.namespace, json.dumps(ids)))]
 
-    def _load(self, connection: apsw.Connection, sid: int) -> Session:
-        return _to_session(fetch_value(connection, f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
+    def _load(self, connection: Connection, sid: int) -> Session:
+        return _to_session(connection.fetch_value(f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
 
 
-def require_open_session(connection: apsw.Connection, namespace: str, id: str) -> int:
+def require_open_session(connection: Connection, namespace: str, id: str) -> int:
     """Return the key of a session to be written to; raise if it has ended."""
     # A part of an id that a caller chose will not do: a memory of session-1 may not end up in session-10.
     sid, full_id, ended_at = _require_session(connection, namespace, id, parts_of=_UUID_PATTERN)
@@ -125,7 +120,7 @@ def require_open_session(connection: apsw.Connection, namespace: str, id: str) -
 
 
 def _require_session(
-    connection: apsw.Connection, namespace: str, id: str, *, parts_of: str = "*", project: str | None = None
+    connection: Connection, namespace: str, id: str, *, parts_of: str = "*", project: str | None = None
 ) -> tuple[int, str, int | None]:
     """Return the key, the id and the end of a session, found by its id or by a part that only one has."""
     select = """
@@ -133,9 +128,9 @@ def _require_session(
         where namespace = :namespace and (:project is null or project = :project) and
     """
     values = {"namespace": namespace, "id": id, "parts_of": parts_of, "project": project}
-    rows = fetch(connection, f"{select} id = :id", values)
+    rows = connection.fetch(f"{select} id = :id", values)
     if not rows and len(id) >= MIN_ID_LENGTH:
-        rows = fetch(connection, f"{select} id glob :parts_of and {HAS_ID_PART.format('id')} limit 5", values)
+        rows = connection.fetch(f"{select} id glob :parts_of and {HAS_ID_PART.format('id')} limit 5", values)
     if len(rows) > 1:
         raise ambiguous_id(id, [row[1] for row in rows])
     if not rows:
@@ -144,7 +139,7 @@ def _require_session(
     return sid, full_id, ended_at
 
 
-def link_memories(connection: apsw.Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
+def link_memories(connection: Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
     """Record that a session created, recalled, updated or reinforced memories; created ones get the next positions."""
     position = "null"
     if usage == "created":

@@ -5,16 +5,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import apsw
-
 from memorist.errors import InvalidInput
 from memorist.records import FILE, TURN, ConversationBatch, Memory, MemoryDraft
+from memorist.store.database import Conflict, Connection
+from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
-from memorist.store.sqlite.connections import fetch, fetch_value
-from memorist.store.sqlite.filters import to_micros
-from memorist.store.sqlite.relations import save_strength
-from memorist.store.sqlite.rows import load_memory
-from memorist.store.sqlite.sessions import link_memories
+from memorist.store.relations import save_strength
+from memorist.store.rows import load_memory
+from memorist.store.sessions import link_memories
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
@@ -30,7 +28,7 @@ _INSERT = """
 """
 
 
-def insert_memory(connection: apsw.Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
+def insert_memory(connection: Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
     """Insert a memory and return its key; None if its id, or its hash within the project, is taken."""
     facts = list(dict.fromkeys(fact.text for fact in draft.facts))
     values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
@@ -43,16 +41,13 @@ def insert_memory(connection: apsw.Connection, namespace: str, draft: MemoryDraf
         "created_at": to_micros(draft.created_at),
         "recorded_at": to_micros(draft.recorded_at),
     }
-    rid: int | None = fetch_value(connection, _INSERT, values)
+    rid: int | None = connection.fetch_value(_INSERT, values)
     return rid
 
 
-def find_same_text(
-    connection: apsw.Connection, namespace: str, project: str | None, hash: bytes
-) -> tuple[int, str] | None:
+def find_same_text(connection: Connection, namespace: str, project: str | None, hash: bytes) -> tuple[int, str] | None:
     """Return the key and the id of the live memory with a hash in a project."""
-    found: tuple[int, str] | None = fetch_value(
-        connection,
+    found: tuple[int, str] | None = connection.fetch_value(
         """
         select rid, id from memories
         where namespace = ? and coalesce(project, '') = coalesce(?, '') and content_hash = ? and deleted_at is null
@@ -91,7 +86,7 @@ _UPDATE = f"""
 
 
 def update_memory(
-    connection: apsw.Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
+    connection: Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
 ) -> tuple[Memory, EmbeddingJob | None]:
     """Change a memory and save the old version; return the new one, and an embedding job if its text has changed."""
     new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
@@ -102,7 +97,7 @@ def update_memory(
         save_strength(connection, [rid], now)
     facts = [fact.text for fact in memory.facts]
     text = new["content"]
-    hash = fetch_value(connection, "select content_hash from memories where rid = ?", (rid,))
+    hash = connection.fetch_value("select content_hash from memories where rid = ?", (rid,))
     known_by_text = hash == content_hash(memory.content) or (
         # Of a damaged text, the hash tells nothing.
         hash != identity_hash(memory.id, memory.content) and memory.kind not in (TURN, FILE)
@@ -121,14 +116,14 @@ def update_memory(
                 "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )
-    except apsw.ConstraintError as exc:
+    except Conflict as exc:
         raise InvalidInput("another memory of that project has exactly this text; nothing was changed") from exc
     same_text = (text, new["title"]) == (memory.content, memory.title)
     changed = load_memory(connection, rid)
     return changed, None if same_text else EmbeddingJob(rid, new["title"], text)
 
 
-def _save_version(connection: apsw.Connection, rid: int, memory: Memory, now: int) -> None:
+def _save_version(connection: Connection, rid: int, memory: Memory, now: int) -> None:
     snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
     connection.execute(
         """
@@ -140,7 +135,7 @@ def _save_version(connection: apsw.Connection, rid: int, memory: Memory, now: in
 
 
 def add_conversations(
-    connection: apsw.Connection, namespace: str, batches: Sequence[ConversationBatch]
+    connection: Connection, namespace: str, batches: Sequence[ConversationBatch]
 ) -> ConversationResult:
     """Add the turns that are not stored yet; stored ones, and forgotten ones, stay as they are."""
     keys = _find_keys(connection, namespace, [turn.id for batch in batches for turn in batch.turns])
@@ -164,13 +159,13 @@ def add_conversations(
     return ConversationResult(tuple(added), tuple(jobs), known, new_sessions)
 
 
-def _find_keys(connection: apsw.Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:
+def _find_keys(connection: Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:
     sql = "select id, rid from memories where namespace = ? and id in (select value from json_each(?))"
-    return dict(fetch(connection, sql, (namespace, json.dumps(ids))))
+    return dict(connection.fetch(sql, (namespace, json.dumps(ids))))
 
 
 def _put_session(
-    connection: apsw.Connection, namespace: str, batch: ConversationBatch, keys: dict[str, int]
+    connection: Connection, namespace: str, batch: ConversationBatch, keys: dict[str, int]
 ) -> tuple[int, bool]:
     """
     Return the key of a session, made if there is none, and if it is new.
@@ -179,8 +174,7 @@ def _put_session(
     """
     values = {"id": batch.id, "namespace": namespace, "project": batch.project, "summary": batch.summary}
     times = [to_micros(turn.created_at) for turn in batch.turns]
-    sid = fetch_value(
-        connection,
+    sid = connection.fetch_value(
         """
         insert into sessions(id, namespace, project, started_at, ended_at, summary)
         values (:id, :namespace, :project, :first, :last, :summary)
@@ -191,7 +185,7 @@ def _put_session(
     )
     if sid is not None:
         return sid, True
-    sid = fetch_value(connection, "select sid from sessions where namespace = :namespace and id = :id", values)
+    sid = connection.fetch_value("select sid from sessions where namespace = :namespace and id = :id", values)
     new = [time for turn, time in zip(batch.turns, times, strict=True) if turn.id not in keys]
     if new or batch.summary is not None:
         # A session still open stays so, for whoever started it to end it: max(null, ...) is null.
@@ -209,7 +203,7 @@ def _put_session(
     return sid, False
 
 
-def _link_recalled(connection: apsw.Connection, sid: int, keys: Sequence[int]) -> None:
+def _link_recalled(connection: Connection, sid: int, keys: Sequence[int]) -> None:
     """Link the turns of an earlier session that a resumed one continues: recalled in it, but not created in it."""
     if keys:
         connection.execute(

@@ -7,14 +7,13 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
-from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
-from memorist.store.sqlite.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF, VALID_UNTIL_AS_OF, from_micros
+from memorist.store.database import Connection, Database
+from memorist.store.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF, VALID_UNTIL_AS_OF, from_micros
 
 _SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
 _MAX_CHAIN = 100_000  # memories that superseded one another
@@ -217,9 +216,9 @@ def to_row(
     )
 
 
-def load_memory(connection: apsw.Connection, rid: int) -> Memory:
+def load_memory(connection: Connection, rid: int) -> Memory:
     """Return the memory with a key."""
-    return to_memory(fetch_value(connection, f"select {memory_columns()} from memories m where m.rid = ?", (rid,)))
+    return to_memory(connection.fetch_value(f"select {memory_columns()} from memories m where m.rid = ?", (rid,)))
 
 
 def to_memory(columns: Sequence[Any]) -> Memory:
@@ -325,10 +324,10 @@ class StorePart:
     `deleted=None` finds live and forgotten ones; `as_of` is in microseconds.
     """
 
-    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
+    def __init__(self, pool: Database, namespace: str) -> None:
         self._pool, self.namespace = pool, namespace
 
-    def _require_memory(self, connection: apsw.Connection, id: str, *, deleted: bool | None = False) -> KeyedMemory:
+    def _require_memory(self, connection: Connection, id: str, *, deleted: bool | None = False) -> KeyedMemory:
         """Return a memory and its key; a NotFound says if it was forgotten."""
         found = self._find_memory(connection, id, deleted=deleted)
         if found:
@@ -343,7 +342,7 @@ class StorePart:
 
     def _find_memory(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         id: str,
         *,
         deleted: bool | None = False,
@@ -361,11 +360,10 @@ class StorePart:
         """
         values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
         values["project"] = project
-        rows = fetch(connection, f"{select} and m.id = :id", values)
+        rows = connection.fetch(f"{select} and m.id = :id", values)
         # A whole id stands for no other memory, even if the one that has it is forgotten or did not exist yet.
         if not rows and len(id) >= MIN_ID_LENGTH and not _is_whole_id(connection, values):
-            rows = fetch(
-                connection,
+            rows = connection.fetch(
                 f"""
                 {select} and m.id >= :id and m.id < :end
                 union
@@ -379,9 +377,9 @@ class StorePart:
         return (rows[0][0], to_memory(rows[0][1:])) if rows else None
 
 
-def _is_whole_id(connection: apsw.Connection, values: dict[str, Any]) -> bool:
+def _is_whole_id(connection: Connection, values: dict[str, Any]) -> bool:
     sql = """
         select 1 from memories
         where namespace = :namespace and id = :id and (:project is null or project = :project)
     """
-    return bool(fetch(connection, sql, values))
+    return bool(connection.fetch(sql, values))

@@ -5,17 +5,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import apsw
-
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
-from memorist.store.sqlite.connections import fetch, fetch_value
-from memorist.store.sqlite.filters import END_OF_TIME, from_micros, to_micros
-from memorist.store.sqlite.relations import adjust_salience
-from memorist.store.sqlite.rows import StorePart
-from memorist.store.sqlite.sessions import link_memories
+from memorist.store.database import Connection
+from memorist.store.filters import END_OF_TIME, from_micros, to_micros
+from memorist.store.relations import adjust_salience
+from memorist.store.rows import StorePart
+from memorist.store.sessions import link_memories
 
 
-class SqliteRecalls(StorePart):
+class Recalls(StorePart):
     """The recall log of one namespace."""
 
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
@@ -24,10 +22,9 @@ class SqliteRecalls(StorePart):
             for recall, reinforcement in recalls:
                 self._record(connection, recall, reinforcement)
 
-    def _record(self, connection: apsw.Connection, recall: Recall, reinforcement: Reinforcement) -> None:
+    def _record(self, connection: Connection, recall: Recall, reinforcement: Reinforcement) -> None:
         stamp = to_micros(datetime.now(UTC))  # the time of writing, after any reinforcement since the search
-        number, sid = fetch_value(
-            connection,
+        number, sid = connection.fetch_value(
             """
             insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
             values (
@@ -49,7 +46,7 @@ class SqliteRecalls(StorePart):
                 for hit in recall.memories
             ],
         )
-        keys = [rid for (rid,) in fetch(connection, "select rid from recalled where recall = ?", (number,))]
+        keys = [rid for (rid,) in connection.fetch("select rid from recalled where recall = ?", (number,))]
         if len(keys) < len(recall.memories):  # one was erased meanwhile, and the query may repeat it
             connection.execute("update recalls set query = null where recall = ?", (number,))
         connection.execute(
@@ -77,8 +74,7 @@ class SqliteRecalls(StorePart):
             if since is not None:
                 values["since"] = to_micros(since)
                 where += " and r.at >= :since"
-            rows = fetch(
-                connection,
+            rows = connection.fetch(
                 f"""
                 select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, (
                     select json_group_array(json_array(m.id, h.place, h.score, h.relevance, json(h.facts)))
@@ -104,7 +100,7 @@ class SqliteRecalls(StorePart):
             return connection.changes()
 
 
-class SqliteFeedback(StorePart):
+class FeedbackLog(StorePart):
     """The feedback on answers in one namespace."""
 
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
@@ -127,8 +123,7 @@ class SqliteFeedback(StorePart):
             if memory is not None:
                 values["rid"] = self._require_memory(connection, memory)[0]
                 where = " and f.rid = :rid"
-            rows = fetch(
-                connection,
+            rows = connection.fetch(
                 f"""
                 select m.id, f.query, f.good, f.at
                 from feedback f
@@ -142,7 +137,7 @@ class SqliteFeedback(StorePart):
         return [Feedback(id, query, bool(good), from_micros(at)) for id, query, good, at in rows]
 
 
-class SqliteLenses(StorePart):
+class Lenses(StorePart):
     """The lenses of one namespace, as plain data."""
 
     def put(self, name: str, definition: Mapping[str, Any]) -> None:
@@ -164,10 +159,10 @@ class SqliteLenses(StorePart):
     def load_all(self) -> dict[str, dict[str, Any]]:
         sql = "select name, definition from lenses where namespace = ? order by name"
         with self._pool.reading() as connection:
-            return {name: json.loads(definition) for name, definition in fetch(connection, sql, (self.namespace,))}
+            return {name: json.loads(definition) for name, definition in connection.fetch(sql, (self.namespace,))}
 
 
-def erase_traces(connection: apsw.Connection, keys: Sequence[int]) -> None:
+def erase_traces(connection: Connection, keys: Sequence[int]) -> None:
     """Delete the queries that found memories to be erased: a query may repeat their text."""
     connection.execute(
         """

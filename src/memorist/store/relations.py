@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation, new_id
-from memorist.store.sqlite.connections import fetch, fetch_value
-from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.rows import (
+from memorist.store.database import Connection
+from memorist.store.filters import from_micros, to_micros
+from memorist.store.rows import (
     HAS_ID_PART,
     MIN_ID_LENGTH,
     KeyedMemory,
@@ -24,11 +22,11 @@ from memorist.store.sqlite.rows import (
     to_fact,
     to_memory,
 )
-from memorist.store.sqlite.sessions import link_memories, require_open_session
+from memorist.store.sessions import link_memories, require_open_session
 from memorist.text.tokenizer import unspaced_bigrams
 
 
-class SqliteLinks(StorePart):
+class Links(StorePart):
     """Relations between the memories of one namespace."""
 
     def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory:
@@ -77,8 +75,7 @@ class SqliteLinks(StorePart):
         past = as_of is not None
         with self._pool.reading() as connection:
             rid, memory = self._require_memory(connection, id)
-            rows = fetch(
-                connection,
+            rows = connection.fetch(
                 f"""
                 select r.relations, {memory_columns(past=past)}
                 from (
@@ -105,8 +102,7 @@ class SqliteLinks(StorePart):
         """Return the live memories that this one supersedes directly."""
         with self._pool.reading() as connection:
             rid, _ = self._require_memory(connection, id)
-            rows = fetch(
-                connection,
+            rows = connection.fetch(
                 f"""
                 select {memory_columns()}
                 from relations r
@@ -120,7 +116,7 @@ class SqliteLinks(StorePart):
 
 
 def supersede(
-    connection: apsw.Connection,
+    connection: Connection,
     old: KeyedMemory,
     new: KeyedMemory,
     at: datetime | None,
@@ -131,7 +127,7 @@ def supersede(
     (old_key, before), (new_key, after) = old, new
     if old_key == new_key:
         raise InvalidInput(f"memory {before.short_id} cannot supersede itself")
-    successor = fetch_value(connection, f"select id, rid from memories where rid = ({_SUCCESSOR})", (old_key,))
+    successor = connection.fetch_value(f"select id, rid from memories where rid = ({_SUCCESSOR})", (old_key,))
     if successor is not None and successor[1] == new_key:
         return
     if successor is not None:
@@ -144,18 +140,18 @@ def supersede(
         raise InvalidInput(
             f"memory {before.short_id} itself supersedes {after.short_id}: it cannot be superseded by it"
         )
-    undone = fetch_value(connection, _LAST_UNDONE, {"old": old_key, "new": new_key})
+    undone = connection.fetch_value(_LAST_UNDONE, {"old": old_key, "new": new_key})
     earliest = None if undone is None else from_micros(undone)
     since = to_micros(_valid_from(before, after, at, now, earliest))
     connection.execute(_INSERT_RELATION, (new_key, old_key, SUPERSEDES, 1.0, said_by, since))
 
 
-def is_superseded_by(connection: apsw.Connection, key: int, other: int) -> bool:
+def is_superseded_by(connection: Connection, key: int, other: int) -> bool:
     """Tell if a memory is superseded by another one, directly or through others, or is that one."""
-    return bool(fetch_value(connection, _IS_SUPERSEDED_BY, {"from": key, "to": other}))
+    return bool(connection.fetch_value(_IS_SUPERSEDED_BY, {"from": key, "to": other}))
 
 
-def unsupersede(connection: apsw.Connection, rid: int, now: int) -> bool:
+def unsupersede(connection: Connection, rid: int, now: int) -> bool:
     """Let a memory hold again from now on; return False if it was not superseded."""
     connection.execute(
         f"update relations set valid_until = ? where target = ? and kind = '{SUPERSEDES}' and valid_until is null",
@@ -164,7 +160,7 @@ def unsupersede(connection: apsw.Connection, rid: int, now: int) -> bool:
     return bool(connection.changes())
 
 
-def bypass_erased(connection: apsw.Connection, rid: int) -> None:
+def bypass_erased(connection: Connection, rid: int) -> None:
     """Let the successor of a memory to be erased supersede, from that time on, the memories it superseded."""
     connection.execute(
         f"""
@@ -259,7 +255,7 @@ _KEYS = "rid in (select value from json_each(:keys))"
 _FACT_COLUMNS = ", ".join(f"f.{name}" for name in ("id", "text", *_FACT_FIELDS, "created_at", "reinforced_at"))
 
 
-class SqliteStrength(StorePart):
+class Strength(StorePart):
     """The strength of the memories of one namespace."""
 
     def adjust_salience(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory:
@@ -304,11 +300,11 @@ class SqliteStrength(StorePart):
     def remove_fact(self, id: str) -> Fact:
         with self._pool.writing() as connection:
             key, fact = self._require_fact(connection, id)
-            rid = fetch_value(connection, "delete from facts where fact = ? returning rid", (key,))
+            rid = connection.fetch_value("delete from facts where fact = ? returning rid", (key,))
             index_facts(connection, rid)
             return fact
 
-    def _require_fact(self, connection: apsw.Connection, id: str) -> tuple[int, Fact]:
+    def _require_fact(self, connection: Connection, id: str) -> tuple[int, Fact]:
         """Return the key and the fact with an id, or with a unique beginning or ending of one."""
         found = self._load_facts(connection, "f.id = :id", {"id": id})
         if not found and len(id) >= MIN_ID_LENGTH:
@@ -319,9 +315,8 @@ class SqliteStrength(StorePart):
             raise NotFound(f"no fact has the id {id!r}", hint=Hint("list_facts"))
         return found[0]
 
-    def _load_facts(self, connection: apsw.Connection, where: str, values: Mapping[str, Any]) -> list[tuple[int, Fact]]:
-        rows = fetch(
-            connection,
+    def _load_facts(self, connection: Connection, where: str, values: Mapping[str, Any]) -> list[tuple[int, Fact]]:
+        rows = connection.fetch(
             f"""
             select f.fact, m.id, {_FACT_COLUMNS}
             from facts f
@@ -334,7 +329,7 @@ class SqliteStrength(StorePart):
         return [(key, to_fact(memory, columns)) for key, memory, *columns in rows]
 
     def _raise_confidence(
-        self, connection: apsw.Connection, key: int, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
+        self, connection: Connection, key: int, fact: Fact, share: float, now: datetime, rates: Mapping[str, float]
     ) -> None:
         """Raise the confidence that decay has left by a share; it decays from now on."""
         left = fact.confidence_at(now, rates)
@@ -342,7 +337,7 @@ class SqliteStrength(StorePart):
 
 
 def adjust_salience(
-    connection: apsw.Connection, keys: Sequence[int], share: float, now: int, rates: Mapping[str, float]
+    connection: Connection, keys: Sequence[int], share: float, now: int, rates: Mapping[str, float]
 ) -> None:
     """Raise or lower the salience that decay has left by a share; it decays from now on."""
     save_strength(connection, keys, now)
@@ -358,7 +353,7 @@ def adjust_salience(
     connection.execute(f"update memories set salience = {target}, reinforced_at = :now where {_KEYS}", values)
 
 
-def save_strength(connection: apsw.Connection, keys: Sequence[int], now: int) -> None:
+def save_strength(connection: Connection, keys: Sequence[int], now: int) -> None:
     """Save the salience and pins that are about to change, for searches as of an earlier time; the latest are kept."""
     connection.execute(
         f"""
@@ -377,18 +372,18 @@ def save_strength(connection: apsw.Connection, keys: Sequence[int], now: int) ->
     )
 
 
-def set_pinned(connection: apsw.Connection, rid: int, memory: Memory, pinned: bool, now: int) -> None:
+def set_pinned(connection: Connection, rid: int, memory: Memory, pinned: bool, now: int) -> None:
     if memory.pinned != pinned:
         save_strength(connection, [rid], now)
         connection.execute("update memories set pinned = ? where rid = ?", (pinned, rid))
 
 
 def add_facts(
-    connection: apsw.Connection, rid: int, drafts: Sequence[FactDraft], now: int, *, indexed: bool = False
+    connection: Connection, rid: int, drafts: Sequence[FactDraft], now: int, *, indexed: bool = False
 ) -> None:
     """Add facts to a memory. `indexed` says that the memory was inserted with their texts already."""
     for draft in drafts:
-        known = fetch_value(connection, "select fact from facts where rid = ? and text = ?", (rid, draft.text))
+        known = connection.fetch_value("select fact from facts where rid = ? and text = ?", (rid, draft.text))
         if known is not None:
             changes = {name: field for name in _FACT_FIELDS if (field := getattr(draft, name)) is not None}
             if changes:
@@ -404,7 +399,7 @@ def add_facts(
         index_facts(connection, rid)
 
 
-def copy_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
+def copy_facts(connection: Connection, rid: int, facts: Sequence[Fact], now: int) -> None:
     """Add facts of another memory that this one lacks, with the confidence they have."""
     for fact in facts:
         values = {name: getattr(fact, name) for name in ("text", *_FACT_FIELDS)}
@@ -412,17 +407,17 @@ def copy_facts(connection: apsw.Connection, rid: int, facts: Sequence[Fact], now
         connection.execute(f"{_INSERT_FACT} on conflict do nothing", values)
 
 
-def index_facts(connection: apsw.Connection, rid: int) -> None:
+def index_facts(connection: Connection, rid: int) -> None:
     """Put the facts of a memory into the full-text index."""
-    texts = [text for (text,) in fetch(connection, "select text from facts where rid = ? order by fact", (rid,))]
-    title, content, tags = fetch_value(connection, "select title, content, tags from memories where rid = ?", (rid,))
+    texts = [text for (text,) in connection.fetch("select text from facts where rid = ? order by fact", (rid,))]
+    title, content, tags = connection.fetch_value("select title, content, tags from memories where rid = ?", (rid,))
     connection.execute(
         "update memories set facts = ?, segments = ? where rid = ?",
         ("\n".join(texts) or None, unspaced_bigrams(title, content, *decode_json(tags, []), *texts), rid),
     )
 
 
-def _change_fact(connection: apsw.Connection, key: int, changes: Mapping[str, Any], now: int) -> None:
+def _change_fact(connection: Connection, key: int, changes: Mapping[str, Any], now: int) -> None:
     """Save the values a fact had, and change it; a new confidence decays from now on."""
     saved = f"{', '.join(_FACT_FIELDS)}, reinforced_at"
     connection.execute(

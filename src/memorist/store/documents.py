@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,11 +13,11 @@ from memorist import validation
 from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, IndexedFile, StoredChunk
 from memorist.errors import AlreadyExists, Hint, InvalidInput, NotFound
 from memorist.records import FILE, Memory, MemoryDraft, Model, new_id
+from memorist.store.database import Connection, Database
+from memorist.store.filters import from_micros, to_micros
 from memorist.store.records import AddResult, EmbeddingJob
-from memorist.store.sqlite.connections import ConnectionPool, fetch, fetch_value
-from memorist.store.sqlite.filters import from_micros, to_micros
-from memorist.store.sqlite.rows import KeyedMemory, StorePart, memory_columns, to_memory
-from memorist.store.sqlite.writes import as_json, identity_hash, insert_memory, update_memory
+from memorist.store.rows import KeyedMemory, StorePart, memory_columns, to_memory
+from memorist.store.writes import as_json, identity_hash, insert_memory, update_memory
 from memorist.text.tokenizer import unspaced_bigrams
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ def chunk_namespace(namespace: str) -> str:
     return namespace + CHUNK_SUFFIX
 
 
-class SqliteDocuments(StorePart):
+class Documents(StorePart):
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 
-    def __init__(self, pool: ConnectionPool, namespace: str, chunks: "Store") -> None:
+    def __init__(self, pool: Database, namespace: str, chunks: "Store") -> None:
         super().__init__(pool, namespace)
         self.chunks = chunks
 
@@ -43,7 +42,7 @@ class SqliteDocuments(StorePart):
         """Return every indexed file, by path."""
         sql = "select did, path, root, size, modified_at, hash, project, redacted from documents where namespace = ?"
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, (self.namespace,))
+            rows = connection.fetch(sql, (self.namespace,))
         return {row[1]: IndexedFile(*row) for row in rows}
 
     def load_chunk_texts(self, path: str) -> set[tuple[str | None, str]]:
@@ -56,7 +55,7 @@ class SqliteDocuments(StorePart):
             where d.namespace = ? and d.path = ?
         """
         with self._pool.reading() as connection:
-            return set(fetch(connection, sql, (self.namespace, path)))
+            return set(connection.fetch(sql, (self.namespace, path)))
 
     def put(
         self,
@@ -80,7 +79,7 @@ class SqliteDocuments(StorePart):
                 stacked = np.stack([vectors[text.title, text.content] for text in ready])
                 self.chunks.vectors.write(connection, model, ready, stacked)
 
-    def _put_document(self, connection: apsw.Connection, file: FileDraft, now: int) -> int:
+    def _put_document(self, connection: Connection, file: FileDraft, now: int) -> int:
         values = {
             "id": new_id(),
             "namespace": self.namespace,
@@ -92,8 +91,7 @@ class SqliteDocuments(StorePart):
             name: getattr(file, name)
             for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash", "redacted")
         }
-        key: int = fetch_value(
-            connection,
+        key: int = connection.fetch_value(
             """
             insert into documents(
                 id, namespace, path, root, project, title, sector, tags, front_matter, size, modified_at, hash,
@@ -117,10 +115,9 @@ class SqliteDocuments(StorePart):
         )
         return key
 
-    def _put_chunks(self, connection: apsw.Connection, key: int, file: FileDraft, now: int) -> list[EmbeddingJob]:
+    def _put_chunks(self, connection: Connection, key: int, file: FileDraft, now: int) -> list[EmbeddingJob]:
         """Bring the chunks of a file up to date; return the new ones."""
-        old = fetch(
-            connection,
+        old = connection.fetch(
             """
             select c.rid, m.title, m.content
             from chunks c join memories m on m.rid = c.rid
@@ -157,7 +154,7 @@ class SqliteDocuments(StorePart):
         self._update_labels(connection, key, file)
         return added
 
-    def _update_labels(self, connection: apsw.Connection, key: int, file: FileDraft) -> None:
+    def _update_labels(self, connection: Connection, key: int, file: FileDraft) -> None:
         """Give unchanged chunks the project, path, tags and sector of their file."""
         values = {
             "project": file.project,
@@ -166,8 +163,7 @@ class SqliteDocuments(StorePart):
             "sector": file.sector,
             "key": key,
         }
-        outdated = fetch(
-            connection,
+        outdated = connection.fetch(
             """
             select m.rid, m.title, m.content
             from chunks c join memories m on m.rid = c.rid
@@ -187,7 +183,7 @@ class SqliteDocuments(StorePart):
             ],
         )
 
-    def _insert_chunk(self, connection: apsw.Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
+    def _insert_chunk(self, connection: Connection, file: FileDraft, chunk: ChunkDraft, now: int) -> int:
         draft = MemoryDraft(
             id=new_id(),
             content=chunk.text,
@@ -247,7 +243,7 @@ class SqliteDocuments(StorePart):
         """
         values = {"namespace": self.namespace, "project": project, "limit": limit}
         with self._pool.reading() as connection:
-            return [_to_document(row) for row in fetch(connection, sql, values)]
+            return [_to_document(row) for row in connection.fetch(sql, values)]
 
     def locate_chunks(self, keys: Sequence[int]) -> dict[int, ChunkLocation]:
         """Return the locations of chunks, by key."""
@@ -259,7 +255,7 @@ class SqliteDocuments(StorePart):
             where d.namespace = :namespace
         """
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, {"keys": json.dumps(list(keys)), "namespace": self.namespace})
+            rows = connection.fetch(sql, {"keys": json.dumps(list(keys)), "namespace": self.namespace})
         return {
             rid: ChunkLocation(id, path, title, tuple(json.loads(breadcrumb)), start, end, ordinal)
             for rid, id, path, title, breadcrumb, start, end, ordinal in rows
@@ -277,14 +273,14 @@ class SqliteDocuments(StorePart):
         """
         found: list[list[StoredChunk]] = [[] for _ in ranges]
         with self._pool.reading() as connection:
-            for number, *chunk in fetch(connection, sql, {"namespace": self.namespace, "ranges": json.dumps(ranges)}):
+            for number, *chunk in connection.fetch(sql, {"namespace": self.namespace, "ranges": json.dumps(ranges)}):
                 found[number].append(StoredChunk(*chunk))
         return found
 
     def get(self, path: str) -> Document:
         sql = f"select {_COLUMNS} from documents d where d.namespace = ? and d.path = ?"
         with self._pool.reading() as connection:
-            rows = fetch(connection, sql, (self.namespace, path))
+            rows = connection.fetch(sql, (self.namespace, path))
         if not rows:
             raise NotFound(f"{path} is not indexed", hint=Hint("index_file", path))
         return _to_document(rows[0])
@@ -298,7 +294,7 @@ class SqliteDocuments(StorePart):
             order by d.path, l.line
         """
         with self._pool.reading() as connection:
-            return fetch(connection, sql, (self.namespace,))
+            return connection.fetch(sql, (self.namespace,))
 
 
 _COLUMNS = """
@@ -315,7 +311,7 @@ def _to_document(row: Sequence[Any]) -> Document:
     )  # fmt: skip
 
 
-class SqliteAgentFiles(StorePart):
+class AgentFiles(StorePart):
     """
     Files kept as memories, by path, within a project or outside of all. A folder is a common beginning of their paths.
 
@@ -366,13 +362,13 @@ class SqliteAgentFiles(StorePart):
             )
             return len(forgotten)
 
-    def _require(self, connection: apsw.Connection, path: str, project: str | None) -> list[KeyedMemory]:
+    def _require(self, connection: Connection, path: str, project: str | None) -> list[KeyedMemory]:
         found = self._find_at_or_under(connection, path, project)
         if not found:
             raise NotFound(f"there is no file or folder {path}")
         return found
 
-    def _require_free(self, connection: apsw.Connection, path: str, project: str | None) -> None:
+    def _require_free(self, connection: Connection, path: str, project: str | None) -> None:
         above = [str(folder) for folder in PurePosixPath(path).parents]
         for _, memory in self._find_at_or_under(connection, path, project, above):
             if memory.source in above:
@@ -380,7 +376,7 @@ class SqliteAgentFiles(StorePart):
             raise AlreadyExists(f"{path} exists already")
 
     def _find_at_or_under(
-        self, connection: apsw.Connection, path: str, project: str | None, also: Sequence[str] = ()
+        self, connection: Connection, path: str, project: str | None, also: Sequence[str] = ()
     ) -> list[KeyedMemory]:
         """
         Return the file of a path or all files of a folder, and those of `also`, by path.
@@ -388,8 +384,7 @@ class SqliteAgentFiles(StorePart):
         Two files may have one path if one of them was restored: the newer one comes first.
         """
         folder = path.rstrip("/")
-        rows = fetch(
-            connection,
+        rows = connection.fetch(
             f"""
             select m.rid, {memory_columns()}
             from memories m

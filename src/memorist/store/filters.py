@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
+from memorist.store.database import Connection
 from memorist.store.records import Scope
-from memorist.store.sqlite.connections import fetch
 from memorist.text.dates import parse_period
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -178,7 +177,7 @@ class Scopes:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def resolve(self, connection: apsw.Connection, filter: Filter) -> Scope:
+    def resolve(self, connection: Connection, filter: Filter) -> Scope:
         """Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect."""
         where, values, select_keys = "", dict[str, Any](), "null"
         if replace(filter, superseded=True, as_of=None) != NO_FILTER and not self._is_broad(filter):
@@ -190,8 +189,8 @@ class Scopes:
                 select iif(count(*) <= {_MAX_SCOPE_KEYS}, json_group_array(rid)) from (
                     select m.rid from memories m {hint}
                     where m.namespace = :namespace and m.deleted_at is null {where} limit {_MAX_SCOPE_KEYS + 1}))"""
-        ((any_superseded, keys),) = fetch(
-            connection, f"select {_ANY_SUPERSEDED}, {select_keys}", values | {"namespace": self._namespace}
+        ((any_superseded, keys),) = connection.fetch(
+            f"select {_ANY_SUPERSEDED}, {select_keys}", values | {"namespace": self._namespace}
         )
         if where and keys is None:
             self._remember_broad(filter)

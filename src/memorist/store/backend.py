@@ -1,0 +1,111 @@
+"""The parts of a store in which databases truly differ: its indexes, its upkeep, and its copies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memorist.records import CheckReport, Model, Query, Term
+from memorist.store.database import Connection, Database
+from memorist.store.records import EmbeddingJob, KeywordMatches, Part, Scope, VectorMatches
+
+
+class KeywordIndex(Protocol):
+    """The full-text index of one namespace."""
+
+    def match(
+        self, connection: Connection, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches: ...
+
+    def select_matching(
+        self, connection: Connection, query: Query, scope: Scope, keys: Sequence[int], *, filtered: bool = True
+    ) -> tuple[str, dict[str, Any], bool]:
+        """
+        Return a query for the keys `rid` of all that matches, and if words matched it (`by_words`), with its values.
+
+        `keys` match as well. The last result is True if all of them are known to pass the filter.
+        """
+        ...
+
+    def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
+        """Return the terms that live memories contain: prefixes as they are, everything else by its stems."""
+        ...
+
+    def find_similar(self, connection: Connection, word: str) -> list[str]:
+        """Return the words with the fewest differences from a word, those of more memories first, spelt as stored."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """The vectors of one namespace."""
+
+    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> list[EmbeddingJob]: ...
+    def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]: ...
+
+    def put(
+        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
+    ) -> None:
+        """Store the vectors of texts, then those of parts, unless a text has changed since it was embedded."""
+        ...
+
+    def write(
+        self,
+        connection: Connection,
+        model: Model,
+        texts: Sequence[EmbeddingJob],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part] = (),
+    ) -> None:
+        """Store vectors like `put`, within a transaction."""
+        ...
+
+    def drop_others(self, model: Model) -> int:
+        """Drop this namespace's vectors of other models; memories left without any wait for one."""
+        ...
+
+    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches: ...
+
+    def have_parts(self, model: Model) -> bool:
+        """Tell if any memory has parts, or may have."""
+        ...
+
+
+class Backend(Protocol):
+    """A database that is open, its schema up to date."""
+
+    @property
+    def database(self) -> Database: ...
+
+    @property
+    def version(self) -> str:
+        """The name and version of the database."""
+        ...
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """The paths of the files that it writes."""
+        ...
+
+    def open_keyword_index(self, namespace: str) -> KeywordIndex: ...
+    def open_vectors(self, namespace: str) -> VectorIndex: ...
+
+    def tend(self, connection: Connection, added: int) -> None:
+        """Keep the indexes quick after so many memories were added."""
+        ...
+
+    def purge(self, connection: Connection) -> None:
+        """Remove what indexes keep of deleted memories."""
+        ...
+
+    def wipe(self) -> None:
+        """Remove every trace of deleted memories from the disk, as far as it is in our hands."""
+        ...
+
+    def measure_size(self) -> int:
+        """Return the size of everything stored, in bytes."""
+        ...
+
+    def back_up(self, path: str, *, overwrite: bool) -> None: ...
+    def check(self, namespace: str, *, repair: bool) -> CheckReport: ...
+    def close(self) -> None: ...

@@ -1,0 +1,83 @@
+"""SQLite as the backend of a store: one file, or a database in memory."""
+
+from pathlib import Path
+
+import apsw
+
+from memorist.records import CheckReport
+from memorist.store.database import Connection
+from memorist.store.migrations import Migrations, load_migrations, migrate
+from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
+from memorist.store.sqlite.check import check_database, make_missing_indexes
+from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema
+from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
+from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
+from memorist.store.sqlite.maintenance import purge_indexes, wipe_file
+from memorist.store.sqlite.vectors import SqliteVectors
+
+
+class SqliteBackend:
+    """One SQLite file, created where there is none; `path` may be ":memory:"."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        read_only: bool = False,
+        busy_timeout: float = 30.0,
+        synchronous: str = "full",
+        migrations: Migrations | None = None,
+    ) -> None:
+        self.database = ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+        self._migrations = load_migrations("sqlite") if migrations is None else migrations
+        self._unmerged = 0
+        try:
+            with self.database.reading() as connection:
+                migrate(SqliteSchema(self.database, connection), self._migrations)
+            if migrations is None:
+                make_missing_indexes(self.database)
+        except BaseException:
+            self.database.close()
+            raise
+
+    @property
+    def version(self) -> str:
+        return f"SQLite {apsw.sqlite_lib_version()}"
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        return () if self.database.in_memory else tuple(self.database.file + end for end in ("", *COMPANIONS))
+
+    def open_keyword_index(self, namespace: str) -> SqliteKeywordIndex:
+        return SqliteKeywordIndex(namespace)
+
+    def open_vectors(self, namespace: str) -> SqliteVectors:
+        return SqliteVectors(self.database, namespace)
+
+    def tend(self, connection: Connection, added: int) -> None:
+        self._unmerged += added
+        if self._unmerged >= MERGE_EVERY:
+            merge_index_segments(connection)
+            self._unmerged = 0
+
+    def purge(self, connection: Connection) -> None:
+        purge_indexes(connection)
+
+    def wipe(self) -> None:
+        wipe_file(self.database, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR])
+
+    def measure_size(self) -> int:
+        if self.database.in_memory:
+            with self.database.reading() as connection:
+                return int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+        path = self.database.path
+        return sum(file.stat().st_size for suffix in ("", "-wal") if (file := Path(path + suffix)).exists())
+
+    def back_up(self, path: str, *, overwrite: bool) -> None:
+        back_up_database(self.database, path, overwrite=overwrite)
+
+    def check(self, namespace: str, *, repair: bool) -> CheckReport:
+        return check_database(self.database, namespace, repair=repair)
+
+    def close(self) -> None:
+        self.database.close()

@@ -1,0 +1,105 @@
+"""SQL in SQLite's dialect: the connection that writes it, and text that is damaged."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import apsw
+
+from memorist.errors import Hint, StoreCorrupt
+from memorist.store.database import Conflict, Row, Values, expand
+
+
+class SqliteConnection(apsw.Connection):
+    """A connection that writes the fragments of a statement in SQLite's dialect."""
+
+    def execute(self, statements: str, bindings: Values = None, **options: Any) -> apsw.Cursor:
+        try:
+            return super().execute(_write_fragments(statements), bindings, **options)
+        except apsw.ConstraintError as exc:
+            raise Conflict(str(exc)) from exc
+
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Any], **options: Any) -> apsw.Cursor:
+        try:
+            return super().executemany(_write_fragments(statements), sequenceofbindings, **options)
+        except apsw.ConstraintError as exc:
+            raise Conflict(str(exc)) from exc
+
+    def fetch(self, sql: str, values: Values = None) -> list[Row]:
+        try:
+            return list(self.execute(sql, values))
+        except UnicodeDecodeError:
+            return list(self._read_damaged_text(sql, values))
+
+    def fetch_value(self, sql: str, values: Values = None) -> Any:
+        try:
+            return self.execute(sql, values).get
+        except UnicodeDecodeError:
+            row = next(self._read_damaged_text(sql, values))
+            return row if len(row) > 1 else row[0]
+
+    def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
+        done = 0
+        try:
+            for row in self.execute(sql, values):
+                yield row
+                done += 1
+        except UnicodeDecodeError:
+            yield from islice(self._read_damaged_text(sql, values), done, None)
+
+    def _read_damaged_text(self, sql: str, values: Values) -> Iterator[Row]:
+        """
+        Return the rows of a query that met text which is not UTF-8, with U+FFFD for the bytes that are damaged.
+
+        SQLite stores such text, and apsw refuses to read it: one damaged byte would hide every other memory of an
+        answer.
+        """
+        cursor = self.execute(sql, values)
+        if not cursor.is_readonly:
+            raise StoreCorrupt("what is to be changed has damaged text", hint=Hint("check"))
+        names = [f"c{number}" for number in range(len(cursor.description))]
+        cursor.close()
+        sql = f"with found({', '.join(names)}) as ({sql}) select {typed_columns(names)} from found"
+        return map(decode_row, self.execute(sql, values))
+
+
+FRAGMENTS = {
+    "keys": "(select value from json_each({0}))",
+    "texts": "(select value from json_each({0}))",
+    "numbered": "(select value, key as place from json_each({0}))",
+    "array": "json_array({all})",
+    "list": "json_group_array({0})",
+    "json": "{0}",
+    "valid": "json_valid({0})",
+    "then": "cross join",
+    "hint": "indexed by {0}",
+    "plain": "+{0}",
+    "later": "max({all})",
+    "earlier": "min({all})",
+    "ending": "substr({0}, -{1})",
+    "unique": "({all})",
+    "month": "strftime('%Y-%m', {0} / 1000000, 'unixepoch', 'localtime')",
+}
+
+
+@lru_cache(2000)
+def _write_fragments(sql: str) -> str:
+    return expand(sql, FRAGMENTS)
+
+
+def typed_columns(names: Iterable[str]) -> str:
+    """Return columns for `decode_row`: the type of each, and its value, which is bytes if it is text."""
+    return ", ".join(f"typeof({name}), iif(typeof({name}) = 'text', cast({name} as blob), {name})" for name in names)
+
+
+def decode_row(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values of a row with `typed_columns`."""
+    return tuple(
+        decode_text(value) if kind == "text" else value for kind, value in zip(row[::2], row[1::2], strict=True)
+    )
+
+
+def decode_text(stored: bytes) -> str:
+    """Return text as SQLite stores it, with U+FFFD for bytes that are damaged."""
+    return stored.decode(errors="replace")

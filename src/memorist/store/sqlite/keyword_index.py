@@ -1,0 +1,86 @@
+"""The full-text index of one namespace as the store uses it: matches, everything that matches, and the vocabulary."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from memorist.records import Query, Term
+from memorist.store.database import Connection
+from memorist.store.records import Scope
+from memorist.store.sqlite.keyword import PASSING, Expression, KeywordLeg, KeywordSearch, contains_condition
+from memorist.store.sqlite.vocabulary import Vocabulary
+
+_MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
+
+
+class SqliteKeywordIndex(KeywordLeg):
+    """Full-text search in one namespace, on FTS5."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(namespace)
+        self._vocabulary = Vocabulary(namespace)
+
+    def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
+        return self._vocabulary.find_known(connection, terms)
+
+    def find_similar(self, connection: Connection, word: str) -> list[str]:
+        return self._vocabulary.find_similar(connection, word)
+
+    def select_matching(
+        self,
+        connection: Connection,
+        query: Query,
+        scope: Scope,
+        keys: Sequence[int],
+        *,
+        filtered: bool = True,
+    ) -> tuple[str, dict[str, Any], bool]:
+        search, filter = self.prepare(query, scope), scope.filter
+        if search.expressions and (filtered or filter.as_of is not None):
+            self.plan(connection, search)
+        expressions: Sequence[Expression] = search.expressions
+        guard = search.guard if sum(search.counts.values()) > _MAX_FACET_ROWS else None
+        wanted = [each.all_of if search.needs_all else guard or each.any_of for each in expressions]
+        raw = None
+        if query.raw is not None and (parsed := self.parse_raw(connection, query.raw)) is not None:
+            expressions, wanted, raw = [parsed], [query.raw], query.raw
+        if filter.as_of is not None and query:
+            changed = self.match_past(connection, filter, search.past_query(raw), {})
+            keys = [*keys, *(match.key for match in changed)]
+        values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
+        values |= {f"found{number}": text for number, text in enumerate(wanted)}
+        arms = [
+            f"""
+            select {each.index}.rowid as rid, 1 as by_words
+            from {each.index} {search.join_wall(each.index)}
+            where {each.index} match :found{number}
+            """
+            for number, each in enumerate(expressions)
+        ]
+        if filtered and search.is_narrow:
+            arms = [
+                f"{arm} and +{each.index}.rowid in ({PASSING})" for arm, each in zip(arms, expressions, strict=True)
+            ]
+            values |= search.values
+        if search.needs_all and len(arms) > 1:
+            arms = [f"select * from ({' intersect '.join(arms)})"]
+        arms += _select_matching_substring(search, arms, values)
+        arms.append("select value as rid, 0 as by_words from json_each(:found_keys)")
+        sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) group by rid"
+        passed = search.is_narrow or not expressions
+        return sql, values, filtered and passed and search.substring is None and filter.as_of is None
+
+
+def _select_matching_substring(search: KeywordSearch, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
+    """Return a query for rows with the only word of the query inside a longer word, if no word is it."""
+    if search.substring is None or not arms:
+        return []
+    contains, values["substring"] = contains_condition(search.substring)
+    return [
+        f"""
+        select m.rid, 1
+        from memories m
+        where not exists ({" union all ".join(arms)})
+          and m.namespace = :namespace and m.deleted_at is null and {contains}
+        """
+    ]
