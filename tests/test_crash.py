@@ -228,7 +228,7 @@ def test_a_migration_killed_at_any_moment_is_done_whole_or_not_at_all(copy: Call
         recorded = "900-numbers" in contents(path, "select name from _migrations")
         assert ("numbers" in contents(path, "select name from sqlite_master")) is recorded
         store = SqliteBackend(str(path), migrations=SQLITE | {"900-numbers": SLOW_MIGRATION})
-        assert store.check(repair=False).problems == ()
+        assert store.check("default", repair=False).problems == ()
         assert store.stats(None).memories == 1000
         store.close()
         assert contents(path, "select count(*) from numbers") == [ROWS]

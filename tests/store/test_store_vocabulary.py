@@ -13,26 +13,27 @@ import memorist
 from memorist import Memorist
 from memorist.records import Term
 from memorist.store.sqlite import vocabulary
+from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.vocabulary import Vocabulary
 
 Similar = Callable[[str], list[str]]
 
 
 @pytest.fixture
-def connection(path: Path, memory: Memorist) -> Iterator[apsw.Connection]:
-    opened = apsw.Connection(str(path))
+def connection(path: Path, memory: Memorist) -> Iterator[SqliteConnection]:
+    opened = SqliteConnection(str(path))
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def similar(connection: apsw.Connection) -> Similar:
+def similar(connection: SqliteConnection) -> Similar:
     vocabulary = Vocabulary("default")
     return lambda word: vocabulary.find_similar(connection, word)
 
 
 @pytest.fixture
-def stands(connection: apsw.Connection) -> Callable[..., bool]:
+def stands(connection: SqliteConnection) -> Callable[..., bool]:
     vocabulary = Vocabulary("default")
 
     def asked(text: str, *, prefix: bool = False) -> bool:
@@ -271,7 +272,7 @@ class TestConnections:
 
         for name in (f"file:{path}?mode=ro", f"file:{path}?immutable=1"):
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            connection = apsw.Connection(name, flags=flags)
+            connection = SqliteConnection(name, flags=flags)
             assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
             assert Vocabulary("default").find_similar(connection, "zebar") == ["zebra"]
             connection.close()
@@ -281,7 +282,7 @@ class TestConnections:
         memory.close()
         shutil.copy(path, tmp_path / "before.db")
 
-        connection = apsw.Connection(str(path))
+        connection = SqliteConnection(str(path))
         assert Vocabulary("default").find_similar(connection, "zebar") == ["zebra"]
         tables = connection.execute("select count(*) from main.sqlite_master where name = 'vocabulary'").get
         connection.close()
@@ -289,7 +290,7 @@ class TestConnections:
         assert tables == 0
         assert path.read_bytes() == (tmp_path / "before.db").read_bytes()
 
-    def test_a_connection_can_still_do_all_it_could(self, memory: Memorist, connection: apsw.Connection) -> None:
+    def test_a_connection_can_still_do_all_it_could(self, memory: Memorist, connection: SqliteConnection) -> None:
         memory.add("the zebra")
         vocabulary = Vocabulary("default")
         assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
@@ -306,7 +307,7 @@ class TestConnections:
         answers: list[list[str]] = []
 
         def ask() -> None:
-            connection = apsw.Connection(str(path))
+            connection = SqliteConnection(str(path))
             for word in ("zebar", "girafe", "antelpoe"):
                 answers.append(vocabulary.find_similar(connection, word))
             connection.close()

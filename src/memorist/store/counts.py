@@ -48,7 +48,7 @@ def count_facets(
         matching, more, passed = index.select_matching(connection, query, scope, keys)
         values |= more
         where = "" if passed else where
-        joined = f"from ({matching}) found cross join {memories_table(past=past)} on m.rid = found.rid"
+        joined = f"from ({matching}) found @then {memories_table(past=past)} on m.rid = found.rid"
         where += _UNCHANGED if past else ""
     else:
         joined = f"from {memories_table(past=past)}"
@@ -57,12 +57,12 @@ def count_facets(
         with matching as materialized (
             select m.rid, m.project, m.sector, m.tier, m.kind, m.source, m.tags, {MONTH} as month
             {joined}
-            where {"+" if query is not None else ""}m.namespace = :namespace and m.deleted_at is null {where})
+            where {"m.namespace" if query is None else "@plain(m.namespace)"} = :namespace
+              and m.deleted_at is null {where})
         {arms}
-        order by 3 desc, 2
     """
     facets: dict[str, dict[str, int]] = {field: {} for field in fields}
-    for name, value, count in connection.fetch(sql, values):
+    for name, value, count in sorted(connection.fetch(sql, values), key=lambda row: (-row[2], row[1])):
         if len(facets[name]) < _MAX_FACET_VALUES:
             facets[name][value] = count
     return facets
@@ -75,13 +75,13 @@ def _select_facet(field: str, past: bool) -> str:
     if field in _ROW_FIELDS:
         return f"select '{field}', {field}, count(*) from matching where {field} is not null group by {field}"
     if field == "tag":
-        return "select 'tag', t.value, count(*) from matching, json_each(matching.tags) t group by t.value"
+        return "select 'tag', t.value, count(*) from matching, @each(matching.tags) t group by t.value"
     kind, known = (FACT_KIND_AS_OF, "f.created_at <= :as_of") if past else ("f.kind", "true")
     return f"""
         select 'fact_kind', {kind} as fact_kind, count(distinct f.rid)
-        from matching cross join facts f on f.rid = matching.rid
-        where fact_kind is not null and {known}
-        group by fact_kind
+        from matching @then facts f on f.rid = matching.rid
+        where ({kind}) is not null and {known}
+        group by 2
     """
 
 
@@ -100,22 +100,22 @@ def count_filtered_out(
     failed = " ".join(f"when ({clause}) is not true then '{name}'" for name, clause in named.items())
     found = f"""(
         select f.rid, f.by_words
-        from ({matching}) f cross join memories n on n.rid = f.rid
+        from ({matching}) f @then memories n on n.rid = f.rid
         where n.namespace = :namespace {"and n.project = :project" if filter.walled else ""}
         limit {_MAX_FILTERED_OUT}) found
     """
     sql = f"""
         select {f"case {failed} end" if failed else "null"} as filter, count(*)
-        from {found} cross join {memories_table(past=past)} on m.rid = found.rid
-        where +m.namespace = :namespace and m.deleted_at is null {_UNCHANGED if past else ""}
+        from {found} @then {memories_table(past=past)} on m.rid = found.rid
+        where @plain(m.namespace) = :namespace and m.deleted_at is null {_UNCHANGED if past else ""}
         group by filter
     """
     if past:
         sql += f"""
             union all
             select 'as_of', count(*)
-            from {found} cross join memories m on m.rid = found.rid
-            where +m.namespace = :namespace and m.deleted_at is null and not {EXISTED}
+            from {found} @then memories m on m.rid = found.rid
+            where @plain(m.namespace) = :namespace and m.deleted_at is null and not {EXISTED}
         """
-    counts = dict(connection.fetch(sql, values | more | {"namespace": namespace}))
+    counts: dict[str, int] = dict(connection.fetch(sql, values | more | {"namespace": namespace}))
     return {name: counts[name] for name in (*named, "as_of") if counts.get(name)}

@@ -10,13 +10,14 @@ fragment that each backend writes in its own dialect; `:name` is a value.
 | `@numbered(:list)` | a table of the numbers of a JSON list as `value`, with their places from 0 as `place` |
 | `@array(a, b)` | a JSON array of columns |
 | `@list(a)` | the JSON list of a column of all rows, as text |
+| `@each(a)` | in `from`: the texts of a column that is a JSON list, as `value` |
 | `@json(a)` | a text, to be read as JSON by `->` and `->>` |
 | `@valid(a)` | whether a text is JSON |
 | `@then` | a join that reads the table before it first |
 | `@hint(a)` | the index to be used |
 | `@plain(a)` | a column, and no index of it |
 | `@later(a, b)`, `@earlier(a, b)` | the greater and the lesser of two numbers, neither null |
-| `@ending(a, n)` | the last characters of a text |
+| `@ending(a)` | the last six characters of an id |
 | `@unique(a, b)` | the target of `on conflict`: the columns of a primary or unique key |
 | `@month(a)` | the local month of a time, as 2026-11 |
 """

@@ -99,7 +99,7 @@ class Documents(StorePart):
             values (
                 :id, :namespace, :path, :root, :project, :title, :sector, :tags, :front_matter, :size, :modified_at,
                 :hash, :redacted, :now)
-            on conflict (namespace, path) do update set
+            on conflict @unique(namespace, path) do update set
                 root = excluded.root, project = excluded.project, title = excluded.title, sector = excluded.sector,
                 tags = excluded.tags, front_matter = excluded.front_matter, size = excluded.size,
                 modified_at = excluded.modified_at, hash = excluded.hash, redacted = excluded.redacted,
@@ -110,8 +110,11 @@ class Documents(StorePart):
         )
         connection.execute("delete from document_links where did = ?", (key,))
         connection.executemany(
-            "insert or ignore into document_links(did, line, target, text) values (?, ?, ?, ?)",
-            [(key, *link) for link in file.links],
+            """
+            insert into document_links(did, line, target, text) values (:did, :line, :target, :text)
+            on conflict do nothing
+            """,
+            [{"did": key, "line": line, "target": target, "text": text} for line, target, text in file.links],
         )
         return key
 
@@ -134,7 +137,7 @@ class Documents(StorePart):
             if same := free.get((chunk.heading, chunk.text)):
                 unchanged[ordinal] = same.pop(0)
         removed = [rid for rids in free.values() for rid in rids]
-        connection.execute("delete from memories where rid in (select value from json_each(?))", (json.dumps(removed),))
+        connection.execute("delete from memories where rid in @keys(:keys)", {"keys": json.dumps(removed)})
         added = []
         for ordinal, chunk in enumerate(file.chunks):
             rid = unchanged.get(ordinal)
@@ -145,7 +148,7 @@ class Documents(StorePart):
                 """
                 insert into chunks(rid, did, ordinal, start_line, end_line, breadcrumb)
                 values (?, ?, ?, ?, ?, ?)
-                on conflict (rid) do update set
+                on conflict @unique(rid) do update set
                     ordinal = excluded.ordinal, start_line = excluded.start_line, end_line = excluded.end_line,
                     breadcrumb = excluded.breadcrumb
                 """,
@@ -168,7 +171,8 @@ class Documents(StorePart):
             select m.rid, m.title, m.content
             from chunks c join memories m on m.rid = c.rid
             where c.did = :key
-              and (m.project is not :project or m.source is not :path or m.tags <> :tags or m.sector <> :sector)
+              and (m.project is distinct from :project or m.source is distinct from :path
+                or m.tags <> :tags or m.sector <> :sector)
             """,
             values,
         )
@@ -225,20 +229,20 @@ class Documents(StorePart):
             connection.execute(
                 """
                 delete from memories
-                where rid in (select rid from chunks where did in (select value from json_each(?)))
+                where rid in (select rid from chunks where did in @keys(:keys))
                 """,
-                (listed,),
+                {"keys": listed},
             )
             connection.execute(
-                "delete from documents where namespace = ? and did in (select value from json_each(?))",
-                (self.namespace, listed),
+                "delete from documents where namespace = :namespace and did in @keys(:keys)",
+                {"namespace": self.namespace, "keys": listed},
             )
             return connection.changes()
 
     def list_documents(self, project: str | None, limit: int) -> list[Document]:
         sql = f"""
             select {_COLUMNS} from documents d
-            where d.namespace = :namespace and (:project is null or d.project = :project)
+            where d.namespace = :namespace and (cast(:project as text) is null or d.project = :project)
             order by d.path limit :limit
         """
         values = {"namespace": self.namespace, "project": project, "limit": limit}
@@ -249,7 +253,7 @@ class Documents(StorePart):
         """Return the locations of chunks, by key."""
         sql = """
             select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
-            from json_each(:keys) k
+            from @keys(:keys) k
             join chunks c on c.rid = k.value
             join documents d on d.did = c.did
             where d.namespace = :namespace
@@ -263,18 +267,26 @@ class Documents(StorePart):
 
     def load_chunk_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]:
         """Return the chunks of each range: the id of a file, the first and the last ordinal."""
-        sql = """
-            select w.key, m.content, c.start_line, c.end_line, c.ordinal
-            from json_each(:ranges) w
-            join documents d on d.namespace = :namespace and d.id = w.value ->> 0
-            join chunks c on c.did = d.did and c.ordinal between w.value ->> 1 and w.value ->> 2
+        wanted = " union all ".join(
+            f"select {number} as number, :id{number} as id, :first{number} as first, :last{number} as last"
+            for number in range(len(ranges))
+        )
+        sql = f"""
+            select w.number, m.content, c.start_line, c.end_line, c.ordinal
+            from ({wanted}) w
+            join documents d on d.namespace = :namespace and d.id = w.id
+            join chunks c on c.did = d.did and c.ordinal between w.first and w.last
             join memories m on m.rid = c.rid
-            order by w.key, c.ordinal
+            order by w.number, c.ordinal
         """
+        values: dict[str, Any] = {"namespace": self.namespace}
+        for number, (id, first, last) in enumerate(ranges):
+            values |= {f"id{number}": id, f"first{number}": first, f"last{number}": last}
         found: list[list[StoredChunk]] = [[] for _ in ranges]
-        with self._pool.reading() as connection:
-            for number, *chunk in connection.fetch(sql, {"namespace": self.namespace, "ranges": json.dumps(ranges)}):
-                found[number].append(StoredChunk(*chunk))
+        if ranges:
+            with self._pool.reading() as connection:
+                for number, *chunk in connection.fetch(sql, values):
+                    found[number].append(StoredChunk(*chunk))
         return found
 
     def get(self, path: str) -> Document:
@@ -358,7 +370,8 @@ class AgentFiles(StorePart):
         with self._pool.writing() as connection:
             forgotten = self._require(connection, path, project)
             connection.executemany(
-                "update memories set deleted_at = ? where rid = ?", [(to_micros(now), rid) for rid, _ in forgotten]
+                "update memories set deleted_at = :now where rid = :rid",
+                [{"now": to_micros(now), "rid": rid} for rid, _ in forgotten],
             )
             return len(forgotten)
 
@@ -388,8 +401,9 @@ class AgentFiles(StorePart):
             f"""
             select m.rid, {memory_columns()}
             from memories m
-            where m.namespace = :namespace and m.project is :project and m.kind = :kind and m.deleted_at is null
-              and (m.source in (select value from json_each(:paths)) or (m.source > :first and m.source < :last))
+            where m.namespace = :namespace and m.project is not distinct from :project and m.kind = :kind
+              and m.deleted_at is null
+              and (m.source in @texts(:paths) or (m.source > :first and m.source < :last))
             order by m.source, m.rid desc
             """,
             {

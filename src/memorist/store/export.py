@@ -141,7 +141,7 @@ _USED = " union all ".join(
 _SOURCES = {
     "models": f"models t where exists ({_USED}) order by t.model",
     "sessions": "sessions t where t.namespace = :namespace order by t.sid",
-    "memories": "memories t where +t.namespace = :namespace order by t.rid",
+    "memories": "memories t where @plain(t.namespace) = :namespace order by t.rid",
     "memory_history": "memory_history t where t.rid = :key order by t.version",
     "strength_history": "strength_history t where t.rid = :key order by t.change",
     "facts": "facts t where t.rid = :key order by t.fact",
@@ -152,14 +152,14 @@ _SOURCES = {
     "part_vectors": "part_vectors t where t.rid = :key order by t.model, t.first, t.part",
     "relations": """(
         select a.id as source, b.id as target, r.relation, r.kind, r.confidence, r.said_by, r.valid_from, r.valid_until
-        from relations r cross join memories a on a.rid = r.source cross join memories b on b.rid = r.target
+        from relations r @then memories a on a.rid = r.source @then memories b on b.rid = r.target
         where a.namespace = :namespace) t order by t.relation""",
-    "recalls": "recalls t where +t.namespace = :namespace order by t.recall",
+    "recalls": "recalls t where @plain(t.namespace) = :namespace order by t.recall",
     "recalled": "recalled t where t.recall = :key order by t.place",
     "feedback": """
-        feedback t cross join memories m on m.rid = t.rid where m.namespace = :namespace order by t.feedback""",
+        feedback t @then memories m on m.rid = t.rid where m.namespace = :namespace order by t.feedback""",
     "lenses": "lenses t where t.namespace = :namespace order by t.name",
-    "documents": "documents t where +t.namespace = :namespace order by t.did",
+    "documents": "documents t where @plain(t.namespace) = :namespace order by t.did",
     "document_links": "document_links t where t.did = :key order by t.line, t.target, t.text",
     "chunks": """(
         select c.did, c.ordinal, c.start_line, c.end_line, c.breadcrumb, m.*
@@ -258,12 +258,13 @@ _NAMESPACED = ("sessions", "memories", "recalls", "lenses", "documents")  # tabl
 _CHUNK_ROW = RecordList({name: kind for name, kind in CHUNK.items() if name not in MEMORY}, "chunks")
 # As in the migration to parts: a memory of several sentences without vectors of its parts.
 _MARK_UNCUT = """
-    insert or ignore into uncut(rid)
+    insert into uncut(rid)
     select m.rid from memories m
     where m.rid = :rid and length(m.content) > 150 and m.rid not in (select rid from chunks)
       and exists (
         select 1 from vectors v join models o on o.model = v.model
-        where v.rid = m.rid and o.name in (select value from json_each(:models)))
+        where v.rid = m.rid and o.name in @texts(:models))
+    on conflict do nothing
 """
 
 
@@ -469,6 +470,6 @@ class _InvalidRecord(StoreError):
 _IS_RELATED = """
     select 1 from relations
     where source = :source and target = :target and kind = :kind
-      and (valid_from = :valid_from or (valid_until is null and :valid_until is null))
+      and (valid_from = :valid_from or (valid_until is null and cast(:valid_until as bigint) is null))
 """
 _IS_SUPERSEDED = f"select 1 from relations where target = :target and kind = '{SUPERSEDES}' and valid_until is null"

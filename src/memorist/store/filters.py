@@ -1,4 +1,4 @@
-"""Filters as SQL conditions, the scopes of searches, and times as SQLite stores them: microseconds since 1970."""
+"""Filters as SQL conditions, the scopes of searches, and times as databases store them: microseconds since 1970."""
 
 import json
 import threading
@@ -34,16 +34,17 @@ VALID_UNTIL_AS_OF = f"""(
     where r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_from <= :as_of
       and (r.valid_until is null or r.valid_until > :as_of) order by r.relation desc limit 1)"""
 _FACT_WAS = "from fact_history h where h.fact = f.fact and h.replaced_at > :as_of"
-FACT_KIND_AS_OF = f"""iif(
-    exists (select 1 {_FACT_WAS}), (select h.kind {_FACT_WAS} order by h.replaced_at, h.change limit 1), f.kind)"""
+FACT_KIND_AS_OF = f"""case
+    when exists (select 1 {_FACT_WAS}) then (select h.kind {_FACT_WAS} order by h.replaced_at, h.change limit 1)
+    else f.kind end"""
 ACCESS_AS_OF = """
-    select {0} from recalled h cross join recalls r on r.recall = h.recall
+    select {0} from recalled h @then recalls r on r.recall = h.recall
     where h.rid = m.rid and r.at <= :as_of"""
 # A memory whose text, tags or facts have changed since `:as_of`: the indexes do not know what it was.
 CHANGED = """(
     exists (select 1 from memory_history h where h.rid = m.rid and h.replaced_at > :as_of)
     or exists (select 1 from facts f where f.rid = m.rid and f.created_at > :as_of))"""
-EXISTED = "min(m.created_at, m.recorded_at) <= :as_of"
+EXISTED = "@earlier(m.created_at, m.recorded_at) <= :as_of"
 
 _ANY_SUPERSEDED = """exists (
     select 1 from memories where namespace = :namespace and valid_until is not null and deleted_at is null)"""
@@ -90,14 +91,14 @@ def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str
     if filter.project and filter.include_global:
         named["project"] = f"({named['project']} or m.project is null or m.tier = '{GLOBAL}')"
     if filter.tags:
-        in_table, in_row = "memory_tags where tag = :{0} and rid = m.rid", "json_each(m.tags) where value = :{0}"
-        tables = [(in_row if past else in_table).format(f"tag{number}") for number in range(len(filter.tags))]
-        named["tags"] = " and ".join(f"exists (select 1 from {table})" for table in tables)
+        in_table, in_row = "exists (select 1 from memory_tags where tag = {0} and rid = m.rid)", "{0} in @texts(m.tags)"
+        tests = [(in_row if past else in_table).format(f":tag{number}") for number in range(len(filter.tags))]
+        named["tags"] = " and ".join(tests)
         values |= {f"tag{number}": tag for number, tag in enumerate(filter.tags)}
     for bound, test in (("since", ">="), ("until", "<")):
         if (moment := getattr(filter, bound)) is not None:
             # Given a project and a time, SQLite would choose the index by time, which may well cover all memories.
-            named[bound] = f"{'+' if filter.project else ''}m.created_at {test} :{bound}"
+            named[bound] = f"{'@plain(m.created_at)' if filter.project else 'm.created_at'} {test} :{bound}"
             values[bound] = to_micros(moment)
     if filter.min_salience is not None:
         named["min_salience"] = (
@@ -111,7 +112,7 @@ def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str
         kind = _one_of("f.kind" if filter.as_of is None else FACT_KIND_AS_OF, "fact_kind", filter.fact_kind, values)
         known = "" if filter.as_of is None else "and f.created_at <= :as_of"
         # The index by kind holds the answer; the one by memory would have to read each fact.
-        index = "indexed by facts_by_kind" if filter.as_of is None else ""
+        index = "@hint(facts_by_kind)" if filter.as_of is None else ""
         named["fact_kind"] = f"exists (select 1 from facts f {index} where f.rid = m.rid and {kind} {known})"
     if filter.month:
         named["month"] = _within_months(filter.month, values)
@@ -125,7 +126,7 @@ def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str
     return named, values
 
 
-MONTH = "strftime('%Y-%m', m.created_at / 1000000, 'unixepoch', 'localtime')"
+MONTH = "@month(m.created_at)"
 _IN_SESSION = """
     exists (
         select 1 from session_memories u
@@ -138,7 +139,9 @@ def _within_months(months: tuple[str, ...], values: dict[str, Any]) -> str:
     ranges = _month_ranges(months, time.tzname)
     for number, (start, end) in enumerate(ranges):
         values |= {f"month{number}": start, f"month{number}_end": end}
-    tests = (f"(+m.created_at >= :month{n} and +m.created_at < :month{n}_end)" for n in range(len(ranges)))
+    tests = (
+        f"(@plain(m.created_at) >= :month{n} and @plain(m.created_at) < :month{n}_end)" for n in range(len(ranges))
+    )
     return f"({' or '.join(tests)})"
 
 
@@ -162,7 +165,7 @@ def _one_of(column: str, name: str, accepted: tuple[str, ...], values: dict[str,
         values[name] = accepted[0]
         return f"{column} = :{name}"
     values[name] = json.dumps(accepted)
-    return f"{column} in (select value from json_each(:{name}))"
+    return f"{column} in @texts(:{name})"
 
 
 class Scopes:
@@ -183,12 +186,12 @@ class Scopes:
         if replace(filter, superseded=True, as_of=None) != NO_FILTER and not self._is_broad(filter):
             where, values = filter_conditions(filter)
             # For a project and global memories, SQLite would choose an index that covers neither.
-            hint = "indexed by memories_scope" if filter.project and filter.include_global else ""
+            hint = "@hint(memories_scope)" if filter.project and filter.include_global else ""
             # All keys in one row: between two rows, other threads may take the interpreter's lock.
             select_keys = f"""(
-                select iif(count(*) <= {_MAX_SCOPE_KEYS}, json_group_array(rid)) from (
+                select case when count(*) <= {_MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
-                    where m.namespace = :namespace and m.deleted_at is null {where} limit {_MAX_SCOPE_KEYS + 1}))"""
+                    where m.namespace = :namespace and m.deleted_at is null {where} limit {_MAX_SCOPE_KEYS + 1}) p)"""
         ((any_superseded, keys),) = connection.fetch(
             f"select {_ANY_SUPERSEDED}, {select_keys}", values | {"namespace": self._namespace}
         )

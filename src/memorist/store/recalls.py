@@ -39,10 +39,12 @@ class Recalls(StorePart):
         connection.executemany(
             """
             insert into recalled(recall, place, rid, score, relevance, facts)
-            select ?1, ?2, rid, ?4, ?5, ?6 from memories where namespace = ?7 and id = ?3
+            select :recall, :place, rid, :score, :relevance, :facts
+            from memories where namespace = :namespace and id = :id
             """,
             [
-                (number, hit.place, hit.id, hit.score, hit.relevance, json.dumps(hit.facts), self.namespace)
+                {name: getattr(hit, name) for name in ("place", "id", "score", "relevance")}
+                | {"recall": number, "facts": json.dumps(hit.facts), "namespace": self.namespace}
                 for hit in recall.memories
             ],
         )
@@ -51,8 +53,8 @@ class Recalls(StorePart):
             connection.execute("update recalls set query = null where recall = ?", (number,))
         connection.execute(
             """
-            update memories set access_count = access_count + 1, accessed_at = max(coalesce(accessed_at, 0), :at)
-            where rid in (select value from json_each(:keys))
+            update memories set access_count = access_count + 1, accessed_at = @later(coalesce(accessed_at, 0), :at)
+            where rid in @keys(:keys)
             """,
             {"at": to_micros(recall.at), "keys": json.dumps(keys)},
         )
@@ -77,7 +79,7 @@ class Recalls(StorePart):
             rows = connection.fetch(
                 f"""
                 select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, (
-                    select json_group_array(json_array(m.id, h.place, h.score, h.relevance, json(h.facts)))
+                    select @list(@array(m.id, h.place, h.score, h.relevance, h.facts))
                     from (select * from recalled where recall = r.recall order by place) h
                     join memories m on m.rid = h.rid)
                 from recalls r
@@ -110,7 +112,7 @@ class FeedbackLog(StorePart):
                 """
                 insert into feedback(rid, query, good, at)
                 values (?, ?, ?, ?)
-                on conflict do update set good = excluded.good, at = excluded.at
+                on conflict @unique(rid, query) do update set good = excluded.good, at = excluded.at
                 """,
                 (key, query, int(good), to_micros(now)),
             )
@@ -146,7 +148,7 @@ class Lenses(StorePart):
                 """
                 insert into lenses(namespace, name, definition)
                 values (?, ?, ?)
-                on conflict do update set definition = excluded.definition
+                on conflict @unique(namespace, name) do update set definition = excluded.definition
                 """,
                 (self.namespace, name, json.dumps(definition, ensure_ascii=False)),
             )
@@ -168,11 +170,11 @@ def erase_traces(connection: Connection, keys: Sequence[int]) -> None:
         """
         delete from feedback
         where query in (
-            select r.query from json_each(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
+            select r.query from @keys(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
             union
-            select f.query from json_each(:keys) k join feedback f on f.rid = k.value)
+            select f.query from @keys(:keys) k join feedback f on f.rid = k.value)
           and (select namespace from memories m where m.rid = feedback.rid) in (
-            select m.namespace from json_each(:keys) k join memories m on m.rid = k.value)
+            select m.namespace from @keys(:keys) k join memories m on m.rid = k.value)
         """,
         {"keys": json.dumps(keys)},
     )
@@ -180,16 +182,16 @@ def erase_traces(connection: Connection, keys: Sequence[int]) -> None:
         """
         update recalls
         set query = null
-        where recall in (select h.recall from json_each(?) k join recalled h on h.rid = k.value)
+        where recall in (select h.recall from @keys(:keys) k join recalled h on h.rid = k.value)
         """,
-        (json.dumps(keys),),
+        {"keys": json.dumps(keys)},
     )
 
 
 def _to_recall(row: Sequence[Any]) -> Recall:
     id, query, at, mode, profile, lens, session, memories = row
     found = tuple(
-        RecalledMemory(id, place, score, relevance, tuple(facts))
+        RecalledMemory(id, place, score, relevance, tuple(json.loads(facts)))
         for id, place, score, relevance, facts in json.loads(memories)
     )
     return Recall(id, query, from_micros(at), mode, profile, lens, session, found)

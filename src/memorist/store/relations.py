@@ -80,7 +80,7 @@ class Links(StorePart):
                 select r.relations, {memory_columns(past=past)}
                 from (
                     select r.other, max(r.confidence) as confidence, max(r.relation) as latest,
-                        json_group_array(json_array(
+                        @list(@array(
                             r.confidence, r.relation, r.kind, r.said_by, r.valid_from, r.valid_until,
                             r.source = :rid)) as relations
                     from (
@@ -89,7 +89,7 @@ class Links(StorePart):
                         select *, source as other from relations where target = :rid) r
                     where r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
                     group by r.other) r
-                cross join {memories_table(past=past)} on m.rid = r.other
+                @then {memories_table(past=past)} on m.rid = r.other
                 where m.deleted_at is null and m.valid_until is null
                 order by r.confidence desc, r.latest desc
                 limit :limit
@@ -106,7 +106,7 @@ class Links(StorePart):
                 f"""
                 select {memory_columns()}
                 from relations r
-                cross join memories m on m.rid = r.target
+                @then memories m on m.rid = r.target
                 where r.source = ? and r.kind = '{SUPERSEDES}' and r.valid_until is null and m.deleted_at is null
                 order by r.relation
                 """,
@@ -165,7 +165,7 @@ def bypass_erased(connection: Connection, rid: int) -> None:
     connection.execute(
         f"""
         update relations
-        set source = up.source, valid_from = max(relations.valid_from, up.valid_from)
+        set source = up.source, valid_from = @later(relations.valid_from, up.valid_from)
         from (
             select source, valid_from from relations
             where target = :rid and kind = '{SUPERSEDES}' and valid_until is null) up
@@ -189,25 +189,23 @@ _SUCCESSOR = f"select source from relations where target = ? and kind = '{SUPERS
 # among them. A new one from before that time could make a circle.
 _LAST_UNDONE = f"""
     with recursive family(rid) as (
-        values (:old), (:new)
+        select cast(:old as bigint)
         union
-        select r.source
-        from family f cross join relations r indexed by relations_by_target on r.target = f.rid
-        where r.kind = '{SUPERSEDES}'
+        select cast(:new as bigint)
         union
-        select r.target
-        from family f cross join relations r indexed by relations_by_source on r.source = f.rid
+        select case when r.source = f.rid then r.target else r.source end
+        from family f @then relations r on r.source = f.rid or r.target = f.rid
         where r.kind = '{SUPERSEDES}')
     select max(r.valid_until)
-    from family f cross join relations r indexed by relations_by_target on r.target = f.rid
+    from family f @then relations r @hint(relations_by_target) on r.target = f.rid
     where r.kind = '{SUPERSEDES}'
 """
 _IS_SUPERSEDED_BY = f"""
     with recursive later(rid) as (
-        select :from
+        select cast(:from as bigint)
         union
         select r.source
-        from later l cross join relations r indexed by relations_by_target on r.target = l.rid
+        from later l @then relations r @hint(relations_by_target) on r.target = l.rid
         where r.kind = '{SUPERSEDES}' and r.valid_until is null)
     select 1 from later where rid = :to
 """
@@ -251,7 +249,8 @@ _INSERT_FACT = f"""
     insert into facts(id, rid, text, {", ".join(_FACT_FIELDS)}, created_at, reinforced_at)
     values (:id, :rid, :text, {", ".join(f":{name}" for name in _FACT_FIELDS)}, :now, :reinforced_at)
 """
-_KEYS = "rid in (select value from json_each(:keys))"
+_RATE = "coalesce(cast(@json(:rates) ->> sector as double precision), 0)"
+_KEYS = "rid in @keys(:keys)"
 _FACT_COLUMNS = ", ".join(f"f.{name}" for name in ("id", "text", *_FACT_FIELDS, "created_at", "reinforced_at"))
 
 
@@ -320,7 +319,7 @@ class Strength(StorePart):
             f"""
             select f.fact, m.id, {_FACT_COLUMNS}
             from facts f
-            cross join memories m on m.rid = f.rid
+            @then memories m on m.rid = f.rid
             where {where} and m.namespace = :namespace and m.deleted_at is null
             order by f.fact
             """,
@@ -341,11 +340,7 @@ def adjust_salience(
 ) -> None:
     """Raise or lower the salience that decay has left by a share; it decays from now on."""
     save_strength(connection, keys, now)
-    left = (
-        f"salience * exp(-max(0, :now - reinforced_at) / {_DAY} * coalesce(:rates ->> sector, 0))"
-        if rates
-        else "salience"
-    )
+    left = f"salience * exp(-@later(0, :now - reinforced_at) / {_DAY} * {_RATE})" if rates else "salience"
     target = f"{left} + :share * (1 - {left})" if share >= 0 else f"{left} * (1 + :share)"
     values: dict[str, float | str] = {"share": share, "now": now, "keys": json.dumps(keys)}
     if rates:
@@ -366,7 +361,7 @@ def save_strength(connection: Connection, keys: Sequence[int], now: int) -> None
         """
         delete from strength_history where change in (
             select change from strength_history where rid = :rid
-            order by replaced_at desc, change desc limit -1 offset :kept)
+            order by replaced_at desc, change desc limit 1000000000 offset :kept)
         """,
         ({"rid": key, "kept": MAX_STRENGTH_CHANGES} for key in keys),
     )
@@ -375,7 +370,7 @@ def save_strength(connection: Connection, keys: Sequence[int], now: int) -> None
 def set_pinned(connection: Connection, rid: int, memory: Memory, pinned: bool, now: int) -> None:
     if memory.pinned != pinned:
         save_strength(connection, [rid], now)
-        connection.execute("update memories set pinned = ? where rid = ?", (pinned, rid))
+        connection.execute("update memories set pinned = ? where rid = ?", (int(pinned), rid))
 
 
 def add_facts(

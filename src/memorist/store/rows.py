@@ -21,7 +21,7 @@ _MAX_CHAIN = 100_000  # memories that superseded one another
 
 def readable_snapshot(history: str) -> str:
     """Return the snapshot of a version, empty if it is damaged: of text that is not JSON, SQL reads nothing at all."""
-    return f"iif(json_valid({history}.snapshot), {history}.snapshot, '{{}}')"
+    return f"@json(case when @valid({history}.snapshot) then {history}.snapshot else '{{}}' end)"
 
 
 # Every memory as it was at `:as_of`, with the text of the first version replaced after it, if any.
@@ -29,27 +29,33 @@ _VERSIONED = ("project", "kind", "source", "title", "summary")
 _SNAPSHOT = readable_snapshot("h")
 # What every memory has, and what stands for it where a version is damaged.
 _REQUIRED = {
-    "content": ("->>", "char(0xfffd)"),
-    "sector": ("->>", "m.sector"),
-    "tier": ("->>", "m.tier"),
-    "tags": ("->", "'[]'"),
-    "metadata": ("->", "'{}'"),
-    "updated_at": ("->>", "m.updated_at"),
+    "content": ("->>", "text", "'\ufffd'"),
+    "sector": ("->>", "text", "m.sector"),
+    "tier": ("->>", "text", "m.tier"),
+    "tags": ("->", "text", "'[]'"),
+    "metadata": ("->", "text", "'{}'"),
+    "updated_at": ("->>", "bigint", "m.updated_at"),
 }
 _REQUIRED_COLUMNS = ", ".join(
-    f"iif(h.rid is null, m.{name}, coalesce({_SNAPSHOT} {operator} '{name}', {missing})) as {name}"
-    for name, (operator, missing) in _REQUIRED.items()
+    f"""
+        case when h.rid is null then m.{name}
+        else coalesce(cast({_SNAPSHOT} {operator} '{name}' as {type}), {missing}) end as {name}"""
+    for name, (operator, type, missing) in _REQUIRED.items()
+)
+_VERSIONED_COLUMNS = ", ".join(
+    f"case when h.rid is null then m.{name} else {_SNAPSHOT} ->> '{name}' end as {name}" for name in _VERSIONED
 )
 MEMORIES_AS_OF = f"""(
     select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at,
         ({ACCESS_AS_OF.format("count(*)")}) as access_count, ({ACCESS_AS_OF.format("max(r.at)")}) as accessed_at,
-        {", ".join(f"iif(h.rid is null, m.{name}, {_SNAPSHOT} ->> '{name}') as {name}" for name in _VERSIONED)},
+        {_VERSIONED_COLUMNS},
         {_REQUIRED_COLUMNS},
         {", ".join(f"{STRENGTH_AS_OF.format(name)} as {name}" for name in ("salience", "reinforced_at", "pinned"))},
         {VALID_UNTIL_AS_OF} as valid_until,
         h.version,
-        h.rid is not null
-            and ({_SNAPSHOT} ->> 'content' is not m.content or {_SNAPSHOT} ->> 'title' is not m.title) as reworded
+        h.rid is not null and (
+            {_SNAPSHOT} ->> 'content' is distinct from m.content
+            or {_SNAPSHOT} ->> 'title' is distinct from m.title) as reworded
     from memories m
     left join memory_history h on h.rid = m.rid
         and h.version = (select min(version) from memory_history where rid = m.rid and replaced_at > :as_of)
@@ -58,10 +64,10 @@ MEMORIES_AS_OF = f"""(
 # Of those, the ones whose text, tags or facts have changed since: the indexes and the vector scan hold the present.
 MEMORIES_CHANGED_SINCE = f"""(
     select distinct rid from (
-        select rid from memory_history indexed by memory_history_by_time where replaced_at > :as_of
+        select rid from memory_history @hint(memory_history_by_time) where replaced_at > :as_of
         union all
-        select rid from facts indexed by facts_by_time where created_at > :as_of)) c
-    cross join {MEMORIES_AS_OF} on m.rid = c.rid
+        select rid from facts @hint(facts_by_time) where created_at > :as_of) e) c
+    @then {MEMORIES_AS_OF} on m.rid = c.rid
 """
 
 _COLUMNS = (
@@ -96,18 +102,19 @@ def _select_facts(past: bool) -> str:
             select change from fact_history
             where fact = f.fact and replaced_at > :as_of order by replaced_at, change limit 1)
     """
-    return _FACTS.format(source=source, **{name: f"iif(h.change is null, f.{name}, h.{name})" for name in names})
+    then = {name: f"case when h.change is null then f.{name} else h.{name} end" for name in names}
+    return _FACTS.format(source=source, **then)
 
 
 _FACTS = """
-    select json_group_array(json_array(
+    select @list(@array(
         f.id, f.text, {kind}, {subject}, {predicate}, {object}, {confidence}, {decay_rate}, f.created_at,
         {reinforced_at}))
     from {source}
 """
 # The position in the session and the session, as one text: a second query would cost each row.
 _ORIGIN = """
-    select concat(u.position, json_array(s.id, s.started_at, s.summary, s.project))
+    select concat(u.position, @array(s.id, s.started_at, s.summary, s.project))
     from session_memories u
     join sessions s on s.sid = u.sid
     where u.rid = m.rid and u.usage = 'created'
@@ -136,9 +143,9 @@ def _select_successor(past: bool) -> str:
             where r.target = m.rid and r.kind = '{SUPERSEDES}' and {relation_holds("r", past)}
             union
             select r.source, c.place + 1
-            from chain c cross join relations r indexed by relations_by_target on r.target = c.rid
+            from chain c @then relations r @hint(relations_by_target) on r.target = c.rid
             where r.kind = '{SUPERSEDES}' and {relation_holds("r", past)} and c.place < {_MAX_CHAIN})
-        select json_array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at)
+        select cast(@array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at) as text)
         from chain c
         join memories n on n.rid = c.rid
         where n.deleted_at is null
@@ -307,7 +314,8 @@ def _decode_successor(successor: str | None) -> Successor | None:
 MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
 
 # True of an id that begins or ends with `:id`. Of memories there are many: they are found by indexes instead.
-HAS_ID_PART = "(substr({0}, 1, length(:id)) = :id or substr({0}, -length(:id)) = :id)"
+ENDS_WITH_PART = "substr({0}, length({0}) - length(:id) + 1) = :id"
+HAS_ID_PART = f"(substr({{0}}, 1, length(:id)) = :id or {ENDS_WITH_PART})"
 
 
 def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
@@ -359,19 +367,20 @@ class StorePart:
             where m.namespace = :namespace {state}
         """
         values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
-        values["project"] = project
+        values |= {"project": project, "ending": id[-MIN_ID_LENGTH:]}
         rows = connection.fetch(f"{select} and m.id = :id", values)
         # A whole id stands for no other memory, even if the one that has it is forgotten or did not exist yet.
         if not rows and len(id) >= MIN_ID_LENGTH and not _is_whole_id(connection, values):
             rows = connection.fetch(
                 f"""
                 {select} and m.id >= :id and m.id < :end
-                union
-                {select} and substr(m.id, -6) = substr(:id, -6) and substr(m.id, -length(:id)) = :id
-                limit 5
+                union all
+                {select} and @ending(m.id) = :ending and {ENDS_WITH_PART.format("m.id")}
+                limit 10
                 """,
                 values,
             )
+            rows = list({row[0]: row for row in rows}.values())  # one may begin and end with it
         if len(rows) > 1:
             raise ambiguous_id(id, [row[1] for row in rows])
         return (rows[0][0], to_memory(rows[0][1:])) if rows else None
@@ -380,6 +389,6 @@ class StorePart:
 def _is_whole_id(connection: Connection, values: dict[str, Any]) -> bool:
     sql = """
         select 1 from memories
-        where namespace = :namespace and id = :id and (:project is null or project = :project)
+        where namespace = :namespace and id = :id and (cast(:project as text) is null or project = :project)
     """
     return bool(connection.fetch(sql, values))

@@ -11,7 +11,7 @@ from memorist.store.database import Connection
 from memorist.store.filters import from_micros, to_micros
 from memorist.store.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
 
-_UUID_PATTERN = "-".join("?" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for glob
+_UUID_PATTERN = "-".join("_" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for `like`
 
 _COLUMNS = """
     s.id, s.namespace, s.project, s.started_at, s.ended_at, s.summary,
@@ -58,7 +58,7 @@ class Sessions(StorePart):
         sql = f"""
             select {_COLUMNS}
             from sessions s
-            where s.namespace = :namespace and (:project is null or s.project = :project) {state}
+            where s.namespace = :namespace and (cast(:project as text) is null or s.project = :project) {state}
             order by s.started_at desc, s.sid desc
             limit :limit
         """
@@ -100,11 +100,13 @@ class Sessions(StorePart):
         """Return these sessions, in the order they began."""
         sql = f"""
             select {_COLUMNS} from sessions s
-            where s.namespace = ? and s.id in (select value from json_each(?))
+            where s.namespace = :namespace and s.id in @texts(:ids)
             order by s.started_at, s.sid
         """
         with self._pool.reading() as connection:
-            return [_to_session(row) for row in connection.fetch(sql, (self.namespace, json.dumps(ids)))]
+            return [
+                _to_session(row) for row in connection.fetch(sql, {"namespace": self.namespace, "ids": json.dumps(ids)})
+            ]
 
     def _load(self, connection: Connection, sid: int) -> Session:
         return _to_session(connection.fetch_value(f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
@@ -120,17 +122,17 @@ def require_open_session(connection: Connection, namespace: str, id: str) -> int
 
 
 def _require_session(
-    connection: Connection, namespace: str, id: str, *, parts_of: str = "*", project: str | None = None
+    connection: Connection, namespace: str, id: str, *, parts_of: str = "%", project: str | None = None
 ) -> tuple[int, str, int | None]:
     """Return the key, the id and the end of a session, found by its id or by a part that only one has."""
     select = """
         select sid, id, ended_at from sessions
-        where namespace = :namespace and (:project is null or project = :project) and
+        where namespace = :namespace and (cast(:project as text) is null or project = :project) and
     """
     values = {"namespace": namespace, "id": id, "parts_of": parts_of, "project": project}
     rows = connection.fetch(f"{select} id = :id", values)
     if not rows and len(id) >= MIN_ID_LENGTH:
-        rows = connection.fetch(f"{select} id glob :parts_of and {HAS_ID_PART.format('id')} limit 5", values)
+        rows = connection.fetch(f"{select} id like :parts_of and {HAS_ID_PART.format('id')} limit 5", values)
     if len(rows) > 1:
         raise ambiguous_id(id, [row[1] for row in rows])
     if not rows:
@@ -144,12 +146,13 @@ def link_memories(connection: Connection, sid: int, keys: Sequence[int], usage: 
     position = "null"
     if usage == "created":
         last = "select max(position) from session_memories where sid = :sid and position is not null"
-        position = f"coalesce(({last}), 0) + 1 + key"
+        position = f"coalesce(({last}), 0) + 1 + k.place"
     connection.execute(
         f"""
         insert into session_memories(rid, sid, usage, at, latest, position)
-        select value, :sid, :usage, :now, :now, {position} from json_each(:keys) where true
-        on conflict do update set latest = max(latest, excluded.latest)
+        select k.value, :sid, :usage, :now, :now, {position} from @numbered(:keys) k where true
+        on conflict @unique(rid, sid, usage)
+        do update set latest = @later(session_memories.latest, excluded.latest)
         """,
         {"sid": sid, "usage": usage, "now": now, "keys": json.dumps(keys)},
     )

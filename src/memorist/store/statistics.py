@@ -64,7 +64,7 @@ _COUNTS = {
     "documents": "select count(*) from documents where namespace = :namespace",
     "chunks": f"select count(*) {_OWN_CHUNKS}",
     "chunks_pending": f"""
-        select count(*) {_OWN_CHUNKS} and :model is not null and not exists (
+        select count(*) {_OWN_CHUNKS} and cast(:model as text) is not null and not exists (
             select 1 from vectors v where v.rid = c.rid and v.model = (select model from models where name = :model))
     """,
 }

@@ -211,7 +211,7 @@ class Store(StorePart):
         with self._pool.reading() as connection:
             sql = f"""
                 select {memory_columns(past=as_of is not None)} from {memories_table(past=as_of is not None)}
-                where m.id in (select value from json_each(:ids)) and m.namespace = :namespace
+                where m.id in @texts(:ids) and m.namespace = :namespace
                   and m.deleted_at is null
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
@@ -266,8 +266,8 @@ class Store(StorePart):
         """Return memories that pass a filter, by time and, of the same time, in the order they were added."""
         past = filter.as_of is not None
         conditions, filter_values = filter_conditions(filter, past=past)
-        # There is an index of the few pinned memories, but SQLite would choose the one by time, and read all of it.
-        at = "+m.created_at" if filter.pinned else "m.created_at"
+        # There is an index of the few pinned memories, but a database would choose the one by time, and read all of it.
+        at = "@plain(m.created_at)" if filter.pinned else "m.created_at"
         sql = f"""
             select m.rid, {memory_columns(past=past)}
             from {memories_table(past=past)}
@@ -288,7 +288,7 @@ class Store(StorePart):
         where, values = filter_conditions(filter)
         sql = f"""
             select m.rid, m.id, m.project, m.content, m.content_hash from memories m
-            where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null {where}
+            where m.rid > :after and @plain(m.namespace) = :namespace and m.deleted_at is null {where}
             order by m.rid limit {_TEXTS_AT_ONCE}
         """
         after = 0
@@ -362,7 +362,7 @@ class Store(StorePart):
         sql = f"""
             select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
             from {memories_table(past=past)}
-            where m.rid in (select value from json_each(:keys)) and +m.namespace = :namespace and m.deleted_at is null
+            where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
         """
         values = {
             "keys": as_json(list(keys)),

@@ -80,7 +80,7 @@ _UPDATE = f"""
     update memories
     set {", ".join(f"{field} = :{field}" for field in UPDATABLE)},
         content_hash = :content_hash, segments = :segments, updated_at = :now,
-        reinforced_at = iif(:same_salience, reinforced_at, :now)
+        reinforced_at = :reinforced_at
     where rid = :rid
 """
 
@@ -109,7 +109,7 @@ def update_memory(
             | {
                 "rid": rid,
                 "now": now,
-                "same_salience": new["salience"] == memory.salience,
+                "reinforced_at": now if new["salience"] != memory.salience else to_micros(memory.reinforced_at),
                 "content_hash": content_hash(text) if known_by_text else identity_hash(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
@@ -160,8 +160,8 @@ def add_conversations(
 
 
 def _find_keys(connection: Connection, namespace: str, ids: Sequence[str]) -> dict[str, int]:
-    sql = "select id, rid from memories where namespace = ? and id in (select value from json_each(?))"
-    return dict(connection.fetch(sql, (namespace, json.dumps(ids))))
+    sql = "select id, rid from memories where namespace = :namespace and id in @texts(:ids)"
+    return dict(connection.fetch(sql, {"namespace": namespace, "ids": json.dumps(ids)}))
 
 
 def _put_session(
@@ -188,15 +188,15 @@ def _put_session(
     sid = connection.fetch_value("select sid from sessions where namespace = :namespace and id = :id", values)
     new = [time for turn, time in zip(batch.turns, times, strict=True) if turn.id not in keys]
     if new or batch.summary is not None:
-        # A session still open stays so, for whoever started it to end it: max(null, ...) is null.
+        # A session still open stays so, for whoever started it to end it.
         connection.execute(
             """
             update sessions
-            set started_at = min(started_at, coalesce(:first, started_at)),
-                ended_at = max(ended_at, coalesce(:last, ended_at)),
+            set started_at = @earlier(started_at, coalesce(:first, started_at)),
+                ended_at = case when ended_at is not null then @later(ended_at, coalesce(:last, ended_at)) end,
                 summary = coalesce(summary, :summary)
             where sid = :sid
-              and (started_at > :first or ended_at < :last or (summary is null and :summary is not null))
+              and (started_at > :first or ended_at < :last or (summary is null and cast(:summary as text) is not null))
             """,
             {"sid": sid, "first": min(new, default=None), "last": max(new, default=None), "summary": batch.summary},
         )
@@ -209,10 +209,10 @@ def _link_recalled(connection: Connection, sid: int, keys: Sequence[int]) -> Non
         connection.execute(
             """
             insert into session_memories(rid, sid, usage, at, latest)
-            select value, s.sid, 'recalled', s.started_at, s.started_at
-            from json_each(:keys), sessions s
+            select k.value, s.sid, 'recalled', s.started_at, s.started_at
+            from @keys(:keys) k, sessions s
             where s.sid = :sid
-              and not exists (select 1 from session_memories u where u.rid = value and u.sid = s.sid)
+              and not exists (select 1 from session_memories u where u.rid = k.value and u.sid = s.sid)
             """,
             {"keys": json.dumps(keys), "sid": sid},
         )

@@ -25,7 +25,6 @@ from memorist.store.filters import decode_keys, filter_conditions
 from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
 from memorist.store.sqlite.connections import ConnectionPool
-from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
 from memorist.time_limit import without_limit
 
@@ -121,11 +120,18 @@ class SqliteVectors:
         connection.executemany(
             """
             insert into vectors(rid, model, vector)
-            select rid, ?2, ?3 from memories where rid = ?1 and title is ?4 and content = ?5
-            on conflict (rid, model) do update set vector = excluded.vector
+            select rid, :model, :vector from memories
+            where rid = :rid and title is not distinct from :title and content = :content
+            on conflict @unique(rid, model) do update set vector = excluded.vector
             """,
             [
-                (text.key, number, half.tobytes(), text.title, text.content)
+                {
+                    "rid": text.key,
+                    "model": number,
+                    "vector": half.tobytes(),
+                    "title": text.title,
+                    "content": text.content,
+                }
                 for text, half in zip(texts, halves[: len(texts)], strict=True)
             ],
         )
@@ -297,7 +303,7 @@ class _PackedColumn(NamedTuple):
     """A column of packed vectors, the rows of open blocks, and the bits of a key that are below the block's number."""
 
     name: str
-    read_rows: Callable[[SqliteConnection, str, int, Sequence[int]], list[tuple[int, bytes]]]
+    read_rows: Callable[[Connection, str, int, Sequence[int]], list[tuple[int, bytes]]]
     bits: int
 
 
@@ -347,7 +353,7 @@ class _Mirror:
         codes = encode(halves)
 
         def pieces() -> Iterator[tuple[Keys, NDArray[np.int8]]]:
-            for block, open, data in connection.execute(f"select block, data is null, {column.name} {_BLOCKS}", owner):
+            for block, open, data in connection.stream(f"select block, data is null, {column.name} {_BLOCKS}", owner):
                 if open:
                     span = slice(*np.searchsorted(keys, [block << column.bits, (block + 1) << column.bits]))
                     yield keys[span], codes[span]
@@ -521,10 +527,19 @@ def _insert_parts(connection: Connection, model: int, parts: Sequence[Part], hal
     connection.executemany(
         """
         insert into part_vectors(rid, model, first, last, vector)
-        select rid, ?2, ?3, ?4, ?5 from memories where rid = ?1 and title is ?6 and content = ?7
+        select rid, :model, :first, :last, :vector from memories
+        where rid = :rid and title is not distinct from :title and content = :content
         """,
         [
-            (part.job.key, model, part.first, part.last, half.tobytes(), part.job.title, part.job.content)
+            {
+                "rid": part.job.key,
+                "model": model,
+                "first": part.first,
+                "last": part.last,
+                "vector": half.tobytes(),
+                "title": part.job.title,
+                "content": part.job.content,
+            }
             for part, half in zip(parts, halves, strict=True)
         ],
     )

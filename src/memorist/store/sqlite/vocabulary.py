@@ -132,7 +132,7 @@ class Vocabulary:
     def _spell_as_stored(self, connection: Connection, words: Sequence[str]) -> list[str]:
         """Return words of the index, the first few with the capitals and accents that the latest memories give them."""
         values = {"words": json.dumps(words[:_MAX_SPELT]), "namespace": self._namespace}
-        spelt = dict(connection.fetch(_SPELLINGS, values))
+        spelt: dict[str, str] = dict(connection.fetch(_SPELLINGS, values))
         return [_commonest(word, json.loads(spelt.get(word, "[]"))) for word in words]
 
     def _find_near(self, connection: Connection, word: str, distance: int) -> dict[str, int]:
