@@ -79,14 +79,14 @@ class PostgresDatabase:
         busy_timeout: float = 30.0,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
-        self._address = Address(url)
+        self._address = Address(url, writes=not read_only)
         self.namespace = namespace
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self.before_commit: Callable[[PostgresConnection], object] | None = None
         self._max_connections = max_connections
         self._lock_number = _hash_tenant(namespace)
-        self._role: str | None = None
+        self._settings: dict[str, str] = {}
         self._halfvec = 0
         self._closed = False
         self._pool: ConnectionPool[_Connection] | None = None
@@ -202,7 +202,16 @@ class PostgresDatabase:
         from memorist.store.postgres.schema import prepare_schema  # which needs this module
 
         with self.administering() as raw:
-            self._role, self._halfvec = prepare_schema(raw, self.path, read_only=self.read_only)
+            role, self._halfvec = prepare_schema(raw, self.path, read_only=self.read_only)
+            self._settings = {
+                "memorist.tenant": self.namespace,
+                "lock_timeout": f"{max(1, round(self.busy_timeout * 1000))}ms",
+                "timezone": _find_time_zone(raw),
+            }
+            if self.read_only:
+                self._settings["default_transaction_read_only"] = "on"
+            if role:
+                self._settings["role"] = role
 
     def _connect(self) -> RawConnection:
         try:
@@ -237,19 +246,13 @@ class PostgresDatabase:
 
     def _configure(self, raw: _Connection) -> None:
         """Bind a new connection to the namespace, in a role that row security holds for."""
-        settings = {
-            "memorist.tenant": self.namespace,
-            "lock_timeout": f"{int(self.busy_timeout * 1000) or 1}ms",
-            "timezone": _find_time_zone(),
-            **({"role": self._role} if self._role else {}),
-        }
         raw.prepared_max = _PREPARED_STATEMENTS
         # Set for the session by value: a name may contain any character.
-        calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(settings)))
+        calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(self._settings)))
         cursor = RawCursor(raw)
-        cursor.execute(f"select {calls}".encode(), [text for pair in settings.items() for text in pair])
-        if not cursor.execute("select row_security_active('memories')").fetchone() == (True,):
-            raise psycopg.OperationalError(f"row security is not active for {self._role or 'this user'}")
+        cursor.execute(f"select {calls}".encode(), [text for pair in self._settings.items() for text in pair])
+        if cursor.execute("select row_security_active('memories')").fetchone() != (True,):
+            raise psycopg.OperationalError("row security is not active for this user")
         register_types(raw, self._halfvec)
 
     def _explain_timeout(self) -> StoreError:
@@ -273,7 +276,7 @@ class PostgresDatabase:
 class Address:
     """Where a database is, with its password apart."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, writes: bool) -> None:
         try:
             self._parts = conninfo_to_dict(url)
         except psycopg.Error:
@@ -283,6 +286,8 @@ class Address:
             ) from None
         self._parts.setdefault("connect_timeout", str(_CONNECT_SECONDS))
         self._parts.setdefault("application_name", "memorist")
+        if writes and "," in str(self._parts.get("host", "")):  # of several servers, the one that is the primary now
+            self._parts.setdefault("target_session_attrs", "read-write")
 
     def __repr__(self) -> str:
         return f"<Address {self.path}>"
@@ -329,11 +334,13 @@ class PostgresConnection:
         return self._changes
 
     def fetch(self, sql: str, values: Values = None) -> list[Row]:
-        return self._run(sql, values).fetchall()
+        return self._run(sql, values)
 
     def fetch_value(self, sql: str, values: Values = None) -> Any:
-        row = self._run(sql, values).fetchone()
-        return row if row is None or len(row) > 1 else row[0]
+        rows = self._run(sql, values)
+        if not rows:
+            return None
+        return rows[0] if len(rows[0]) > 1 else rows[0][0]
 
     def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
         statement = translate(sql)
@@ -349,18 +356,16 @@ class PostgresConnection:
                     if begun:
                         run_control(self._loan.raw, "commit")
 
-    def _run(self, sql: str, values: Values) -> RawCursor[Row]:
+    def _run(self, sql: str, values: Values) -> list[Row]:
         statement = translate(sql)
         ordered = statement.order(values)
         return self._attempt(lambda raw: self._execute(raw, statement.sql, ordered))
 
-    def _execute(self, raw: _Connection, sql: str, values: list[Any]) -> RawCursor[Row]:
+    def _execute(self, raw: _Connection, sql: str, values: list[Any]) -> list[Row]:
         cursor = RawCursor(raw)
         cursor.execute(sql.encode(), values, binary=True)
         self._changes = max(cursor.rowcount, 0)
-        if cursor.description is None:
-            cursor.fetchall = list  # type: ignore[method-assign]
-        return cursor
+        return [] if cursor.description is None else cursor.fetchall()
 
     def _execute_many(self, raw: _Connection, sql: str, rows: list[list[Any]]) -> None:
         cursor = RawCursor(raw)
@@ -466,6 +471,8 @@ class _Loan:
     def translate(self, error: psycopg.Error) -> Exception:
         if isinstance(error, psycopg.IntegrityError):
             return Conflict(_first_line(error))
+        if isinstance(error, errors.ReadOnlySqlTransaction) and self.raw is not None:
+            self.raw.close()  # a primary that has become a standby: the next connection may find the new one
         return self._database.translate(error, written=self._writes)
 
     def _end(self) -> None:
@@ -499,15 +506,15 @@ def _first_line(error: psycopg.Error) -> str:
     return (error.diag.message_primary or str(error)).strip().partition("\n")[0]
 
 
-def _find_time_zone() -> str:
-    """Return the name of this machine's time zone, or its present offset."""
+def _find_time_zone(raw: RawConnection) -> str:
+    """Return this machine's time zone by a name that the server knows, or its present offset."""
     named = os.environ.get("TZ", "").lstrip(":")
-    if named and "/" in named and not named.startswith("/"):
-        return named
     with suppress(OSError):
-        _, found, zone = str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")
-        if found and not named:
-            return zone
+        named = named or str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
+    if named:
+        with suppress(psycopg.Error):
+            raw.execute("select set_config('timezone', %s, false)", (named,))
+            return named
     offset = time.localtime().tm_gmtoff
     sign = "-" if offset >= 0 else "+"  # POSIX counts to the west
     return f"<local>{sign}{abs(offset) // 3600:02}:{abs(offset) % 3600 // 60:02}"

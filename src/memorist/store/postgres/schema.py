@@ -1,8 +1,8 @@
 """The schema of a PostgreSQL database: migrations under a lock, the role of the application, and row security."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import errors
@@ -38,6 +38,7 @@ class PostgresSchema:
         self._connection.execute("create table if not exists _migrations(name text primary key, sha256 text not null)")
         self._connection.execute(sql.encode())
         protect_tables(self._connection)
+        grant_rights(self._connection)
         self._connection.execute("insert into _migrations(name, sha256) values (%s, %s)", (name, digest))
 
     def save_copy(self, before: str) -> None:
@@ -56,35 +57,51 @@ def prepare_schema(connection: RawConnection, path: str, *, read_only: bool) -> 
                 _create_extension(connection, path)
                 _create_role(connection)
             migrate(schema, migrations)
-    role = APP_ROLE if _bypasses_row_security(connection) else None
-    return role, _fetch_value(connection, "select 'halfvec'::regtype::oid::bigint")
+    return _choose_role(connection, path), _fetch_value(connection, "select 'halfvec'::regtype::oid::bigint")
 
 
 def protect_tables(connection: RawConnection) -> None:
-    """Wall off the tenants of every table that has them, and let the application's role use it."""
-    tables = connection.execute(
+    """Wall off the tenants of every table that has them and no wall yet."""
+    for table, protected in _list_tables(connection):
+        if not protected:
+            for statement in _WALL:
+                connection.execute(SQL(statement).format(Identifier(table)))
+
+
+_WALL: tuple[LiteralString, ...] = (
+    "alter table {} enable row level security",
+    "alter table {} force row level security",
+    """
+    create policy tenant_only on {}
+      using (tenant = current_setting('memorist.tenant', true))
+      with check (tenant = current_setting('memorist.tenant', true))
+    """,
+)
+
+
+def grant_rights(connection: RawConnection) -> None:
+    """Let the application's role use the tables, if there is that role."""
+    if not _role_exists(connection):
+        return
+    role = Identifier(APP_ROLE)
+    for table, _ in _list_tables(connection):
+        connection.execute(SQL("grant select, insert, update, delete on {} to {}").format(Identifier(table), role))
+    connection.execute(SQL("grant select on _migrations to {}").format(role))
+    schema = Identifier(_fetch_value(connection, "select current_schema()"))
+    connection.execute(SQL("grant usage on schema {} to {}").format(schema, role))
+
+
+def _list_tables(connection: RawConnection) -> list[tuple[str, bool]]:
+    """Return the tables that have tenants, and whether row security is on."""
+    return connection.execute(
         """
-        select c.relname
+        select c.relname, c.relrowsecurity
         from pg_class c
         join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant' and not a.attisdropped
-        where c.relkind in ('r', 'p') and c.relnamespace = current_schema()::regnamespace and not c.relrowsecurity
+        where c.relkind in ('r', 'p') and c.relnamespace = current_schema()::regnamespace
+        order by 1
         """
     ).fetchall()
-    for (table,) in tables:
-        for statement in (
-            "alter table {} enable row level security",
-            "alter table {} force row level security",
-            """
-            create policy tenant_only on {}
-              using (tenant = current_setting('memorist.tenant', true))
-              with check (tenant = current_setting('memorist.tenant', true))
-            """,
-        ):
-            connection.execute(SQL(statement).format(Identifier(table)))
-        if _role_exists(connection):
-            connection.execute(
-                SQL("grant select, insert, update, delete on {} to {}").format(Identifier(table), Identifier(APP_ROLE))
-            )
 
 
 @contextmanager
@@ -113,18 +130,32 @@ def _create_extension(connection: RawConnection, path: str) -> None:
 
 
 def _create_role(connection: RawConnection) -> None:
-    """Make the role that sees one tenant, if this user may; whoever needs it and may not learns so later."""
+    """Make the role that sees one tenant, if this user may, and let this user take it."""
+    role = Identifier(APP_ROLE)
+    with suppress(errors.InsufficientPrivilege, errors.DuplicateObject, errors.UniqueViolation):
+        if not _role_exists(connection):
+            connection.execute(SQL("create role {} nologin nobypassrls").format(role))
     if not _role_exists(connection):
-        try:
-            connection.execute(SQL("create role {} nologin nobypassrls").format(Identifier(APP_ROLE)))
-        except (errors.DuplicateObject, errors.UniqueViolation):  # made for another database at the same moment
-            pass
-        except errors.InsufficientPrivilege:
-            return
-    connection.execute(
-        SQL("grant usage on schema {} to {}").format(
-            Identifier(_fetch_value(connection, "select current_schema()")), Identifier(APP_ROLE)
-        )
+        return
+    with suppress(errors.InsufficientPrivilege):
+        if not _may_take_role(connection):
+            connection.execute(SQL("grant {} to current_user").format(role))
+
+
+def _choose_role(connection: RawConnection, path: str) -> str | None:
+    """Return the role that connections take: the application's, or their own if row security holds for that."""
+    if _may_take_role(connection):
+        with suppress(errors.InsufficientPrivilege):
+            if not _may_read(connection):  # the role was made after the tables
+                grant_rights(connection)
+        if _may_read(connection):
+            return APP_ROLE
+    if _fetch_value(connection, "select row_security_active('memories')"):
+        return None
+    raise StoreError(
+        f"this user of {path} sees the memories of every namespace, and cannot take the role {APP_ROLE}, which sees "
+        f"one: connect as another user, or have an administrator create {APP_ROLE} without login and grant it to "
+        "this user"
     )
 
 
@@ -132,8 +163,12 @@ def _role_exists(connection: RawConnection) -> bool:
     return bool(_fetch_value(connection, f"select 1 from pg_roles where rolname = '{APP_ROLE}'"))
 
 
-def _bypasses_row_security(connection: RawConnection) -> bool:
-    return not _fetch_value(connection, "select row_security_active('memories')")
+def _may_take_role(connection: RawConnection) -> bool:
+    return bool(_fetch_value(connection, f"select pg_has_role(oid, 'set') from pg_roles where rolname = '{APP_ROLE}'"))
+
+
+def _may_read(connection: RawConnection) -> bool:
+    return bool(_fetch_value(connection, f"select has_table_privilege('{APP_ROLE}', 'memories', 'insert')"))
 
 
 def _fetch_value(connection: psycopg.Connection[Any], sql: str) -> Any:
