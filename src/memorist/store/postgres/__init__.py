@@ -1,0 +1,1 @@
+"""The PostgreSQL backend: connections, schema, the keyword leg and vectors."""

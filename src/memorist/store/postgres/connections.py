@@ -1,0 +1,520 @@
+"""Connections to one PostgreSQL database for one namespace: a pool that lends each to one operation."""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+import psycopg
+from psycopg import RawCursor, RawServerCursor, errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from memorist.errors import SearchTimeout, StoreBusy, StoreError
+from memorist.forks import renew_after_fork
+from memorist.store.database import Conflict, Row, Values
+from memorist.store.postgres.dialect import register_types, translate
+from memorist.time_limit import is_time_up
+
+MAX_CONNECTIONS = 16
+APP_ROLE = "memorist_app"
+_CHECK_INTERVAL = 0.02  # seconds between two looks at the time limit of a call
+_CONNECT_SECONDS = 10
+_PREPARED_STATEMENTS = 500
+_ROWS_AT_ONCE = 1000  # of a stream
+_SNAPSHOT = "begin isolation level repeatable read read only"
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_MAY_HAVE_HAPPENED = (
+    "what was being written may not have been; writing it again is safe, as what is there already stays as it is"
+)
+
+T = TypeVar("T")
+RawConnection = psycopg.Connection[Row]
+_inherited: list[object] = []  # pools of the parent process: closing them here would end its sessions
+
+
+class _Connection(psycopg.Connection[Row]):
+    """A connection whose statements are cancelled when the time of a call is up."""
+
+    limited = True
+
+    def wait(self, gen: Any, interval: float = _CHECK_INTERVAL, *arguments: Any, **options: Any) -> Any:
+        return super().wait(self._watch(gen) if self.limited else gen, interval, *arguments, **options)
+
+    def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        cancelled = False
+        try:
+            state = next(gen)
+            while True:
+                ready = yield state
+                if not ready and not cancelled and is_time_up():
+                    cancelled = True
+                    self._try_cancel()
+                state = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+class PostgresDatabase:
+    """
+    Connections to one database, each of which sees one namespace.
+
+    `before_commit` is called at the end of every `writing()` block, in its transaction.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str,
+        read_only: bool = False,
+        busy_timeout: float = 30.0,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        self._address = Address(url, writes=not read_only)
+        self.namespace = namespace
+        self.read_only = read_only
+        self.busy_timeout = busy_timeout
+        self.before_commit: Callable[[PostgresConnection], object] | None = None
+        self._max_connections = max_connections
+        self._lock_number = _hash_tenant(namespace)
+        self._settings: dict[str, str] = {}
+        self._halfvec = 0
+        self._closed = False
+        self._pool: ConnectionPool[_Connection] | None = None
+        self._lock = threading.Lock()
+        self._prepare()
+        renew_after_fork(self)
+
+    def __repr__(self) -> str:
+        return f"<PostgresDatabase {self.path} {self.namespace!r}>"
+
+    @property
+    def path(self) -> str:
+        return self._address.path
+
+    def reading(self, *, stream: bool = False) -> "_Loan":
+        return _Loan(self)
+
+    def snapshot(self, *, stream: bool = False) -> "_Loan":
+        return _Loan(self, _SNAPSHOT)
+
+    def writing(self) -> "_Loan":
+        if self.read_only:
+            raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
+        return _Loan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
+
+    @contextmanager
+    def administering(self) -> Iterator[RawConnection]:
+        """Lend a new connection in the user's own role, outside of transactions, for changes to the schema."""
+        with self.translate_errors(), self._connect() as raw:
+            yield raw
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed, pool, self._pool = True, self._pool, None
+        if pool:
+            pool.close()
+
+    def after_fork(self) -> None:
+        """Give up the parent's connections, which the child must not touch."""
+        _inherited.append(self._pool)
+        self._lock = threading.Lock()
+        self._pool = None
+
+    # What loans need.
+
+    def borrow(self) -> _Connection:
+        try:
+            return self._open_pool().getconn()
+        except PoolClosed:
+            raise StoreError("this memory has been closed; open it again") from None
+        except PoolTimeout as exc:
+            raise self._explain_timeout() from exc
+
+    def give_back(self, raw: _Connection) -> None:
+        pool = self._pool
+        if pool is None or raw._pool is not pool:  # closed meanwhile, or of the parent process
+            raw.close()
+            return
+        if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                run_control(raw, "rollback")
+        pool.putconn(raw)
+
+    def replace(self, raw: _Connection) -> _Connection:
+        """Return a fresh connection for one that was lost; others that were lost with it are dropped."""
+        self.give_back(raw)
+        with suppress(PoolClosed):
+            self._open_pool().check()
+        return self.borrow()
+
+    @contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Raise PostgreSQL's errors as StoreErrors."""
+        try:
+            yield
+        except psycopg.Error as exc:
+            raise self.translate(exc) from exc
+
+    def translate(self, error: psycopg.Error, *, written: bool = False) -> StoreError:
+        """Return the StoreError that says what an error of PostgreSQL's means; `written`: something was sent before."""
+        reason = self._address.conceal(_first_line(error))
+        match error:
+            case errors.QueryCanceled():
+                return SearchTimeout(
+                    "the search took too long and was stopped: ask for fewer or rarer words, narrow it with filters, "
+                    "or allow more time with search_timeout"
+                )
+            case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
+                return StoreBusy(
+                    f"another process held the write lock of {self.namespace!r} in {self.path} for "
+                    f"{self.busy_timeout:g} s; try again, or allow a longer wait with busy_timeout"
+                )
+            case errors.TooManyConnections():
+                return StoreBusy(f"{self.path} has no connection left ({reason}); try again, or allow the server more")
+            case errors.DiskFull():
+                return StoreError(f"the disk of {self.path} is full and nothing was written; free some space")
+            case errors.ReadOnlySqlTransaction():
+                return StoreError(f"{self.path} cannot be written: it is a standby, or read-only ({reason})")
+            case errors.InsufficientPrivilege():
+                return StoreError(
+                    f"{self.path} does not let this user in ({reason}); "
+                    f"the owner of the tables can: grant {APP_ROLE} to that user"
+                )
+            case errors.ProgramLimitExceeded():
+                return StoreError(f"a name, tag or path is too long for an index ({reason}); nothing was written")
+        if is_lost(error):
+            then = _MAY_HAVE_HAPPENED if written else "check that the server runs, and try again"
+            return StoreError(f"the connection to {self.path} was lost ({reason}): {then}")
+        return StoreError(f"the database refused an operation: {reason}")
+
+    def _prepare(self) -> None:
+        """Bring the schema up to date, and learn what every connection needs."""
+        from memorist.store.postgres.schema import prepare_schema  # which needs this module
+
+        with self.administering() as raw:
+            role, self._halfvec = prepare_schema(raw, self.path, read_only=self.read_only)
+            self._settings = {
+                "memorist.tenant": self.namespace,
+                "lock_timeout": f"{max(1, round(self.busy_timeout * 1000))}ms",
+                "timezone": _find_time_zone(raw),
+            }
+            if self.read_only:
+                self._settings["default_transaction_read_only"] = "on"
+            if role:
+                self._settings["role"] = role
+
+    def _connect(self) -> RawConnection:
+        try:
+            raw = _Connection.connect(self._address.conninfo, autocommit=True)
+        except psycopg.Error as exc:
+            reason = self._address.conceal(_first_line(exc))
+            raise StoreError(
+                f"cannot connect to {self.path}: {reason}; check the address, the user and the password, "
+                "and that the server runs"
+            ) from None
+        return raw
+
+    def _open_pool(self) -> ConnectionPool[_Connection]:
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._lock:
+            if self._closed:
+                raise StoreError("this memory has been closed; open it again")
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._address.conninfo,
+                    connection_class=_Connection,
+                    kwargs={"autocommit": True},
+                    min_size=0,
+                    max_size=self._max_connections,
+                    timeout=self.busy_timeout,
+                    configure=self._configure,
+                    open=True,
+                )
+            return self._pool
+
+    def _configure(self, raw: _Connection) -> None:
+        """Bind a new connection to the namespace, in a role that row security holds for."""
+        raw.prepared_max = _PREPARED_STATEMENTS
+        # Set for the session by value: a name may contain any character.
+        calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(self._settings)))
+        cursor = RawCursor(raw)
+        cursor.execute(f"select {calls}".encode(), [text for pair in self._settings.items() for text in pair])
+        if cursor.execute("select row_security_active('memories')").fetchone() != (True,):
+            raise psycopg.OperationalError("row security is not active for this user")
+        register_types(raw, self._halfvec)
+
+    def _explain_timeout(self) -> StoreError:
+        """Return the error of a pool that had no connection to lend in time."""
+        pool = self._pool
+        if pool and pool.get_stats().get("pool_size", 0) >= self._max_connections:
+            return StoreBusy(
+                f"all {self._max_connections} connections to {self.path} were in use for {self.busy_timeout:g} s; "
+                "try again, or allow a longer wait with busy_timeout"
+            )
+        try:
+            with self._connect() as raw:
+                self._configure(raw)  # type: ignore[arg-type]
+        except psycopg.Error as exc:
+            return self.translate(exc)
+        except StoreError as exc:
+            return exc
+        return StoreBusy(f"{self.path} gave no connection within {self.busy_timeout:g} s; try again")
+
+
+class Address:
+    """Where a database is, with its password apart."""
+
+    def __init__(self, url: str, *, writes: bool) -> None:
+        try:
+            self._parts = conninfo_to_dict(url)
+        except psycopg.Error:
+            # Without the reason: it may quote the password.
+            raise StoreError(
+                "the address of the database cannot be read; write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+            ) from None
+        self._parts.setdefault("connect_timeout", str(_CONNECT_SECONDS))
+        self._parts.setdefault("application_name", "memorist")
+        if writes and "," in str(self._parts.get("host", "")):  # of several servers, the one that is the primary now
+            self._parts.setdefault("target_session_attrs", "read-write")
+
+    def __repr__(self) -> str:
+        return f"<Address {self.path}>"
+
+    @property
+    def conninfo(self) -> str:
+        return make_conninfo(**cast(dict[str, Any], self._parts))
+
+    @property
+    def path(self) -> str:
+        part = {name: quote(str(value), safe=",") for name, value in self._parts.items() if value}
+        user = f"{part['user']}@" if "user" in part else ""
+        port = f":{part['port']}" if "port" in part else ""
+        return f"postgresql://{user}{part.get('host', part.get('hostaddr', ''))}{port}/{part.get('dbname', '')}"
+
+    def conceal(self, text: str) -> str:
+        """Return a text without the password."""
+        for name in _SECRETS:
+            if secret := self._parts.get(name):
+                text = text.replace(str(secret), "***")
+        return text
+
+
+class PostgresConnection:
+    """A connection, lent for one operation, that writes the fragments of a statement in PostgreSQL's dialect."""
+
+    def __init__(self, loan: "_Loan") -> None:
+        self._loan = loan
+        self._changes = 0
+        self._process = os.getpid()
+        self._cursors = count()
+
+    def execute(self, sql: str, values: Values = None, /) -> None:
+        self._run(sql, values)
+
+    def executemany(self, sql: str, rows: Iterable[Mapping[str, Any]], /) -> None:
+        statement = translate(sql)
+        ordered = [statement.order(row) for row in rows]
+        self._changes = 0
+        if ordered:
+            self._attempt(lambda raw: self._execute_many(raw, statement.sql, ordered))
+
+    def changes(self) -> int:
+        return self._changes
+
+    def fetch(self, sql: str, values: Values = None) -> list[Row]:
+        return self._run(sql, values)
+
+    def fetch_value(self, sql: str, values: Values = None) -> Any:
+        rows = self._run(sql, values)
+        if not rows:
+            return None
+        return rows[0] if len(rows[0]) > 1 else rows[0][0]
+
+    def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
+        statement = translate(sql)
+        ordered = statement.order(values)
+        begun = self._begin_stream()
+        cursor = self._attempt(lambda raw: self._declare(raw, statement.sql, ordered))
+        try:
+            yield from self._read_rows(cursor)
+        finally:
+            if self._loan.raw is cursor.connection:  # otherwise the transaction has ended, and the cursor with it
+                with suppress(psycopg.Error):
+                    cursor.close()
+                    if begun:
+                        run_control(self._loan.raw, "commit")
+
+    def _run(self, sql: str, values: Values) -> list[Row]:
+        statement = translate(sql)
+        ordered = statement.order(values)
+        return self._attempt(lambda raw: self._execute(raw, statement.sql, ordered))
+
+    def _execute(self, raw: _Connection, sql: str, values: list[Any]) -> list[Row]:
+        cursor = RawCursor(raw)
+        cursor.execute(sql.encode(), values, binary=True)
+        self._changes = max(cursor.rowcount, 0)
+        return [] if cursor.description is None else cursor.fetchall()
+
+    def _execute_many(self, raw: _Connection, sql: str, rows: list[list[Any]]) -> None:
+        cursor = RawCursor(raw)
+        cursor.executemany(sql.encode(), rows)
+        self._changes = max(cursor.rowcount, 0)
+
+    def _declare(self, raw: _Connection, sql: str, values: list[Any]) -> RawServerCursor[Row]:
+        cursor = RawServerCursor(raw, f"memorist_{next(self._cursors)}")
+        cursor.itersize = _ROWS_AT_ONCE
+        cursor.execute(sql.encode(), values, binary=True)
+        return cursor
+
+    def _begin_stream(self) -> bool:
+        """Begin a transaction for a stream, unless there is one; return whether it was begun."""
+        if self._loan.begin:
+            return False
+        self._attempt(lambda raw: run_control(raw, _SNAPSHOT))
+        return True
+
+    def _read_rows(self, cursor: RawServerCursor[Row]) -> Iterator[Row]:
+        while rows := self._translating(lambda: cursor.fetchmany(_ROWS_AT_ONCE)):
+            yield from rows
+
+    def _attempt(self, send: Callable[[_Connection], T]) -> T:
+        """Send a statement; once more on a fresh connection if the connection was lost and nothing depended on it."""
+        if self._process != os.getpid():
+            raise StoreError("a connection was taken into another process; open the memory in each process by itself")
+        loan = self._loan
+        try:
+            return send(loan.require_raw())
+        except psycopg.OperationalError as exc:
+            if loan.begin or not is_lost(exc):
+                raise loan.translate(exc) from exc
+        except psycopg.Error as exc:
+            raise loan.translate(exc) from exc
+        return self._translating(lambda: send(loan.renew()))
+
+    def _translating(self, operation: Callable[[], T]) -> T:
+        try:
+            return operation()
+        except psycopg.Error as exc:
+            raise self._loan.translate(exc) from exc
+
+
+class _Loan:
+    """One connection, lent for a `with` block and in a transaction if one is to begin."""
+
+    def __init__(self, database: PostgresDatabase, begin: str = "", *, writes: bool = False) -> None:
+        self._database, self.begin, self._writes = database, begin, writes
+        self.raw: _Connection | None = None
+        self._lent: PostgresConnection | None = None
+
+    def __enter__(self) -> PostgresConnection:
+        # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
+        try:
+            self.raw = self._database.borrow()
+            if self.begin:
+                self._start()
+            self._lent = PostgresConnection(self)
+            return self._lent
+        except BaseException as exc:
+            self._end()
+            if isinstance(exc, psycopg.Error):
+                raise self._database.translate(exc) from exc
+            raise
+
+    def _start(self) -> None:
+        try:
+            run_control(self.require_raw(), self.begin, limited=True)
+        except psycopg.OperationalError as exc:
+            if not is_lost(exc):
+                raise
+            run_control(self.renew(), self.begin, limited=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self.begin and error is None and self._lent is not None:
+                if self._writes and self._database.before_commit:
+                    self._database.before_commit(self._lent)
+                run_control(self.require_raw(), "commit")
+        except psycopg.Error as exc:
+            raise self.translate(exc) from exc
+        finally:
+            self._end()
+
+    def __del__(self) -> None:
+        # An exception that a signal raises can skip the end of a `with` block.
+        self._end()
+
+    def require_raw(self) -> _Connection:
+        if self.raw is None:
+            raise StoreError("a connection was used after it had been given back")
+        return self.raw
+
+    def renew(self) -> _Connection:
+        """Take a fresh connection in the place of one that was lost."""
+        lost, self.raw = self.require_raw(), None
+        self.raw = self._database.replace(lost)
+        return self.raw
+
+    def translate(self, error: psycopg.Error) -> Exception:
+        if isinstance(error, psycopg.IntegrityError):
+            return Conflict(_first_line(error))
+        if isinstance(error, errors.ReadOnlySqlTransaction) and self.raw is not None:
+            self.raw.close()  # a primary that has become a standby: the next connection may find the new one
+        return self._database.translate(error, written=self._writes)
+
+    def _end(self) -> None:
+        raw, self.raw = self.raw, None
+        if raw is not None:
+            self._database.give_back(raw)
+
+
+def run_control(raw: _Connection, sql: str, *, limited: bool = False) -> None:
+    """Run statements without values in one round trip; those that end a transaction have no time limit."""
+    raw.limited = limited
+    try:
+        psycopg.Cursor(raw).execute(sql.encode())
+    finally:
+        raw.limited = True
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Return whether an error says that the connection is gone, or the server going."""
+    return isinstance(error, psycopg.OperationalError) and (
+        error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+    )
+
+
+def _hash_tenant(namespace: str) -> int:
+    """Return the number of the lock that writers of one namespace take."""
+    return int.from_bytes(hashlib.sha256(f"memorist\0{namespace}".encode()).digest()[:8], "big", signed=True)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error)).strip().partition("\n")[0]
+
+
+def _find_time_zone(raw: RawConnection) -> str:
+    """Return this machine's time zone by a name that the server knows, or its present offset."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    with suppress(OSError):
+        named = named or str(Path("/etc/localtime").resolve()).partition("/zoneinfo/")[2]
+    if named:
+        with suppress(psycopg.Error):
+            raw.execute("select set_config('timezone', %s, false)", (named,))
+            return named
+    offset = time.localtime().tm_gmtoff
+    sign = "-" if offset >= 0 else "+"  # POSIX counts to the west
+    return f"<local>{sign}{abs(offset) // 3600:02}:{abs(offset) % 3600 // 60:02}"

@@ -1,0 +1,147 @@
+"""SQL in PostgreSQL's dialect: fragments, placeholders, and values in the forms that the store exchanges."""
+
+import re
+import struct
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import psycopg
+from psycopg.adapt import Buffer, Dumper, Loader
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
+from psycopg.types.string import StrBinaryDumper, TextBinaryLoader
+
+from memorist.store.database import Values, expand
+
+# Long texts are unique by their hash; see the head of 001-memories.sql.
+_HASHED = {"query", "text", "target"}
+_HASH = r"sha256(replace({}, '\', '\\')::bytea)"  # unlike `convert_to`, immutable
+
+
+class _Unique(str):
+    """The target of `on conflict`: `tenant` leads every key, and long texts are in it by their hash."""
+
+    def format(self, *columns: object, **_: object) -> str:
+        keys = [_HASH.format(column) if column in _HASHED else str(column) for column in columns]
+        return f"({', '.join(['tenant', *keys])})"
+
+
+FRAGMENTS: Mapping[str, str] = {
+    "keys": "(select value::bigint as value from json_array_elements_text({0}::json))",
+    "texts": "(select value from json_array_elements_text({0}::json))",
+    "numbered": (
+        "(select value::bigint as value, ordinality - 1 as place "
+        "from json_array_elements_text({0}::json) with ordinality)"
+    ),
+    "array": "json_build_array({all})",
+    "list": "coalesce(json_agg({0}), '[]')",
+    "json": "({0})::json",
+    "valid": "({0} is json)",
+    "then": "join",
+    "hint": "",
+    "plain": "{0}",
+    "later": "greatest({all})",
+    "earlier": "least({all})",
+    "ending": "right({0}, ({1})::integer)",
+    "unique": _Unique(),
+    "month": "to_char(to_timestamp({0} / 1000000), 'YYYY-MM')",  # in the time zone of the session
+}
+
+
+class Statement(NamedTuple):
+    """A statement with PostgreSQL's placeholders, and the names of its values in their order, if they have names."""
+
+    sql: str
+    names: tuple[str, ...]
+
+    def order(self, values: Values) -> list[Any]:
+        """Return the values of a call in the order of the placeholders."""
+        if isinstance(values, Mapping):
+            return [_as_vector(values[name]) if name == "vector" else values[name] for name in self.names]
+        return list(values or ())
+
+
+# What may contain a colon or a question mark that stands for no value, then casts, then values.
+_TOKENS = re.compile(
+    r"""
+    '(?:[^']|'')*' | "[^"]*" | --[^\n]* | /\*.*?\*/ | (\$\w*\$).*?\1
+    | ::
+    | :(?P<name>[A-Za-z_]\w*)
+    | \?(?P<number>\d*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@lru_cache(4000)
+def translate(sql: str) -> Statement:
+    """Return a statement of the store as PostgreSQL reads it."""
+    names: list[str] = []
+    places = 0
+
+    def replace(token: re.Match[str]) -> str:
+        nonlocal places
+        if name := token["name"]:
+            if name not in names:
+                names.append(name)
+            return f"${names.index(name) + 1}"
+        if (number := token["number"]) is not None:
+            places += 1
+            return f"${number or places}"
+        return token[0]
+
+    # "@@" is an operator here, and no fragment.
+    return Statement(_TOKENS.sub(replace, expand(sql, FRAGMENTS)), tuple(names))
+
+
+class Halfvec(bytes):
+    """A vector as the store has it: float16, little endian."""
+
+
+def _as_vector(value: Any) -> Any:
+    return Halfvec(value) if isinstance(value, bytes) else value
+
+
+class _HalfvecDumper(Dumper):
+    """Send a vector in pgvector's binary form: dimensions, an unused number, and big-endian halves."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: Halfvec) -> bytes:
+        return struct.pack(">hh", len(obj) // 2, 0) + np.frombuffer(obj, "<f2").astype(">f2").tobytes()
+
+
+class _HalfvecLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        return np.frombuffer(data, ">f2", offset=4).astype("<f2").tobytes()
+
+
+class _NumberLoader(NumericBinaryLoader):
+    """Read a sum of whole numbers, which PostgreSQL calls numeric, as a whole number."""
+
+    def load(self, data: Buffer) -> Any:
+        value: Decimal = super().load(data)
+        return int(value) if value == value.to_integral_value() else float(value)
+
+
+def register_types(connection: psycopg.Connection[Any], halfvec: int) -> None:
+    """Have a connection exchange values in the store's forms; `halfvec` is the oid of that type."""
+    adapters = connection.adapters
+    # One type a Python type: otherwise each size of number would make another statement to prepare.
+    adapters.register_dumper(int, Int8BinaryDumper)
+    adapters.register_dumper(str, StrBinaryDumper)
+    adapters.register_loader("numeric", _NumberLoader)
+    for json in ("json", "jsonb"):
+        adapters.register_loader(json, _JsonbLoader if json == "jsonb" else TextBinaryLoader)
+    adapters.register_dumper(Halfvec, type("HalfvecDumper", (_HalfvecDumper,), {"oid": halfvec}))
+    adapters.register_loader(halfvec, _HalfvecLoader)
+
+
+class _JsonbLoader(TextBinaryLoader):
+    def load(self, data: Buffer) -> bytes | str:
+        return super().load(bytes(data)[1:])  # behind the number of its version

@@ -1,0 +1,552 @@
+"""
+The keyword leg on PostgreSQL: the words, phrases, guard and scores of the one on SQLite.
+
+A GIN index finds rows, and PostgreSQL returns of each the positions of the query's tokens; scores are computed here. As
+on SQLite, only rows with a rare word of the query, or a pair of its commoner ones, are scored: the *guard*.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memorist.records import Filter, Match, Query, Term
+from memorist.store.database import Connection
+from memorist.store.postgres.raw_query import RawQuery
+from memorist.store.postgres.scoring import Scorer, bm25_idf, list_weights
+from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
+from memorist.store.postgres.text_index import (
+    Phrase,
+    Positions,
+    as_array,
+    is_cut,
+    read_columns,
+    read_tsvector,
+    tokenize_columns,
+)
+from memorist.store.postgres.vocabulary import Vocabulary
+from memorist.store.records import KeywordMatches, Scope
+from memorist.store.sqlite.filters import filter_conditions
+from memorist.store.sqlite.keyword import STEMS, Expression, KeywordSearch, _expressions, _match_raw_texts, _substring
+from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
+from memorist.store.word_matching import (
+    INDEX_COLUMNS,
+    Atom,
+    PastQuery,
+    index_columns,
+    inverse_document_frequency,
+    match_texts,
+    measure_coverage,
+)
+from memorist.text import tokenizer
+
+# The same numbers as on SQLite, so that the same rows are scored.
+_GUARD_ROWS, _FILTERED_GUARD_ROWS = 1500, 3000
+_SINGLE_WORD_SHARE = 0.6
+_PAIRED_WORDS, _PAIR_FACTOR = 4, 1.5
+_MIN_GUARDED = 20
+_MAX_ALL_WORDS = 8
+_MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000
+_MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
+_MAX_RAW_ROWS = 3000  # of which an expression in FTS5's syntax is matched, the newest ones
+_MAX_EXPANSIONS = 500  # of a prefix; for more, the rows' other tokens are read as well
+
+_SUPERSEDED_ROWS = """
+    select rid from memories where namespace = :namespace and valid_until is not null and deleted_at is null
+"""
+_TENANT = "t.tenant = current_setting('memorist.tenant', true)"  # also for the owner, whom no row security stops
+
+Guard = list[tuple[Atom, ...]]
+
+
+@dataclass(slots=True)
+class Search(KeywordSearch):
+    """A query translated for the indexes. `guard_atoms` are sets of atoms; a row must have one of them to be scored."""
+
+    guard_atoms: Guard | None = None
+    expansions: dict[Phrase, list[str] | None] = field(default_factory=dict)  # None: too many
+    scored_counts: dict[Atom, int] = field(default_factory=dict)
+    limit: int = 0
+    min_found: int = 0
+    weights: Sequence[float] = ()
+
+    def list_phrases(self, expression: Expression, atoms: Iterable[Atom]) -> list[Phrase]:
+        return [Phrase.from_atom(atom, stemmed=expression.index == STEMS) for atom in atoms]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A row that matches, scored."""
+
+    key: int
+    score: float
+    has_all: bool = False
+
+    @property
+    def order(self) -> tuple[bool, float, int]:
+        return self.has_all, self.score, self.key
+
+
+class PostgresKeywordIndex:
+    """Full-text search in one namespace, on PostgreSQL."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self._statistics = TokenStatistics(namespace)
+        self._vocabulary = Vocabulary(namespace)
+
+    def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
+        return self._vocabulary.find_known(connection, terms)
+
+    def find_similar(self, connection: Connection, word: str) -> list[str]:
+        return self._vocabulary.find_similar(connection, word)
+
+    def match(
+        self, connection: Connection, query: Query, scope: Scope, limit: int, page: int, weights: Mapping[str, float]
+    ) -> KeywordMatches:
+        """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
+        search, filter = self.prepare(query, scope), scope.filter
+        search.limit, search.min_found = limit, min(limit, max(page, _MIN_GUARDED))
+        search.weights = list_weights(weights, INDEX_COLUMNS)
+        found = None if query.raw is None else self._match_raw(connection, query.raw, search)
+        raw, all_keys = None if found is None else query.raw, None
+        if found is None:
+            if not search.expressions:
+                return KeywordMatches([])
+            self.plan(connection, search)
+            found, all_keys = self._run(connection, search)
+        if filter.as_of is not None:
+            all_keys = None
+            columns = dict(zip(INDEX_COLUMNS, search.weights, strict=True))
+            found += self.match_past(connection, filter, search.past_query(raw), columns)
+            found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
+        unknown = tuple(atom.text for atom, count in search.counts.items() if not count)
+        return KeywordMatches(found, unknown, all_keys)
+
+    def prepare(self, query: Query, scope: Scope) -> Search:
+        """Translate a query for the indexes; `plan` decides which rows are scored."""
+        hides = not scope.filter.superseded and scope.filter.as_of is None
+        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
+        expressions = _expressions(query.terms, stemmed=query.stemmed)
+        return Search(
+            expressions,
+            where,
+            values
+            | {"namespace": self.namespace, "passing": None if scope.keys is None else as_array(scope.keys.tolist())},
+            needs_all=not query.any_of,
+            all_first=query.every and query.any_of,
+            literals=tuple(term.text.lower() for term in query.terms if term.literal),
+            spare=_expressions(query.spare, stemmed=query.stemmed),
+            substring=_substring(query),
+            is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
+            hidden_rows=_SUPERSEDED_ROWS if hides else None,
+            walled=scope.filter.walled,
+        )
+
+    def plan(self, connection: Connection, search: Search) -> None:
+        """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
+        asked = {atom: each.index == STEMS for each in search.expressions for atom in each.atoms}
+        # Unspaced script is looked for as pairs of characters, but where all of it is required, scored as phrases.
+        scored = {atom: each.index == STEMS for each in search.expressions for atom in each.required}
+        counted = asked | scored if search.needs_all and not search.walled else asked
+        project = search.values["project"] if search.walled else None
+        rows, search.mean_length, search.scored_counts = self._statistics.count(connection, counted, project)
+        counts = {atom: search.scored_counts[atom] for atom in asked}
+        search.rows, search.counts = rows, counts
+        if rows > (_MAX_FILTERED_SUBSTRING_ROWS if search.where else _MAX_SUBSTRING_ROWS):
+            search.substring = None
+        search.is_unrestricted = not search.where
+        search.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
+        search.all_first = search.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
+        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
+        if needs_guard and not search.is_narrow:
+            is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
+            search.guard_atoms = choose_guard(counts, rows, _FILTERED_GUARD_ROWS if is_filtered else _GUARD_ROWS)
+
+    def match_past(
+        self, connection: Connection, filter: Filter, query: PastQuery, weights: Mapping[str, float]
+    ) -> list[Match]:
+        """Match memories that have changed since `as_of` as they were, one by one: the indexes hold the present."""
+        where, values = filter_conditions(filter, past=True)
+        facts = """(
+            select string_agg(f.text, chr(10) order by f.fact) from facts f
+            where f.rid = m.rid and f.created_at <= :as_of)"""
+        sql = f"""
+            select m.rid, m.title, m.content, m.tags, m.source, {facts}
+            from {MEMORIES_CHANGED_SINCE}
+            where m.namespace = :namespace and m.deleted_at is null {where}
+        """
+        rows = connection.fetch(sql, values | {"namespace": self.namespace})
+        texts = {rid: index_columns(*columns) for rid, *columns in rows}
+        if query.raw is not None:
+            matching = _match_raw_texts(texts, query.raw)
+            texts = {rid: text for rid, text in texts.items() if rid in matching}
+        return match_texts(texts, query, weights)
+
+    # Expressions in the syntax of FTS5
+
+    def _match_raw(self, connection: Connection, expression: str, search: Search) -> list[Match] | None:
+        """Return the matches of an expression in FTS5's syntax; None if it is not valid."""
+        scores = self._score_raw(connection, expression, search)
+        if scores is None:
+            return None
+        ranked = sorted((Ranked(rid, score) for rid, score in scores.items()), key=lambda row: row.order, reverse=True)
+        return self._measure(connection, search, ranked[: search.limit])
+
+    def _score_raw(self, connection: Connection, expression: str, search: Search) -> dict[int, float] | None:
+        # The index holds unspaced script as pairs of characters, and only terms are split into them.
+        if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
+            return None
+        raw = RawQuery(expression)
+        if not raw.is_valid():
+            return None
+        planned = replace(search)
+        self.plan(connection, planned)
+        search.rows, search.counts, search.mean_length = planned.rows, planned.counts, planned.mean_length
+        search.word_weights = planned.word_weights
+        if raw.query is None:
+            return {}
+        keys = self._find_raw(connection, raw, search)
+        texts = self._read_columns(connection, keys)
+        idfs: list[float] = []
+        mean_length = search.mean_length
+        if not search.walled:  # behind a wall, an expression's phrases count alike
+            rows, mean_length, counts = self._statistics.count(connection, dict.fromkeys(raw.atoms, raw.stemmed), None)
+            idfs = [bm25_idf(counts[atom], rows) for atom in raw.atoms]
+        return raw.match(texts, search.weights, idfs, mean_length or 1.0)
+
+    def _find_raw(self, connection: Connection, raw: RawQuery, search: Search) -> list[int]:
+        """Return the newest rows that may match an expression and pass the filter."""
+        sql = f"""
+            select m.rid
+            from find_texts(:namespace, :stemmed = 1, cast(:query as tsquery), cast(:loose as tsquery)) f
+            join memories m on m.rid = f.rid
+            where m.namespace = :namespace {search.where} {search.visible("m.rid")}
+            order by m.rid desc limit {_MAX_RAW_ROWS}
+        """
+        loose = raw.loose if raw.loose != raw.query else None
+        values = {"stemmed": int(raw.stemmed), "query": raw.query, "loose": loose}
+        return [rid for (rid,) in connection.fetch(sql, search.values | values)]
+
+    # Ranking
+
+    def _run(self, connection: Connection, search: Search) -> tuple[list[Match], list[int] | None]:
+        """
+        Rank the rows behind the guard and, if they are too few, the rest.
+
+        The second result are the keys of all rows with a word, if the guard is everything that may be found.
+        """
+        ranked = self._rank(connection, search, guarded=True)
+        all_keys = [row.key for row in ranked] if search.is_narrow and ranked else None
+        found = ranked[: search.limit]
+        if len(ranked) < search.min_found:
+            known = {row.key for row in ranked}
+            further = self._list_fallbacks(connection, search, found=bool(ranked))
+            found += [row for row in dict.fromkeys(further) if row.key not in known]
+        return self._measure(connection, search, found[: search.limit]), all_keys
+
+    def _list_fallbacks(self, connection: Connection, search: Search, *, found: bool) -> list[Ranked]:
+        """Return all rows with one of the words, then rows with only common words, and with parts of words."""
+        rows: dict[int, Ranked] = {}
+        if search.guard_atoms is not None:
+            ranked = self._rank(connection, search, guarded=False)[: search.limit]
+            rows |= {row.key: row for row in ranked}
+        if search.spare:
+            for key in self._find_spare(connection, search):
+                rows.setdefault(key, Ranked(key, 0.0))
+        if search.substring is not None and not found:
+            for key in self._find_substring(connection, search):
+                rows.setdefault(key, Ranked(key, 1e-6))
+        return list(rows.values())
+
+    def _measure(self, connection: Connection, search: Search, ranked: Sequence[Ranked]) -> list[Match]:
+        """Return matches, each with the share of the query that it contains."""
+        if not ranked:
+            return []
+        values = {"keys": as_array(row.key for row in ranked), "namespace": self.namespace}
+        texts: dict[int, str] = dict(connection.fetch(_SELECT_TEXTS, values))
+        words = search.query_words()
+        return [
+            Match(row.key, row.score, row.has_all, measure_coverage(words, texts[row.key]) if row.score else 0.0)
+            for row in ranked
+            if row.key in texts  # or it was deleted since
+        ]
+
+    def _rank(self, connection: Connection, search: Search, *, guarded: bool) -> list[Ranked]:
+        """Return rows scored by BM25, best first, with the scores of several indexes added up."""
+        self._expand_prefixes(connection, search)
+        scores: dict[int, list[tuple[float, bool]]] = {}
+        literals: dict[int, bool] = {}
+        for expression in search.expressions:
+            scorer = self._make_scorer(search, expression)
+            rows = self._scan(connection, search, expression, guarded=guarded)
+            if any(row[3] for row in rows):
+                rows = self._complete(connection, rows, stemmed=expression.index == STEMS)
+            for rid, length, columns, _, found, *written in rows:
+                positions = read_tsvector(found) if isinstance(found, str) else found
+                score = scorer.score(positions, length, read_columns(columns))
+                if score is not None and (score.has_all or not search.needs_all):
+                    scores.setdefault(rid, []).append((score.value, score.has_all))
+                    literals[rid] = all(written)
+        count = len(search.expressions)
+        tests_all, tests = search.all_first, search.all_first or bool(search.literals)
+        ranked = [
+            Ranked(
+                rid,
+                sum(score for score, _ in each),
+                tests and literals[rid] and (not tests_all or (len(each) == count and all(has for _, has in each))),
+            )
+            for rid, each in scores.items()
+            if len(each) == count or not search.needs_all
+        ]
+        return sorted(ranked, key=lambda row: row.order, reverse=True)
+
+    def _make_scorer(self, search: Search, expression: Expression) -> Scorer:
+        atoms = expression.required if search.needs_all else expression.atoms
+        idfs = [bm25_idf(search.scored_counts.get(atom, 0), search.rows) for atom in atoms]
+        phrases = search.list_phrases(expression, atoms)
+        required = search.list_phrases(expression, expression.required)
+        return Scorer(
+            list(zip(phrases, idfs, strict=True)),
+            required if search.needs_all or search.all_first else (),
+            search.weights,
+            search.mean_length or 1.0,
+        )
+
+    def _scan(
+        self, connection: Connection, search: Search, expression: Expression, *, guarded: bool
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of one index that are to be scored, with the positions of the query's tokens."""
+        stemmed = expression.index == STEMS
+        phrases = search.list_phrases(expression, (*expression.atoms, *expression.required))
+        values = search.values | {"tokens": _list_tokens(phrases, search.expansions)}
+        is_narrow = guarded and search.is_narrow
+        if is_narrow:
+            source = _SCAN_PASSING.format("stems" if stemmed else "words")
+        else:
+            query, loose = _write_query(search, expression, guarded=guarded)
+            if query is None:
+                return []
+            values |= {"stemmed": int(stemmed), "query": query, "loose": loose}
+            source = _SCAN
+        filtered = "" if is_narrow else search.where
+        joined, written = "", []
+        for number, literal in enumerate(search.literals):
+            values[f"literal{number}"] = literal
+            # Of a text in the collation C, as these are, only ASCII letters become small: as on SQLite.
+            written.append(f", strpos(lower(concat_ws(' ', m.title, m.content)), :literal{number}) > 0")
+        if filtered or written:
+            joined = "join memories m on m.rid = s.rid and m.namespace = :namespace"
+        sql = f"""
+            select s.rid, s.length, s.columns, s.clipped, s.found {"".join(written)}
+            from {source} s {joined}
+            where s.rid is not null {filtered} {search.visible("s.rid")}
+        """
+        return connection.fetch(sql, values)
+
+    def _complete(
+        self, connection: Connection, rows: Sequence[tuple[Any, ...]], *, stemmed: bool
+    ) -> list[tuple[Any, ...]]:
+        """Read the texts of rows that had more positions than PostgreSQL keeps."""
+        read = {rid: is_cut(length, found) for rid, length, _, clipped, found, *_ in rows if clipped}
+        keys = [rid for rid, is_needed in read.items() if is_needed]
+        texts = self._read_columns(connection, keys)
+        complete = []
+        for row in rows:
+            if row[0] in texts:
+                columns = dict(zip(INDEX_COLUMNS, texts[row[0]], strict=True))
+                positions: Positions = tokenize_columns(columns, stemmed=stemmed).positions
+                row = (*row[:4], positions, *row[5:])
+            complete.append(row)
+        return complete
+
+    def _read_columns(self, connection: Connection, keys: Iterable[int]) -> dict[int, Sequence[str | None]]:
+        """Return the texts of memories in the order of the index's columns."""
+        rows = connection.fetch(_SELECT_COLUMNS, {"keys": as_array(keys)})
+        return {row[0]: row[1:] for row in rows}
+
+    def _expand_prefixes(self, connection: Connection, search: Search) -> None:
+        """Read the tokens that begin with each prefix of the query."""
+        for expression in search.expressions:
+            stemmed = expression.index == STEMS
+            for phrase in search.list_phrases(expression, (*expression.atoms, *expression.required)):
+                if phrase.prefix and phrase.tokens and phrase not in search.expansions:
+                    tokens = self._vocabulary.expand(connection, phrase.tokens[-1], _MAX_EXPANSIONS, stemmed=stemmed)
+                    search.expansions[phrase] = tokens if len(tokens) <= _MAX_EXPANSIONS else None
+
+    def _find_spare(self, connection: Connection, search: Search) -> list[int]:
+        """Return the newest rows with nothing but words so common that they say little."""
+        expression = search.spare[0]
+        phrases = search.list_phrases(expression, expression.atoms)
+        query = " | ".join(filter(None, (phrase.write() for phrase in phrases)))
+        column = "stems" if expression.index == STEMS else "words"
+        # Row by row from the newest on: most rows have such a word.
+        sql = f"""
+            select t.rid
+            from memory_texts t join memories m on m.rid = t.rid
+            where {_TENANT} and t.namespace = :namespace and t.{column} @@ cast(:query as tsquery)
+              and m.namespace = :namespace {search.where} {search.visible("m.rid")}
+            order by t.rid desc limit :min_found
+        """
+        values = search.values | {"query": query, "min_found": search.min_found}
+        return [rid for (rid,) in connection.fetch(sql, values)] if query else []
+
+    def _find_substring(self, connection: Connection, search: Search, *, everything: bool = False) -> list[int]:
+        """Return the newest rows, or all, with the only word of the query inside a longer word."""
+        substring = search.substring or ""
+        limit = 1 << 62 if everything else search.min_found
+        where = f"{search.where} {search.visible('m.rid')}" if not everything else ""
+        test = "strpos(lower(m.content), :substring) > 0" if substring.isascii() else "true"
+        sql = f"""
+            select m.rid, {"''" if substring.isascii() else "m.content"}
+            from memories m
+            where m.namespace = :namespace and m.deleted_at is null and {test} {where}
+            order by m.rid desc limit :most
+        """
+        most = limit if substring.isascii() else 1 << 62
+        rows = connection.fetch(sql, search.values | {"substring": substring, "most": most})
+        if not substring.isascii():  # the database may know small letters of ASCII only
+            rows = [row for row in rows if tokenizer.fold(substring) in tokenizer.fold(row[1])]
+        return [rid for rid, _ in rows[:limit]]
+
+    # Everything that matches
+
+    def select_matching(
+        self, connection: Connection, query: Query, scope: Scope, keys: Sequence[int], *, filtered: bool = True
+    ) -> tuple[str, dict[str, Any], bool]:
+        """
+        Return a query for the keys of all that matches, and if words matched it, with the values for the query.
+
+        The last result is True if all of them are known to pass the filter.
+        """
+        search, filter = self.prepare(query, scope), scope.filter
+        search.weights = [0.0] * len(INDEX_COLUMNS)
+        if search.expressions and (filtered or filter.as_of is not None):
+            self.plan(connection, search)
+        raw = by_raw = None
+        if query.raw is not None and (by_raw := self._score_raw(connection, query.raw, search)) is not None:
+            raw = query.raw
+        if filter.as_of is not None and query:
+            changed = self.match_past(connection, filter, search.past_query(raw), {})
+            keys = [*keys, *(match.key for match in changed)]
+        values: dict[str, Any] = {"namespace": self.namespace, "found_keys": as_array(keys)}
+        arms = []
+        if by_raw is not None:
+            values["found_words"] = as_array(by_raw)
+            arms.append("select unnest(cast(:found_words as bigint[])) as rid, 1 as by_words")
+        elif search.expressions:
+            arms.append(self._select_by_words(search, values, filtered=filtered))
+            if search.substring is not None and not connection.fetch(f"select 1 from ({arms[0]}) w limit 1", values):
+                values["found_words"] = as_array(self._find_substring(connection, search, everything=True))
+                arms.append("select unnest(cast(:found_words as bigint[])), 1")
+        arms.append("select unnest(cast(:found_keys as bigint[])) as rid, 0 as by_words")
+        sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) f group by rid"
+        passed = search.is_narrow or not (search.expressions or raw)
+        return sql, values, filtered and passed and search.substring is None and filter.as_of is None
+
+    def _select_by_words(self, search: Search, values: dict[str, Any], *, filtered: bool) -> str:
+        """Return a query for the rows with words of the query; add its values to others."""
+        guarded = sum(search.counts.values()) > _MAX_FACET_ROWS
+        arms = []
+        for number, expression in enumerate(search.expressions):
+            query, loose = _write_query(search, expression, guarded=guarded)
+            values |= {f"found{number}": query or "", f"loose{number}": loose}
+            wall, where = "", ""
+            if search.walled:
+                wall, values["project"] = f"join memories m on m.rid = t.rid and {IN_WALL}", search.values["project"]
+            if filtered and search.is_narrow:
+                where, values["passing"] = "where t.rid = any(cast(:passing as bigint[]))", search.values["passing"]
+            stemmed = "true" if expression.index == STEMS else "false"
+            arms.append(
+                f"""
+                select t.rid, 1 as by_words
+                from find_texts(
+                    :namespace, {stemmed}, cast(:found{number} as tsquery), cast(:loose{number} as tsquery)) t
+                {wall} {where}
+                """
+            )
+        if search.needs_all and len(arms) > 1:
+            return f"select * from ({' intersect '.join(arms)}) i"
+        return " union all ".join(arms)
+
+
+_SCAN = """scan_texts(
+    :namespace, :stemmed = 1, cast(:query as tsquery), cast(:loose as tsquery), cast(:tokens as text[]))"""
+_SCAN_PASSING = f"""(
+    select t.rid, t.length, t.columns, t.clipped, read_tokens(t.{{}}, cast(:tokens as text[])) as found
+    from memory_texts t
+    where {_TENANT} and t.rid = any(cast(:passing as bigint[])))"""
+_SELECT_COLUMNS = f"""
+    select m.rid, {", ".join(f"m.{column}" for column in INDEX_COLUMNS)}
+    from memories m
+    where m.rid = any(cast(:keys as bigint[]))
+"""
+_SELECT_TEXTS = """
+    select m.rid, concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)
+    from memories m
+    where m.rid = any(cast(:keys as bigint[])) and m.namespace = :namespace
+"""
+
+
+def choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> Guard | None:
+    """Return the atoms of the rows worth scoring: rare ones alone, commoner ones in pairs; None for all rows."""
+    if sum(counts.values()) <= 1.5 * budget:
+        return None
+    rare_first = sorted(((count, atom) for atom, count in counts.items()), key=lambda it: (it[0], it[1].expression))
+    singles, total = 0, 0.0
+    while singles < len(rare_first) and total + rare_first[singles][0] <= _SINGLE_WORD_SHARE * budget:
+        total += rare_first[singles][0]
+        singles += 1
+    guard: Guard = [(atom,) for _, atom in rare_first[:singles]]
+    rest = rare_first[singles : singles + _PAIRED_WORDS]
+    pairs = sorted(
+        (
+            (_PAIR_FACTOR * first * second / rows, one, other)
+            for place, (first, one) in enumerate(rest)
+            for second, other in rest[place + 1 :]
+        ),
+        key=lambda pair: (pair[0], pair[1].expression, pair[2].expression),
+    )
+    for expected, one, other in pairs:
+        if guard and total + expected > budget:
+            break
+        guard.append((one, other))
+        total += expected
+    return guard or [(rare_first[0][1],)]
+
+
+def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tuple[str | None, str | None]:
+    """
+    Return the tsquery for the rows of an expression, and the one without the order of words in phrases.
+
+    The first is None if no row can match; the second is None if there are no phrases.
+    """
+    if search.needs_all:
+        sets: Guard = [expression.required]
+    elif guarded and search.guard_atoms is not None:
+        sets = search.guard_atoms
+    else:
+        sets = [(atom,) for atom in expression.atoms]
+    strict, loose = (
+        " | ".join(filter(None, (_write_set(search, expression, atoms, loose=loose) for atoms in sets)))
+        for loose in (False, True)
+    )
+    return strict or None, loose if loose != strict else None
+
+
+def _write_set(search: Search, expression: Expression, atoms: Sequence[Atom], *, loose: bool) -> str | None:
+    parts = [phrase.write(loose=loose) for phrase in search.list_phrases(expression, atoms)]
+    return None if None in parts else f"({' & '.join(filter(None, parts))})"
+
+
+def _list_tokens(phrases: Sequence[Phrase], expansions: Mapping[Phrase, list[str] | None]) -> str | None:
+    """Return the tokens whose positions are needed; None for all tokens of the rows."""
+    tokens: dict[str, None] = {}
+    for phrase in phrases:
+        whole = phrase.tokens[:-1] if phrase.prefix else phrase.tokens
+        tokens |= dict.fromkeys(whole)
+        if phrase.prefix and phrase.tokens:
+            expanded = expansions[phrase]
+            if expanded is None:
+                return None
+            tokens |= dict.fromkeys(expanded)
+    return as_array(tokens)

@@ -1,0 +1,116 @@
+"""
+Expressions in the syntax of FTS5 on PostgreSQL.
+
+PostgreSQL finds the rows that may match; an FTS5 index made of their texts, in memory, decides and scores.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import apsw
+from apsw import fts5query
+
+from memorist.store.postgres.text_index import Phrase
+from memorist.store.sqlite.bm25 import register_functions
+from memorist.store.word_matching import INDEX_COLUMNS, Atom
+from memorist.text import tokenizer
+
+_COLUMNS = ", ".join(INDEX_COLUMNS)
+
+
+class RawQuery:
+    """An expression of which rows with `query` may match; `atoms` are its phrases, in order."""
+
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.stemmed = "*" not in expression
+        try:
+            tree: Any = fts5query.parse_query_string(expression)
+            self.atoms = [_read_phrase(phrase) for phrase in _list_phrases(tree)]
+            self.query, self.loose = self._write(tree, loose=False), self._write(tree, loose=True)
+        except fts5query.ParseError:
+            # FTS5 reads it, so it has words, and one of them is in every row that matches.
+            self.atoms = [Atom(token) for token in tokenizer.list_tokens(expression)]
+            parts = [self._phrase(atom).write() for atom in self.atoms]
+            self.query = self.loose = " | ".join(filter(None, parts)) or None
+
+    def _phrase(self, atom: Atom) -> Phrase:
+        return Phrase.from_atom(atom, stemmed=self.stemmed)
+
+    def _write(self, tree: Any, *, loose: bool) -> str | None:
+        """Return a tsquery that every row matches which the expression matches; None if no row does."""
+        match tree:
+            case fts5query.PHRASE():
+                return self._phrase(_read_phrase(tree)).write(loose=loose)
+            case fts5query.COLUMNFILTER():
+                return self._write(tree.query, loose=loose)
+            case fts5query.NOT():
+                return self._write(tree.match, loose=loose)
+        parts = [self._write(part, loose=loose) for part in getattr(tree, "queries", None) or tree.phrases]
+        if isinstance(tree, fts5query.OR):
+            return _join(" | ", filter(None, parts))
+        return None if None in parts else _join(" & ", filter(None, parts))
+
+    def match(
+        self,
+        texts: Mapping[int, Sequence[str | None]],
+        weights: Sequence[float],
+        idfs: Sequence[float],
+        mean_length: float,
+    ) -> dict[int, float]:
+        """Return the scores of the texts, by column, that match."""
+        with closing(self._open_index()) as index:
+            index.executemany(
+                f"insert into texts(rowid, {_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",
+                [(rid, *columns) for rid, columns in texts.items()],
+            )
+            marks = ", ".join("?" * len(weights))
+            sql = f"select rowid, project_bm25(texts, ?, ?, {marks}) from texts where texts match ?"
+            rows: Any = index.execute(sql, (str(list(idfs)), mean_length, *weights, self.expression))
+            return dict(rows)
+
+    def is_valid(self) -> bool:
+        """Tell if FTS5 can read it."""
+        with closing(self._open_index()) as index:
+            try:
+                index.execute("select 1 from texts where texts match ?", (self.expression,)).fetchall()
+            except apsw.SQLError:
+                return False
+        return True
+
+    def _open_index(self) -> apsw.Connection:
+        index = apsw.Connection(":memory:")
+        register_functions(index)
+        stem = "porter " if self.stemmed else ""
+        tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
+        index.execute(f"create virtual table texts using fts5({_COLUMNS}, {tokenize})")
+        return index
+
+
+def _join(operator: str, parts: Iterator[str]) -> str | None:
+    written = operator.join(parts)
+    return f"({written})" if written else None
+
+
+def _list_phrases(tree: Any) -> Iterator[Any]:
+    match tree:
+        case fts5query.PHRASE():
+            yield tree
+        case fts5query.COLUMNFILTER():
+            yield from _list_phrases(tree.query)
+        case fts5query.NOT():
+            yield from _list_phrases(tree.match)
+            yield from _list_phrases(tree.no_match)
+        case _:
+            for part in getattr(tree, "queries", None) or tree.phrases:
+                yield from _list_phrases(part)
+
+
+def _read_phrase(phrase: Any) -> Atom:
+    """Return a phrase, with those that a plus appends to it, as one atom."""
+    texts = [phrase.phrase]
+    while phrase.plus is not None:
+        phrase = phrase.plus
+        texts.append(phrase.phrase)
+    return Atom(" ".join(texts), phrase.prefix)

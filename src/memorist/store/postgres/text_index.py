@@ -1,0 +1,206 @@
+"""
+The tokens of memories in PostgreSQL's full-text types.
+
+A `tsvector` holds the tokens of a memory with their positions. The columns of the index stand in it one behind the
+other, with a gap between two of them, so that no phrase crosses from one to the next; `columns` says where each begins.
+A tsvector has limits, which a text may exceed: it is `clipped` then, and whoever needs its positions reads the text.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from memorist.store.database import Connection
+from memorist.store.word_matching import INDEX_COLUMNS, Atom
+from memorist.text import tokenizer
+
+MAX_LEXEME_CHARACTERS = 255  # a key of the vocabulary must fit into a page of its index
+_MAX_POSITION = 16_382  # PostgreSQL takes everything behind it for 16,383
+MAX_POSITIONS = 255  # of one token
+_MAX_BYTES = 1_000_000  # of a tsvector; PostgreSQL's limit is 1 MB
+_MAX_ROWS, _MAX_CHARACTERS = 500, 2_000_000  # indexed at a time
+
+Positions = dict[str, list[int]]  # by token
+
+
+@dataclass(frozen=True, slots=True)
+class TextTokens:
+    """The tokens of a memory: their positions, their number, and the first position of each column."""
+
+    positions: Positions
+    length: int
+    columns: tuple[tuple[int, int], ...]  # the number of a column, and the position it begins at
+
+
+def tokenize_columns(texts: Mapping[str, str | None], *, stemmed: bool) -> TextTokens:
+    """Return the tokens of a memory's texts by column."""
+    split = tokenizer.list_stems if stemmed else tokenizer.list_tokens
+    positions: Positions = {}
+    columns = []
+    length, place = 0, 1
+    for number, name in enumerate(INDEX_COLUMNS):
+        tokens = split(texts.get(name) or "")
+        if not tokens:
+            continue
+        columns.append((number, place))
+        for at, token in enumerate(tokens, place):
+            positions.setdefault(token[:MAX_LEXEME_CHARACTERS], []).append(at)
+        length += len(tokens)
+        place += len(tokens) + 1
+    return TextTokens(positions, length, tuple(columns))
+
+
+def write_tsvector(positions: Positions) -> tuple[str, bool]:
+    """Return tokens as PostgreSQL reads a tsvector, and whether some positions had to be left out."""
+    written: list[str] = []
+    size, clipped = 0, False
+    for token, places in positions.items():
+        kept = places
+        if len(places) > MAX_POSITIONS or places[-1] > _MAX_POSITION:
+            kept = [place for place in places if place <= _MAX_POSITION][:MAX_POSITIONS] or [_MAX_POSITION + 1]
+            clipped = True
+        size += len(token.encode()) + 2 * len(kept) + 4
+        if size > _MAX_BYTES:
+            return " ".join(written), True
+        written.append(f"{_quote(token)}:{','.join(map(str, kept))}")
+    return " ".join(written), clipped
+
+
+def is_cut(length: int, found: str) -> bool:
+    """Tell if a row of so many tokens may lack positions of those that were found in it."""
+    return length >= _MAX_POSITION - len(INDEX_COLUMNS) or not found or found.count(",") >= MAX_POSITIONS - 1
+
+
+def as_array(values: Iterable[int | str]) -> str:
+    """Return numbers or tokens as PostgreSQL reads an array."""
+    return "{" + ",".join(str(each) if isinstance(each, int) else _quote_element(each) for each in values) + "}"
+
+
+def _quote_element(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _quote(token: str) -> str:
+    return "'" + token.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def read_tsvector(text: str) -> Positions:
+    """Return the tokens of a tsvector that PostgreSQL has written, all of whose positions have the weight A."""
+    found = {}
+    for entry in text.split(" ") if text else ():
+        token, _, places = entry.rpartition(":")
+        found[token[1:-1]] = [int(place) for place in places[:-1].split("A,")]
+    return found
+
+
+def write_columns(columns: Sequence[tuple[int, int]]) -> str:
+    return ",".join(f"{number}:{place}" for number, place in columns)
+
+
+@lru_cache(10_000)
+def read_columns(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the number of each column and the position it begins at."""
+    pairs = (pair.split(":") for pair in text.split(",") if pair)
+    return tuple((int(number), int(place)) for number, place in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """An atom as one of the indexes holds it: its tokens, the last of which may be the beginning of one."""
+
+    tokens: tuple[str, ...]
+    prefix: bool
+
+    @classmethod
+    def from_atom(cls, atom: Atom, *, stemmed: bool) -> "Phrase":
+        tokens = tokenizer.list_stems(atom.text) if stemmed else tokenizer.list_tokens(atom.text)
+        return cls(tuple(token[:MAX_LEXEME_CHARACTERS] for token in tokens), atom.prefix)
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is one whole token, whose rows the vocabulary counts."""
+        return len(self.tokens) == 1 and not self.prefix
+
+    def write(self, *, loose: bool = False) -> str | None:
+        """Return it as PostgreSQL reads a tsquery, `loose` without the order of the words; None if it has no tokens."""
+        last = len(self.tokens) - 1
+        words = [
+            _quote(token) + (":*" if self.prefix and number == last else "") for number, token in enumerate(self.tokens)
+        ]
+        if len(words) < 2:
+            return words[0] if words else None
+        return f"({(' & ' if loose else ' <-> ').join(words)})"
+
+    def find(self, positions: Positions) -> Sequence[int]:
+        """Return the positions at which it begins."""
+        if not self.tokens:
+            return ()
+        last = self._find_last(positions)
+        if len(self.tokens) == 1 or not last:
+            return last
+        ends = set(last)
+        for back, token in enumerate(reversed(self.tokens[:-1]), 1):
+            places = positions.get(token)
+            if not places:
+                return ()
+            ends = {end for end in ends if end - back in places} if len(ends) < 8 else _shift(ends, places, back)
+        return sorted(ends)
+
+    def _find_last(self, positions: Positions) -> Sequence[int]:
+        token = self.tokens[-1]
+        if not self.prefix:
+            return positions.get(token, ())
+        return [place for found, places in positions.items() if found.startswith(token) for place in places]
+
+
+def _shift(ends: set[int], places: Iterable[int], back: int) -> set[int]:
+    return ends.intersection(place + back for place in places)
+
+
+def index_queued(connection: Connection) -> None:
+    """Index the memories that the transaction has changed, before it ends."""
+    while rows := connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS, "characters": _MAX_CHARACTERS}):
+        connection.execute(_INDEX, {"rows": json.dumps([_index_row(*row) for row in rows])})
+
+
+# A memory counts for at least one character, and the first one is taken however long it is.
+_TAKE_QUEUED = """
+    with queued as (
+        select u.rid, sum(length(m.content)) over (order by u.rid) - length(m.content) as before
+        from (select rid from unindexed order by rid limit :rows) u
+        join memories m on m.rid = u.rid),
+    taken as (
+        delete from unindexed
+        where rid in (select rid from queued where before < :characters)
+        returning rid)
+    select m.rid, m.namespace, m.title, m.content, m.tags, m.source, m.segments, m.facts
+    from taken t
+    join memories m on m.rid = t.rid
+"""
+
+_INDEX = """
+    insert into memory_texts as t (rid, namespace, stems, words, length, columns, clipped)
+    select r.rid, r.namespace, cast(r.stems as tsvector), cast(r.words as tsvector), r.length, r.columns, r.clipped
+    from json_to_recordset(cast(:rows as json)) as r(
+        rid bigint, namespace text, stems text, words text, length integer, columns text, clipped boolean)
+    on conflict (tenant, rid) do update set
+        namespace = excluded.namespace, stems = excluded.stems, words = excluded.words, length = excluded.length,
+        columns = excluded.columns, clipped = excluded.clipped
+"""
+
+
+def _index_row(rid: int, namespace: str, *texts: str | None) -> dict[str, Any]:
+    columns = dict(zip(INDEX_COLUMNS, texts, strict=True))
+    stems, words = tokenize_columns(columns, stemmed=True), tokenize_columns(columns, stemmed=False)
+    (stem_vector, clipped), (word_vector, word_clipped) = map(write_tsvector, (stems.positions, words.positions))
+    return {
+        "rid": rid,
+        "namespace": namespace,
+        "stems": stem_vector,
+        "words": word_vector,
+        "length": stems.length,
+        "columns": write_columns(stems.columns),
+        "clipped": clipped or word_clipped,
+    }
