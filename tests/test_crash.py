@@ -15,6 +15,7 @@ from memorist import Memorist
 from memorist.ingest.vectorizer import BATCH
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.store import Store
 from processes import contents, everything, expect, line, running
 
 kills = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
@@ -227,8 +228,8 @@ def test_a_migration_killed_at_any_moment_is_done_whole_or_not_at_all(copy: Call
     for path in killed_at_work(MIGRATOR, copy, seed=3):
         recorded = "900-numbers" in contents(path, "select name from _migrations")
         assert ("numbers" in contents(path, "select name from sqlite_master")) is recorded
-        store = SqliteBackend(str(path), migrations=SQLITE | {"900-numbers": SLOW_MIGRATION})
-        assert store.check("default", repair=False).problems == ()
+        store = Store(SqliteBackend(str(path), migrations=SQLITE | {"900-numbers": SLOW_MIGRATION}))
+        assert store.check(repair=False).problems == ()
         assert store.stats(None).memories == 1000
         store.close()
         assert contents(path, "select count(*) from numbers") == [ROWS]

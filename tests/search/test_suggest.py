@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ import memorist
 from memorist import Memorist
 from memorist.records import GRAMMARS, Term
 from memorist.search.suggest import MAX_QUERY_CHARACTERS, MAX_UNKNOWN_WORDS, suggest_query
+from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.vocabulary import Vocabulary
 from memorist.text.query import parse_query
 
@@ -34,7 +34,7 @@ NOTES = (
 def ask(path: Path, memory: Memorist) -> Iterator[Ask]:
     """What is suggested for a question to a store with these notes."""
     memory.add_many(NOTES)
-    connection = apsw.Connection(str(path))
+    connection = SqliteConnection(str(path))
     vocabulary = Vocabulary("default")
 
     def asked(text: str, grammar: str = "auto") -> str | None:

@@ -31,7 +31,7 @@ def chunk_namespace(namespace: str) -> str:
     return namespace + CHUNK_SUFFIX
 
 
-class Documents(StorePart):
+class DocumentStore(StorePart):
     """The files of one namespace; `chunks` is the store in which their chunks are found."""
 
     def __init__(self, pool: Database, namespace: str, chunks: "Store") -> None:
@@ -323,7 +323,7 @@ def _to_document(row: Sequence[Any]) -> Document:
     )  # fmt: skip
 
 
-class AgentFiles(StorePart):
+class AgentFileStore(StorePart):
     """
     Files kept as memories, by path, within a project or outside of all. A folder is a common beginning of their paths.
 

@@ -268,7 +268,7 @@ _MARK_UNCUT = """
 """
 
 
-class Loader:
+class ExportLoader:
     """
     One import into one namespace, with a transaction for each batch. What is stored already stays as it is.
 

@@ -11,8 +11,8 @@ from memorist.errors import StoreError
 Migrations = dict[str, str]
 
 
-class Database(Protocol):
-    """The operations a backend offers to be migrated; `transaction` holds the write lock."""
+class Schema(Protocol):
+    """The schema of a database, as migrations change it; `transaction` holds the write lock."""
 
     def load_applied(self) -> dict[str, str]: ...
     def transaction(self) -> AbstractContextManager[None]: ...
@@ -27,19 +27,19 @@ def load_migrations(backend: str) -> Migrations:
     return {Path(entry.name).stem: entry.read_text("utf-8") for entry in found}
 
 
-def migrate(database: Database, migrations: Migrations) -> None:
+def migrate(schema: Schema, migrations: Migrations) -> None:
     """Apply the migrations that are pending; refuse a database with a history that this version does not know."""
-    applied = database.load_applied()
+    applied = schema.load_applied()
     copied = not applied
     for name in list_pending(applied, migrations):
-        with database.transaction():
+        with schema.transaction():
             # Asked again under the lock: another process may have migrated while this one waited for it.
-            if name in database.load_applied():
+            if name in schema.load_applied():
                 continue
             if not copied:
-                database.save_copy(name)
+                schema.save_copy(name)
                 copied = True
-            database.apply(name, migrations[name], _digest(migrations[name]))
+            schema.apply(name, migrations[name], _digest(migrations[name]))
 
 
 def list_pending(applied: dict[str, str], migrations: Migrations) -> list[str]:

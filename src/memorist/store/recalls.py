@@ -13,7 +13,7 @@ from memorist.store.rows import StorePart
 from memorist.store.sessions import link_memories
 
 
-class Recalls(StorePart):
+class RecallStore(StorePart):
     """The recall log of one namespace."""
 
     def record(self, recalls: Sequence[tuple[Recall, Reinforcement]]) -> None:
@@ -102,7 +102,7 @@ class Recalls(StorePart):
             return connection.changes()
 
 
-class FeedbackLog(StorePart):
+class FeedbackStore(StorePart):
     """The feedback on answers in one namespace."""
 
     def put(self, id: str, query: str, good: bool, now: datetime) -> Feedback:
@@ -139,7 +139,7 @@ class FeedbackLog(StorePart):
         return [Feedback(id, query, bool(good), from_micros(at)) for id, query, good, at in rows]
 
 
-class Lenses(StorePart):
+class LensStore(StorePart):
     """The lenses of one namespace, as plain data."""
 
     def put(self, name: str, definition: Mapping[str, Any]) -> None:

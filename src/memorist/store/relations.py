@@ -26,7 +26,7 @@ from memorist.store.sessions import link_memories, require_open_session
 from memorist.text.tokenizer import unspaced_bigrams
 
 
-class Links(StorePart):
+class LinkStore(StorePart):
     """Relations between the memories of one namespace."""
 
     def supersede(self, old: str, new: str, at: datetime | None, said_by: str | None, now: datetime) -> Memory:
@@ -254,7 +254,7 @@ _KEYS = "rid in @keys(:keys)"
 _FACT_COLUMNS = ", ".join(f"f.{name}" for name in ("id", "text", *_FACT_FIELDS, "created_at", "reinforced_at"))
 
 
-class Strength(StorePart):
+class StrengthStore(StorePart):
     """The strength of the memories of one namespace."""
 
     def adjust_salience(self, id: str, share: float, now: datetime, decay: Decay, session: str | None) -> Memory:

@@ -20,7 +20,7 @@ _COLUMNS = """
 """
 
 
-class Sessions(StorePart):
+class SessionStore(StorePart):
     """The sessions of one namespace."""
 
     def start(self, id: str, project: str | None, summary: str | None, now: datetime) -> Session:

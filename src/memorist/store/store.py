@@ -27,10 +27,10 @@ from memorist.records import (
 from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
-from memorist.store.documents import AgentFiles, Documents, chunk_namespace
-from memorist.store.export import Loader, dump
+from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
+from memorist.store.export import ExportLoader, dump
 from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
-from memorist.store.recalls import FeedbackLog, Lenses, Recalls, erase_traces
+from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddResult,
     ConversationResult,
@@ -39,8 +39,8 @@ from memorist.store.records import (
     Scope,
 )
 from memorist.store.relations import (
-    Links,
-    Strength,
+    LinkStore,
+    StrengthStore,
     add_facts,
     adjust_salience,
     bypass_erased,
@@ -60,7 +60,7 @@ from memorist.store.rows import (
     to_memory,
     to_row,
 )
-from memorist.store.sessions import Sessions, link_memories, require_open_session
+from memorist.store.sessions import SessionStore, link_memories, require_open_session
 from memorist.store.sqlite.vectors import Halves, find_nearest_parts, vector_column
 from memorist.store.statistics import collect_stats
 from memorist.store.writes import (
@@ -85,18 +85,18 @@ class Store(StorePart):
         self._scopes = Scopes(namespace)
         self._keyword = backend.open_keyword_index(namespace)
         self.vectors = backend.open_vectors(namespace)
-        self.links = Links(self._pool, namespace)
-        self.strength = Strength(self._pool, namespace)
-        self.sessions = Sessions(self._pool, namespace)
-        self.recalls = Recalls(self._pool, namespace)
-        self.feedback = FeedbackLog(self._pool, namespace)
-        self.lenses = Lenses(self._pool, namespace)
-        self.agent_files = AgentFiles(self._pool, namespace)
+        self.links = LinkStore(self._pool, namespace)
+        self.strength = StrengthStore(self._pool, namespace)
+        self.sessions = SessionStore(self._pool, namespace)
+        self.recalls = RecallStore(self._pool, namespace)
+        self.feedback = FeedbackStore(self._pool, namespace)
+        self.lenses = LensStore(self._pool, namespace)
+        self.agent_files = AgentFileStore(self._pool, namespace)
 
     @cached_property
-    def documents(self) -> Documents:
+    def documents(self) -> DocumentStore:
         """The files of this namespace. Their chunks are memories of another namespace in the same database."""
-        return Documents(self._pool, self.namespace, Store(self._backend, chunk_namespace(self.namespace)))
+        return DocumentStore(self._pool, self.namespace, Store(self._backend, chunk_namespace(self.namespace)))
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -406,13 +406,13 @@ class Store(StorePart):
         """Yield a header and every record of this namespace, as of one moment; see `export`."""
         return dump(self._pool, self.namespace, vectors=vectors, types=types)
 
-    def create_loader(self, sentence_models: Collection[str] = ()) -> Loader:
+    def create_loader(self, sentence_models: Collection[str] = ()) -> ExportLoader:
         """
         Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
 
         Such texts that come without them are listed by `list_without_vector`.
         """
-        return Loader(self._backend, self.namespace, sentence_models)
+        return ExportLoader(self._backend, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
         """Copy the whole database, as of one moment, and check the copy."""

@@ -41,7 +41,7 @@ RawConnection = psycopg.Connection[Row]
 _inherited: list[object] = []  # pools of the parent process: closing them here would end its sessions
 
 
-class _Connection(psycopg.Connection[Row]):
+class LimitedConnection(psycopg.Connection[Row]):
     """A connection whose statements are cancelled when the time of a call is up."""
 
     limited = True
@@ -89,7 +89,7 @@ class PostgresDatabase:
         self._settings: dict[str, str] = {}
         self._halfvec = 0
         self._closed = False
-        self._pool: ConnectionPool[_Connection] | None = None
+        self._pool: ConnectionPool[LimitedConnection] | None = None
         self._lock = threading.Lock()
         self._prepare()
         renew_after_fork(self)
@@ -101,16 +101,16 @@ class PostgresDatabase:
     def path(self) -> str:
         return self._address.path
 
-    def reading(self, *, stream: bool = False) -> "_Loan":
-        return _Loan(self)
+    def reading(self, *, stream: bool = False) -> "_PostgresLoan":
+        return _PostgresLoan(self)
 
-    def snapshot(self, *, stream: bool = False) -> "_Loan":
-        return _Loan(self, _SNAPSHOT)
+    def snapshot(self, *, stream: bool = False) -> "_PostgresLoan":
+        return _PostgresLoan(self, _SNAPSHOT)
 
-    def writing(self) -> "_Loan":
+    def writing(self) -> "_PostgresLoan":
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        return _Loan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
+        return _PostgresLoan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
 
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
@@ -132,7 +132,7 @@ class PostgresDatabase:
 
     # What loans need.
 
-    def borrow(self) -> _Connection:
+    def borrow(self) -> LimitedConnection:
         try:
             return self._open_pool().getconn()
         except PoolClosed:
@@ -140,7 +140,7 @@ class PostgresDatabase:
         except PoolTimeout as exc:
             raise self._explain_timeout() from exc
 
-    def give_back(self, raw: _Connection) -> None:
+    def give_back(self, raw: LimitedConnection) -> None:
         pool = self._pool
         if pool is None or raw._pool is not pool:  # closed meanwhile, or of the parent process
             raw.close()
@@ -150,7 +150,7 @@ class PostgresDatabase:
                 run_control(raw, "rollback")
         pool.putconn(raw)
 
-    def replace(self, raw: _Connection) -> _Connection:
+    def replace(self, raw: LimitedConnection) -> LimitedConnection:
         """Return a fresh connection for one that was lost; others that were lost with it are dropped."""
         self.give_back(raw)
         with suppress(PoolClosed):
@@ -215,7 +215,7 @@ class PostgresDatabase:
 
     def _connect(self) -> RawConnection:
         try:
-            raw = _Connection.connect(self._address.conninfo, autocommit=True)
+            raw = LimitedConnection.connect(self._address.conninfo, autocommit=True)
         except psycopg.Error as exc:
             reason = self._address.conceal(_first_line(exc))
             raise StoreError(
@@ -224,7 +224,7 @@ class PostgresDatabase:
             ) from None
         return raw
 
-    def _open_pool(self) -> ConnectionPool[_Connection]:
+    def _open_pool(self) -> ConnectionPool[LimitedConnection]:
         pool = self._pool
         if pool is not None:
             return pool
@@ -234,7 +234,7 @@ class PostgresDatabase:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._address.conninfo,
-                    connection_class=_Connection,
+                    connection_class=LimitedConnection,
                     kwargs={"autocommit": True},
                     min_size=0,
                     max_size=self._max_connections,
@@ -244,7 +244,7 @@ class PostgresDatabase:
                 )
             return self._pool
 
-    def _configure(self, raw: _Connection) -> None:
+    def _configure(self, raw: LimitedConnection) -> None:
         """Bind a new connection to the namespace, in a role that row security holds for."""
         raw.prepared_max = _PREPARED_STATEMENTS
         # Set for the session by value: a name may contain any character.
@@ -314,7 +314,7 @@ class Address:
 class PostgresConnection:
     """A connection, lent for one operation, that writes the fragments of a statement in PostgreSQL's dialect."""
 
-    def __init__(self, loan: "_Loan") -> None:
+    def __init__(self, loan: "_PostgresLoan") -> None:
         self._loan = loan
         self._changes = 0
         self._process = os.getpid()
@@ -361,18 +361,18 @@ class PostgresConnection:
         ordered = statement.order(values)
         return self._attempt(lambda raw: self._execute(raw, statement.sql, ordered))
 
-    def _execute(self, raw: _Connection, sql: str, values: list[Any]) -> list[Row]:
+    def _execute(self, raw: LimitedConnection, sql: str, values: list[Any]) -> list[Row]:
         cursor = RawCursor(raw)
         cursor.execute(sql.encode(), values, binary=True)
         self._changes = max(cursor.rowcount, 0)
         return [] if cursor.description is None else cursor.fetchall()
 
-    def _execute_many(self, raw: _Connection, sql: str, rows: list[list[Any]]) -> None:
+    def _execute_many(self, raw: LimitedConnection, sql: str, rows: list[list[Any]]) -> None:
         cursor = RawCursor(raw)
         cursor.executemany(sql.encode(), rows)
         self._changes = max(cursor.rowcount, 0)
 
-    def _declare(self, raw: _Connection, sql: str, values: list[Any]) -> RawServerCursor[Row]:
+    def _declare(self, raw: LimitedConnection, sql: str, values: list[Any]) -> RawServerCursor[Row]:
         cursor = RawServerCursor(raw, f"memorist_{next(self._cursors)}")
         cursor.itersize = _ROWS_AT_ONCE
         cursor.execute(sql.encode(), values, binary=True)
@@ -389,7 +389,7 @@ class PostgresConnection:
         while rows := self._translating(lambda: cursor.fetchmany(_ROWS_AT_ONCE)):
             yield from rows
 
-    def _attempt(self, send: Callable[[_Connection], T]) -> T:
+    def _attempt(self, send: Callable[[LimitedConnection], T]) -> T:
         """Send a statement; once more on a fresh connection if the connection was lost and nothing depended on it."""
         if self._process != os.getpid():
             raise StoreError("a connection was taken into another process; open the memory in each process by itself")
@@ -410,12 +410,12 @@ class PostgresConnection:
             raise self._loan.translate(exc) from exc
 
 
-class _Loan:
+class _PostgresLoan:
     """One connection, lent for a `with` block and in a transaction if one is to begin."""
 
     def __init__(self, database: PostgresDatabase, begin: str = "", *, writes: bool = False) -> None:
         self._database, self.begin, self._writes = database, begin, writes
-        self.raw: _Connection | None = None
+        self.raw: LimitedConnection | None = None
         self._lent: PostgresConnection | None = None
 
     def __enter__(self) -> PostgresConnection:
@@ -457,12 +457,12 @@ class _Loan:
         # An exception that a signal raises can skip the end of a `with` block.
         self._end()
 
-    def require_raw(self) -> _Connection:
+    def require_raw(self) -> LimitedConnection:
         if self.raw is None:
             raise StoreError("a connection was used after it had been given back")
         return self.raw
 
-    def renew(self) -> _Connection:
+    def renew(self) -> LimitedConnection:
         """Take a fresh connection in the place of one that was lost."""
         lost, self.raw = self.require_raw(), None
         self.raw = self._database.replace(lost)
@@ -481,7 +481,7 @@ class _Loan:
             self._database.give_back(raw)
 
 
-def run_control(raw: _Connection, sql: str, *, limited: bool = False) -> None:
+def run_control(raw: LimitedConnection, sql: str, *, limited: bool = False) -> None:
     """Run statements without values in one round trip; those that end a transaction have no time limit."""
     raw.limited = limited
     try:

@@ -11,6 +11,7 @@ from typing import Any
 
 from memorist.records import Filter, Match, Query, Term
 from memorist.store.database import Connection
+from memorist.store.filters import filter_conditions
 from memorist.store.postgres.raw_query import RawQuery
 from memorist.store.postgres.scoring import Scorer, bm25_idf, list_weights
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
@@ -25,9 +26,8 @@ from memorist.store.postgres.text_index import (
 )
 from memorist.store.postgres.vocabulary import Vocabulary
 from memorist.store.records import KeywordMatches, Scope
-from memorist.store.sqlite.filters import filter_conditions
+from memorist.store.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.sqlite.keyword import STEMS, Expression, KeywordSearch, _expressions, _match_raw_texts, _substring
-from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,

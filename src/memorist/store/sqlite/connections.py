@@ -360,7 +360,7 @@ def _list_frames(top: FrameType) -> list[FrameType]:
 
 
 class SqliteSchema:
-    """The schema of a SQLite database, as `migrations.Database` needs it."""
+    """The schema of a SQLite database, as `migrations.Schema` needs it."""
 
     def __init__(self, pool: ConnectionPool, connection: SqliteConnection) -> None:
         self._pool, self._connection = pool, connection
