@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from memorist.records import CheckReport, Model, Query, Term
+from memorist.records import CheckReport, Query, Term
 from memorist.store.database import Connection, Database
-from memorist.store.records import EmbeddingJob, KeywordMatches, Part, Scope, VectorMatches
+from memorist.store.records import KeywordMatches, Scope
+from memorist.store.vectors import Vectors
 
 
 class KeywordIndex(Protocol):
@@ -37,40 +35,6 @@ class KeywordIndex(Protocol):
         ...
 
 
-class VectorIndex(Protocol):
-    """The vectors of one namespace."""
-
-    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> list[EmbeddingJob]: ...
-    def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]: ...
-
-    def put(
-        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
-    ) -> None:
-        """Store the vectors of texts, then those of parts, unless a text has changed since it was embedded."""
-        ...
-
-    def write(
-        self,
-        connection: Connection,
-        model: Model,
-        texts: Sequence[EmbeddingJob],
-        vectors: NDArray[np.float32],
-        parts: Sequence[Part] = (),
-    ) -> None:
-        """Store vectors like `put`, within a transaction."""
-        ...
-
-    def drop_others(self, model: Model) -> int:
-        """Drop this namespace's vectors of other models; memories left without any wait for one."""
-        ...
-
-    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches: ...
-
-    def have_parts(self, model: Model) -> bool:
-        """Tell if any memory has parts, or may have."""
-        ...
-
-
 class Backend(Protocol):
     """A database that is open, its schema up to date."""
 
@@ -88,7 +52,7 @@ class Backend(Protocol):
         ...
 
     def open_keyword_index(self, namespace: str) -> KeywordIndex: ...
-    def open_vectors(self, namespace: str) -> VectorIndex: ...
+    def open_vectors(self, namespace: str) -> Vectors: ...
 
     def tend(self, connection: Connection, added: int) -> None:
         """Keep the indexes quick after so many memories were added."""

@@ -61,8 +61,8 @@ from memorist.store.rows import (
     to_row,
 )
 from memorist.store.sessions import SessionStore, link_memories, require_open_session
-from memorist.store.sqlite.vectors import Halves, find_nearest_parts, vector_column
 from memorist.store.statistics import collect_stats
+from memorist.store.vectors import Halves, find_nearest_parts, vector_column
 from memorist.store.writes import (
     add_conversations,
     as_json,

@@ -9,138 +9,45 @@ there, so that its memory need not be looked up.
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
-from memorist.store.database import Connection
+from memorist.store.database import Connection, Database
 from memorist.store.filters import decode_keys, filter_conditions
-from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
-from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
-from memorist.store.sqlite.connections import ConnectionPool
+from memorist.store.records import PART_BITS, Scope, VectorMatches
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
+from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric, damaged_vector
 from memorist.time_limit import without_limit
 
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
-_METRIC = "cosine"
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_NARROW_FILTERS = 200  # remembered
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 
-Halves = NDArray[np.float16]
 
-_MODEL = "(select model from models where name = :model)"
-_VECTOR = f"(select v.vector from vectors v where v.rid = m.rid and v.model = {_MODEL})"
-# The vector of the text it had: that of a version with the same text, or its own if the text has not changed.
-_VECTOR_AS_OF = f"""
-    case when m.reworded then (
-        select o.vector
-        from old_vectors o
-        join memory_history t on t.rid = o.rid and t.version = o.version
-        where o.rid = m.rid and o.version >= m.version and o.model = {_MODEL}
-          and {readable_snapshot("t")} ->> 'content' = m.content and {readable_snapshot("t")} ->> 'title' is m.title
-        order by o.version
-        limit 1)
-    else {_VECTOR} end
-"""
+class SqliteVectors(Vectors):
+    """The vectors of one namespace, and a scan of them in memory."""
 
+    _tables = ("vectors", "old_vectors", "vector_blocks")
 
-def vector_column(*, past: bool) -> str:
-    """Return the column of the vector by `:model` of a memory `m`, or of the text it had at `:as_of`."""
-    return _VECTOR_AS_OF if past else _VECTOR
-
-
-class SqliteVectors:
-    """The vectors of one namespace."""
-
-    def __init__(self, pool: ConnectionPool, namespace: str) -> None:
-        self._pool = pool
-        self._namespace = namespace
+    def __init__(self, database: Database, namespace: str) -> None:
+        super().__init__(database, namespace)
         self._lock = threading.Lock()
         self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
         self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
-    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> list[EmbeddingJob]:
-        sql = f"""
-            select m.rid, m.title, m.content
-            from unembedded u
-            cross join memories m on m.rid = u.rid
-            where u.rid > :after and m.namespace = :namespace and m.deleted_at is null
-              {"" if project is None else "and m.project = :project"}
-            order by u.rid
-            limit :limit
-        """
-        values = {"after": after, "namespace": self._namespace, "limit": limit, "project": project}
-        with self._pool.reading() as connection:
-            return [EmbeddingJob(*row) for row in connection.fetch(sql, values)]
-
-    def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
-        sql = """
-            select m.rid, m.title, m.content
-            from memories m
-            where m.rid > :after and +m.namespace = :namespace and m.deleted_at is null
-              and (m.rid in (select rid from uncut) or not exists (
-                select 1 from vectors v
-                where v.rid = m.rid and v.model = (select model from models where name = :model)))
-            order by m.rid
-            limit :limit
-        """
-        values = {"after": after, "namespace": self._namespace, "model": model.name, "limit": limit}
-        with self._pool.reading() as connection:
-            return [EmbeddingJob(*row) for row in connection.fetch(sql, values)]
-
-    def put(
-        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
-    ) -> None:
-        """Store the vectors of texts, then those of parts, unless a text has changed since it was embedded."""
-        with self._pool.writing() as connection:
-            self.write(connection, model, texts, vectors, parts)
-
-    def write(
-        self,
-        connection: Connection,
-        model: Model,
-        texts: Sequence[EmbeddingJob],
-        vectors: NDArray[np.float32],
-        parts: Sequence[Part] = (),
-    ) -> None:
-        """Store vectors like `put`, within a transaction."""
-        halves = vectors.astype(np.float16)
-        number = _register_model(connection, model)
-        connection.executemany(
-            """
-            insert into vectors(rid, model, vector)
-            select rid, :model, :vector from memories
-            where rid = :rid and title is not distinct from :title and content = :content
-            on conflict @unique(rid, model) do update set vector = excluded.vector
-            """,
-            [
-                {
-                    "rid": text.key,
-                    "model": number,
-                    "vector": half.tobytes(),
-                    "title": text.title,
-                    "content": text.content,
-                }
-                for text, half in zip(texts, halves[: len(texts)], strict=True)
-            ],
-        )
-        _insert_parts(connection, number, parts, halves[len(texts) :])
+    def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
+        """Shorten the log, and pack the blocks that no new memory will join any more."""
         connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
-        self._pack_full_blocks(connection, number, model.dimensions)
-
-    def _pack_full_blocks(self, connection: Connection, number: int, dimensions: int) -> None:
-        """Pack the blocks that no new memory will join any more."""
+        dimensions = model.dimensions
         open_blocks = connection.fetch(
             f"""
             select block from vector_blocks
@@ -162,31 +69,9 @@ class SqliteVectors:
                 (pack(keys, encode(halves)), parts, number, self._namespace, block),
             )
 
-    def drop_others(self, model: Model) -> int:
-        """Drop this namespace's vectors of other models; memories left without any wait for one."""
-        own = "rid in (select rid from memories where namespace = :namespace)"
-        with self._pool.writing() as connection:
-            values: dict[str, int | str] = {"model": _register_model(connection, model), "namespace": self._namespace}
-            connection.execute(f"delete from vectors where model <> :model and {own}", values)
-            dropped = connection.changes()
-            connection.execute(f"delete from old_vectors where model <> :model and {own}", values)
-            connection.execute("delete from vector_blocks where model <> :model and namespace = :namespace", values)
-            connection.execute(
-                f"""
-                insert or ignore into unembedded(rid)
-                select rid from memories where {own} and rid not in (select rid from vectors)
-                """,
-                values,
-            )
-            connection.execute(
-                """
-                delete from models
-                where model not in (select model from vectors) and model not in (select model from vector_blocks)
-                  and model not in (select model from old_vectors) and model <> :model
-                """,
-                {"model": values["model"]},
-            )
-            return dropped
+    def _finish_drop(self, connection: Connection, number: int) -> None:
+        values = {"number": number, "namespace": self._namespace}
+        connection.execute("delete from vector_blocks where model <> :number and namespace = :namespace", values)
 
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         mirror = self._refresh_mirror(model)
@@ -195,7 +80,8 @@ class SqliteVectors:
             return VectorMatches([], total, total)
         matches, unfiltered = self._match(mirror, vector, scope, limit)
         if scope.filter.as_of is not None:
-            past = self._match_past(model, vector, scope.filter)
+            with self._database.reading() as connection:
+                past = self._match_past(connection, model, vector, scope.filter)
             matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))
         total, unembedded = mirror.total, mirror.total - len(mirror.scan)
         if unembedded and scope.filter.walled:
@@ -206,29 +92,13 @@ class SqliteVectors:
     def _count_live(self, filter: Filter) -> int:
         if filter.walled:
             return len(self._read_passing(filter.wall))
-        with self._pool.reading() as connection:
+        with self._database.reading() as connection:
             return _count_live(connection, self._namespace)
 
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
         mirror = self._mirrors.get(model.name)
         return mirror is None or mirror.model != model or len(mirror.parts.scan) > 0
-
-    def _match_past(self, model: Model, vector: NDArray[np.float32], filter: Filter) -> list[Match]:
-        """Return the similarities of memories that have changed since `as_of`, as they were."""
-        where, values = filter_conditions(filter, past=True)
-        sql = f"""
-            select m.rid, {_VECTOR_AS_OF}
-            from {MEMORIES_CHANGED_SINCE}
-            where m.namespace = :namespace and m.deleted_at is null {where}
-        """
-        with self._pool.reading() as connection:
-            found = connection.fetch(sql, values | {"namespace": self._namespace, "model": model.name})
-        rows = [(rid, blob) for rid, blob in found if blob is not None]
-        if not rows:
-            return []
-        halves = np.frombuffer(b"".join(blob for _, blob in rows), np.float16).reshape(len(rows), -1)
-        return _to_matches(np.array([rid for rid, _ in rows], np.int64), halves.astype(np.float32) @ vector)
 
     def _match(
         self, mirror: "_Mirror", vector: NDArray[np.float32], scope: Scope, limit: int
@@ -271,17 +141,17 @@ class SqliteVectors:
             own = f"m.rid in (select value from json_each(:keys)) and +{own}"
             values["keys"] = json.dumps(keys.tolist())
         sql = f"select json_group_array(m.rid) from memories m where {own} and m.deleted_at is null {where}"
-        with self._pool.reading() as connection:
+        with self._database.reading() as connection:
             return decode_keys(connection.fetch_value(sql, values))
 
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
-            with without_limit(), self._lock, self._pool.reading() as connection:
+            with without_limit(), self._lock, self._database.reading() as connection:
                 mirror = self._mirrors.get(model.name)
                 if mirror is not None and mirror.model == model and mirror.follow(connection):
                     return mirror
-            with without_limit(), self._lock, self._pool.snapshot() as connection:
+            with without_limit(), self._lock, self._database.snapshot() as connection:
                 mirror = _Mirror.load(connection, self._namespace, model)
                 # A model and its predecessor may be searched in turns; others have been left for good.
                 self._mirrors.pop(model.name, None)
@@ -291,7 +161,7 @@ class SqliteVectors:
                     self._mirrors[model.name] = mirror
                 return mirror
         except ValueError as exc:
-            raise _damaged_vector(str(exc)) from exc
+            raise damaged_vector(str(exc)) from exc
 
     def after_fork(self) -> None:
         """Renew the lock in a child: another thread of the parent may have held it, half-way through a change."""
@@ -323,13 +193,8 @@ class _Mirror:
         known = connection.fetch_value("select model, dimensions, metric from models where name = ?", (model.name,))
         if known is None:
             return None
-        _check_dimensions(model, known[1])
-        if known[2] != _METRIC:
-            raise EmbedderError(
-                f"the vectors of {model.name} were made to be compared by {known[2]}, not by {_METRIC}; "
-                "give the model another name and make its vectors again",
-                hint=Hint("reembed"),
-            )
+        check_dimensions(model, known[1])
+        check_metric(model, known[2])
         position = connection.fetch_value("select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
         mirror._read_blocks(connection, known[0], mirror.scan, _VECTORS)
@@ -467,28 +332,6 @@ def _count_live(connection: Connection, namespace: str) -> int:
     return int(connection.fetch_value(_COUNT_LIVE, {"namespace": namespace}))
 
 
-def _register_model(connection: Connection, model: Model) -> int:
-    connection.execute(
-        "insert into models(name, dimensions) values (?, ?) on conflict do nothing", (model.name, model.dimensions)
-    )
-    number, dimensions = connection.fetch_value("select model, dimensions from models where name = ?", (model.name,))
-    _check_dimensions(model, dimensions)
-    return int(number)
-
-
-def _check_dimensions(model: Model, recorded: int) -> None:
-    if recorded != model.dimensions:
-        raise EmbedderError(
-            f"{model.name} now gives {model.dimensions} dimensions, but the vectors stored under that name have "
-            f"{recorded}: it is another model, so give it another name and make the vectors again",
-            hint=Hint("reembed"),
-        )
-
-
-def _damaged_vector(reason: str) -> StoreCorrupt:
-    return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
-
-
 def read_block_vectors(
     connection: Connection, namespace: str, number: int, blocks: Sequence[int]
 ) -> list[tuple[int, bytes]]:
@@ -520,67 +363,6 @@ def _to_halves(blobs: Sequence[bytes], dimensions: int) -> Halves:
 
 def _to_matches(keys: Keys, similarities: Scores) -> list[Match]:
     return [Match(key, score) for key, score in zip(keys.tolist(), similarities.tolist(), strict=True)]
-
-
-def _insert_parts(connection: Connection, model: int, parts: Sequence[Part], halves: Halves) -> None:
-    """Store the vectors of parts; earlier parts of a memory were deleted together with its vector."""
-    connection.executemany(
-        """
-        insert into part_vectors(rid, model, first, last, vector)
-        select rid, :model, :first, :last, :vector from memories
-        where rid = :rid and title is not distinct from :title and content = :content
-        """,
-        [
-            {
-                "rid": part.job.key,
-                "model": model,
-                "first": part.first,
-                "last": part.last,
-                "vector": half.tobytes(),
-                "title": part.job.title,
-                "content": part.job.content,
-            }
-            for part, half in zip(parts, halves, strict=True)
-        ],
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NearestPart:
-    """The part of a memory nearest to a vector: its similarity, and its characters."""
-
-    similarity: float
-    span: tuple[int, int]
-
-
-def find_nearest_parts(
-    connection: Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
-) -> dict[int, NearestPart]:
-    """Return the nearest part of each of these memories that has parts."""
-    found = connection.fetch(
-        """
-        select p.rid, p.first, p.last, p.vector
-        from json_each(:memories) k
-        cross join part_vectors p on p.rid = k.value
-        where p.model = (select model from models where name = :model)
-        order by p.rid, p.part
-        """,
-        {"memories": json.dumps(memories), "model": model},
-    )
-    if any(len(blob) != 2 * len(vector) for *_, blob in found):
-        raise _damaged_vector("its length is wrong")
-    matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), len(vector))
-    # Row by row in double: a similarity must not depend on which others are computed beside it.
-    scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
-    nearest: dict[int, NearestPart] = {}
-    start = 0
-    for rid, group in groupby(found, key=itemgetter(0)):
-        spans = [(first, last) for _, first, last, _ in group]
-        own = scores[start : start + len(spans)]
-        best = max(own)
-        nearest[rid] = NearestPart(best, spans[own.index(best)])
-        start += len(spans)
-    return nearest
 
 
 def _read_live(
