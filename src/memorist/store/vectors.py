@@ -1,0 +1,256 @@
+"""The vectors of memories and of their parts: everything but the search for the nearest, which each database does."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memorist.errors import EmbedderError, Hint, StoreCorrupt
+from memorist.records import Filter, Match, Model
+from memorist.store.database import Connection, Database
+from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
+from memorist.store.sqlite.filters import filter_conditions
+from memorist.store.sqlite.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
+
+METRIC = "cosine"
+Halves = NDArray[np.float16]
+
+_MODEL = "(select model from models where name = :model)"
+_VECTOR = f"(select v.vector from vectors v where v.rid = m.rid and v.model = {_MODEL})"
+_SNAPSHOT = f"@json({readable_snapshot('t')})"
+# The vector of the text it had: that of a version with the same text, or its own if the text has not changed.
+_VECTOR_AS_OF = f"""
+    case when m.reworded then (
+        select o.vector
+        from old_vectors o
+        join memory_history t on t.rid = o.rid and t.version = o.version
+        where o.rid = m.rid and o.version >= m.version and o.model = {_MODEL}
+          and {_SNAPSHOT} ->> 'content' = m.content and {_SNAPSHOT} ->> 'title' is not distinct from m.title
+        order by o.version
+        limit 1)
+    else {_VECTOR} end
+"""
+# The text of a job is still that of its memory.
+_UNCHANGED = "rid = :rid and title is not distinct from :title and content = :content"
+
+
+def vector_column(*, past: bool) -> str:
+    """Return the column of the vector by `:model` of a memory `m`, or of the text it had at `:as_of`."""
+    return _VECTOR_AS_OF if past else _VECTOR
+
+
+class Vectors(ABC):
+    """The vectors of one namespace."""
+
+    _model_tables: Sequence[str] = ("vectors", "old_vectors")  # that keep a model in use
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    @abstractmethod
+    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
+        """Return the memories nearest to a vector, each by itself or by its nearest part."""
+
+    @abstractmethod
+    def have_parts(self, model: Model) -> bool:
+        """Tell if any memory has parts, or may have."""
+
+    def list_unembedded(self, after: int, limit: int, project: str | None = None) -> list[EmbeddingJob]:
+        sql = f"""
+            select m.rid, m.title, m.content
+            from unembedded u
+            @then memories m on m.rid = u.rid
+            where u.rid > :after and m.namespace = :namespace and m.deleted_at is null
+              {"" if project is None else "and m.project = :project"}
+            order by u.rid
+            limit :limit
+        """
+        values = {"after": after, "namespace": self._namespace, "limit": limit, "project": project}
+        with self._database.reading() as connection:
+            return [EmbeddingJob(*row) for row in connection.fetch(sql, values)]
+
+    def list_without_vector(self, model: Model, after: int, limit: int) -> list[EmbeddingJob]:
+        sql = f"""
+            select m.rid, m.title, m.content
+            from memories m
+            where m.rid > :after and @plain(m.namespace) = :namespace and m.deleted_at is null
+              and (m.rid in (select rid from uncut) or not exists (
+                select 1 from vectors v where v.rid = m.rid and v.model = {_MODEL}))
+            order by m.rid
+            limit :limit
+        """
+        values = {"after": after, "namespace": self._namespace, "model": model.name, "limit": limit}
+        with self._database.reading() as connection:
+            return [EmbeddingJob(*row) for row in connection.fetch(sql, values)]
+
+    def put(
+        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
+    ) -> None:
+        """Store the vectors of texts, then those of parts, unless a text has changed since it was embedded."""
+        with self._database.writing() as connection:
+            self.write(connection, model, texts, vectors, parts)
+
+    def write(
+        self,
+        connection: Connection,
+        model: Model,
+        texts: Sequence[EmbeddingJob],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part] = (),
+    ) -> None:
+        """Store vectors like `put`, within a transaction."""
+        halves = vectors.astype(np.float16)
+        number = register_model(connection, model)
+        connection.executemany(
+            f"""
+            insert into vectors(rid, model, vector)
+            select rid, :number, :vector from memories where {_UNCHANGED}
+            on conflict @unique(rid, model) do update set vector = excluded.vector
+            """,
+            [_job_values(text, number, half) for text, half in zip(texts, halves[: len(texts)], strict=True)],
+        )
+        # Earlier parts of a memory were deleted together with its vector.
+        connection.executemany(
+            f"""
+            insert into part_vectors(rid, model, first, last, vector)
+            select rid, :number, :first, :last, :vector from memories where {_UNCHANGED}
+            """,
+            [
+                _job_values(part.job, number, half) | {"first": part.first, "last": part.last}
+                for part, half in zip(parts, halves[len(texts) :], strict=True)
+            ],
+        )
+
+    def drop_others(self, model: Model) -> int:
+        """Drop this namespace's vectors of other models; memories left without any wait for one."""
+        with self._database.writing() as connection:
+            number = register_model(connection, model)
+            dropped = self._drop_others(connection, number)
+            unused = " and ".join(
+                f"not exists (select 1 from {table} t where t.model = models.model)" for table in self._model_tables
+            )
+            connection.execute(f"delete from models where model <> :number and {unused}", {"number": number})
+            return dropped
+
+    def _drop_others(self, connection: Connection, number: int) -> int:
+        values = {"number": number, "namespace": self._namespace}
+        own = "rid in (select rid from memories where namespace = :namespace)"
+        connection.execute(f"delete from vectors where model <> :number and {own}", values)
+        dropped = connection.changes()
+        connection.execute(f"delete from old_vectors where model <> :number and {own}", values)
+        connection.execute(
+            """
+            insert into unembedded(rid)
+            select m.rid from memories m
+            where m.namespace = :namespace and not exists (select 1 from vectors v where v.rid = m.rid)
+            on conflict @unique(rid) do nothing
+            """,
+            {"namespace": self._namespace},
+        )
+        return dropped
+
+    def _match_past(
+        self, connection: Connection, model: Model, vector: NDArray[np.float32], filter: Filter
+    ) -> list[Match]:
+        """Return the similarities of memories that have changed since `as_of`, as they were."""
+        where, values = filter_conditions(filter, past=True)
+        sql = f"""
+            select m.rid, {_VECTOR_AS_OF}
+            from {MEMORIES_CHANGED_SINCE}
+            where m.namespace = :namespace and m.deleted_at is null {where}
+        """
+        found = connection.fetch(sql, values | {"namespace": self._namespace, "model": model.name})
+        rows = [(rid, blob) for rid, blob in found if blob is not None]
+        if not rows:
+            return []
+        halves = np.frombuffer(b"".join(blob for _, blob in rows), np.float16).reshape(len(rows), -1)
+        similarities = halves.astype(np.float32) @ vector
+        return [Match(rid, score) for (rid, _), score in zip(rows, similarities.tolist(), strict=True)]
+
+
+def _job_values(job: EmbeddingJob, number: int, half: Halves) -> dict[str, Any]:
+    return {
+        "rid": job.key, "number": number, "vector": half.tobytes(), "title": job.title, "content": job.content
+    }  # fmt: skip
+
+
+def register_model(connection: Connection, model: Model) -> int:
+    """Return the number of a model, which is made if the model is new."""
+    connection.execute(
+        "insert into models(name, dimensions) values (:name, :dimensions) on conflict do nothing",
+        {"name": model.name, "dimensions": model.dimensions},
+    )
+    number, dimensions = connection.fetch_value(
+        "select model, dimensions from models where name = :name", {"name": model.name}
+    )
+    check_dimensions(model, dimensions)
+    return int(number)
+
+
+def check_dimensions(model: Model, recorded: int) -> None:
+    """Raise an EmbedderError if a model gives other vectors than those stored under its name."""
+    if recorded != model.dimensions:
+        raise EmbedderError(
+            f"{model.name} now gives {model.dimensions} dimensions, but the vectors stored under that name have "
+            f"{recorded}: it is another model, so give it another name and make the vectors again",
+            hint=Hint("reembed"),
+        )
+
+
+def check_metric(model: Model, recorded: str) -> None:
+    """Raise an EmbedderError if the vectors of a model are to be compared in another way."""
+    if recorded != METRIC:
+        raise EmbedderError(
+            f"the vectors of {model.name} were made to be compared by {recorded}, not by {METRIC}; "
+            "give the model another name and make its vectors again",
+            hint=Hint("reembed"),
+        )
+
+
+def damaged_vector(reason: str) -> StoreCorrupt:
+    return StoreCorrupt(f"a stored vector is damaged ({reason}); repair the database", hint=Hint("repair"))
+
+
+@dataclass(frozen=True, slots=True)
+class NearestPart:
+    """The part of a memory nearest to a vector: its similarity, and its characters."""
+
+    similarity: float
+    span: tuple[int, int]
+
+
+def find_nearest_parts(
+    connection: Connection, model: str, memories: Sequence[int], vector: NDArray[np.float32]
+) -> dict[int, NearestPart]:
+    """Return the nearest part of each of these memories that has parts."""
+    found = connection.fetch(
+        f"""
+        select p.rid, p.first, p.last, p.vector
+        from @keys(:memories) k
+        @then part_vectors p on p.rid = k.value
+        where p.model = {_MODEL}
+        order by p.rid, p.part
+        """,
+        {"memories": json.dumps(list(memories)), "model": model},
+    )
+    if any(len(blob) != 2 * len(vector) for *_, blob in found):
+        raise damaged_vector("its length is wrong")
+    matrix = np.frombuffer(b"".join(blob for *_, blob in found), np.float16).reshape(len(found), len(vector))
+    # Row by row in double: a similarity must not depend on which others are computed beside it.
+    scores = np.einsum("ij,j->i", matrix.astype(np.float64), vector.astype(np.float64)).tolist()
+    nearest: dict[int, NearestPart] = {}
+    start = 0
+    for rid, group in groupby(found, key=itemgetter(0)):
+        spans = [(first, last) for _, first, last, _ in group]
+        own = scores[start : start + len(spans)]
+        best = max(own)
+        nearest[rid] = NearestPart(best, spans[own.index(best)])
+        start += len(spans)
+    return nearest
