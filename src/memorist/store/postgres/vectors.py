@@ -409,7 +409,7 @@ _STATE = f"""
         (select array_agg(b.similarity order by b.similarity desc, b.rid) from best b),
         exists (select 1 from unembedded u join memories m on m.rid = u.rid where {{live}}),
         (select count(*) > 1 from models),
-        (select count(*) from (select 1 from memories m where {{live}} limit {_MAX_TOTAL}) some),
+        (select count(*) from (select 1 from memories m where {{live}} limit {_MAX_TOTAL}) few),
         exists (select 1 from part_vectors)
 """
 
