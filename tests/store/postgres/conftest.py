@@ -6,7 +6,8 @@ A PostgreSQL server for the run, and a fresh database for each test.
 * `empty_postgres_url`: nothing is in it, the user is a superuser.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -47,39 +48,84 @@ def _make_templates(connection: psycopg.Connection[Any], address: str) -> None:
         PostgresDatabase(url_of(address, template, user), namespace="default").close()
 
 
+class Databases:
+    """Databases made from templates. What a test has filled is emptied for the next: to copy one takes much longer."""
+
+    def __init__(self, address: str, worker: str) -> None:
+        self._address, self._worker = address, worker
+        self._numbers = count()
+        self._idle: dict[str, list[str]] = {_TEMPLATE: [], _USER_TEMPLATE: []}
+        self._objects: dict[str, object] = {}
+
+    @contextmanager
+    def lend(self, template: str, owner: str) -> Iterator[str]:
+        """Give the URL of a database for its owner."""
+        idle = self._idle.get(template, [])
+        name = idle.pop() if idle else self._create(template, owner)
+        yield url_of(self._address, name, owner)
+        if template in self._idle and self._empty(name):
+            idle.append(name)
+
+    def _create(self, template: str, owner: str) -> str:
+        name = f"test_{self._worker}_{next(self._numbers)}"
+        statement = SQL("create database {} template {} owner {} strategy file_copy")
+        with connect(url_of(self._address)) as connection:
+            connection.execute(statement.format(Identifier(name), Identifier(template), Identifier(owner)))
+        if template not in self._idle:
+            return name
+        with connect(url_of(self._address, name)) as connection:
+            self._objects[name] = connection.execute(_OBJECTS).fetchone()
+        return name
+
+    def _empty(self, name: str) -> bool:
+        """Remove all rows; return whether the database is as it was made."""
+        with connect(url_of(self._address, name)) as connection:
+            connection.execute(_END_SESSIONS)
+            filled = connection.execute(_FILLED_TABLES).fetchall()
+            if filled:
+                tables = SQL(", ").join(Identifier(table) for (table,) in filled)
+                connection.execute(SQL("truncate {} restart identity cascade").format(tables))
+            return connection.execute(_OBJECTS).fetchone() == self._objects[name]
+
+
+_END_SESSIONS = """
+    select pg_terminate_backend(pid, 5000) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()
+"""
+_FILLED_TABLES = """
+    select relname from pg_class
+    where relnamespace = 'public'::regnamespace and relkind = 'r' and relname <> '_migrations'
+      and pg_relation_size(oid) > 0
+"""
+_OBJECTS = """
+    select
+      (select jsonb_agg(array[c.relname, c.relkind::text, c.relacl::text] order by c.relname)
+        from pg_class c where relnamespace = 'public'::regnamespace and relname not like 'pg_toast%'),
+      (select jsonb_agg(name || sha256 order by name) from _migrations)
+"""
+
+
 @pytest.fixture(scope="session")
-def create_database(postgres_server: str, worker_id: str) -> Iterator[Callable[[str, str], str]]:
-    """Gives the URL of a new database, made from a template, for its owner."""
-    numbers = count()
-    made: list[str] = []
-    with connect(url_of(postgres_server)) as connection:
-
-        def create(template: str, owner: str) -> str:
-            name = f"test_{worker_id}_{next(numbers)}"
-            connection.execute(
-                SQL("create database {} template {} owner {} strategy file_copy").format(
-                    Identifier(name), Identifier(template), Identifier(owner)
-                )
-            )
-            made.append(name)
-            return url_of(postgres_server, name, owner)
-
-        yield create
+def postgres_databases(postgres_server: str, worker_id: str) -> Databases:
+    return Databases(postgres_server, worker_id)
 
 
 @pytest.fixture
-def postgres_url(create_database: Callable[[str, str], str]) -> str:
-    return create_database(_TEMPLATE, "postgres")
+def postgres_url(postgres_databases: Databases) -> Iterator[str]:
+    with postgres_databases.lend(_TEMPLATE, "postgres") as url:
+        yield url
 
 
 @pytest.fixture
-def postgres_user_url(create_database: Callable[[str, str], str]) -> str:
-    return create_database(_USER_TEMPLATE, ORDINARY_USER)
+def postgres_user_url(postgres_databases: Databases) -> Iterator[str]:
+    with postgres_databases.lend(_USER_TEMPLATE, ORDINARY_USER) as url:
+        yield url
 
 
 @pytest.fixture
-def empty_postgres_url(create_database: Callable[[str, str], str]) -> str:
-    return create_database("template0", "postgres")
+def empty_postgres_url(postgres_databases: Databases) -> Iterator[str]:
+    with postgres_databases.lend("template0", "postgres") as url:
+        yield url
 
 
 @pytest.fixture

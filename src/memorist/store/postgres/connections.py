@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -91,6 +92,7 @@ class PostgresDatabase:
         self._closed = False
         self._pool: ConnectionPool[LimitedConnection] | None = None
         self._lock = threading.Lock()
+        self._loans: set[_PostgresLoan] = set()
         self._prepare()
         renew_after_fork(self)
 
@@ -102,10 +104,10 @@ class PostgresDatabase:
         return self._address.path
 
     def reading(self, *, stream: bool = False) -> "_PostgresLoan":
-        return _PostgresLoan(self)
+        return _PostgresLoan(self, stream=stream)
 
     def snapshot(self, *, stream: bool = False) -> "_PostgresLoan":
-        return _PostgresLoan(self, _SNAPSHOT)
+        return _PostgresLoan(self, _SNAPSHOT, stream=stream)
 
     def writing(self) -> "_PostgresLoan":
         if self.read_only:
@@ -126,36 +128,50 @@ class PostgresDatabase:
 
     def after_fork(self) -> None:
         """Give up the parent's connections, which the child must not touch."""
-        _inherited.append(self._pool)
+        _inherited.append((self._pool, self._loans))
+        self._loans = set()
         self._lock = threading.Lock()
         self._pool = None
 
     # What loans need.
 
-    def borrow(self) -> LimitedConnection:
+    def borrow(self, loan: "_PostgresLoan") -> LimitedConnection:
+        self._reclaim({threading.get_ident(): sys._getframe()})
         try:
-            return self._open_pool().getconn()
+            raw = self._open_pool().getconn()
         except PoolClosed:
             raise StoreError("this memory has been closed; open it again") from None
         except PoolTimeout as exc:
             raise self._explain_timeout() from exc
+        self._loans.add(loan)
+        return raw
 
-    def give_back(self, raw: LimitedConnection) -> None:
-        pool = self._pool
-        if pool is None or raw._pool is not pool:  # closed meanwhile, or of the parent process
+    def give_back(self, loan: "_PostgresLoan", raw: LimitedConnection) -> None:
+        self._loans.discard(loan)
+        pool: ConnectionPool[LimitedConnection] | None = getattr(raw, "_pool", None)
+        if pool is None or pool is not self._pool:  # closed meanwhile
             raw.close()
-            return
-        if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
-            with suppress(psycopg.Error):
-                run_control(raw, "rollback")
-        pool.putconn(raw)
+        else:
+            pool.putconn(raw)
 
-    def replace(self, raw: LimitedConnection) -> LimitedConnection:
+    def replace(self, loan: "_PostgresLoan", raw: LimitedConnection) -> LimitedConnection:
         """Return a fresh connection for one that was lost; others that were lost with it are dropped."""
-        self.give_back(raw)
+        self.give_back(loan, raw)
+        loan.raw = None
         with suppress(PoolClosed):
             self._open_pool().check()
-        return self.borrow()
+        return self.borrow(loan)
+
+    def _reclaim(self, stacks: Mapping[int, FrameType]) -> None:
+        """
+        Take back what was lent to blocks that these threads have left.
+
+        An exception that a signal raises can skip the end of a `with` block, and whoever keeps that exception, as
+        notebooks do, keeps the connection with its transaction, and the lock of the namespace with it.
+        """
+        for loan in list(self._loans):
+            if loan.frame and loan.thread in stacks and not _is_on_stack(loan.frame, stacks[loan.thread]):
+                loan.end()
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -190,6 +206,8 @@ class PostgresDatabase:
                     f"{self.path} does not let this user in ({reason}); "
                     f"the owner of the tables can: grant {APP_ROLE} to that user"
                 )
+            case errors.CharacterNotInRepertoire():
+                return StoreError("PostgreSQL stores no text with the character NUL; nothing was written")
             case errors.ProgramLimitExceeded():
                 return StoreError(f"a name, tag or path is too long for an index ({reason}); nothing was written")
         if is_lost(error):
@@ -300,7 +318,7 @@ class Address:
     def path(self) -> str:
         part = {name: quote(str(value), safe=",") for name, value in self._parts.items() if value}
         user = f"{part['user']}@" if "user" in part else ""
-        port = f":{part['port']}" if "port" in part else ""
+        port = f":{part['port']}" if part.get("port", "").strip(",") else ""
         return f"postgresql://{user}{part.get('host', part.get('hostaddr', ''))}{port}/{part.get('dbname', '')}"
 
     def conceal(self, text: str) -> str:
@@ -347,14 +365,16 @@ class PostgresConnection:
         ordered = statement.order(values)
         begun = self._begin_stream()
         cursor = self._attempt(lambda raw: self._declare(raw, statement.sql, ordered))
+        self._loan.cursors.append(cursor)
         try:
             yield from self._read_rows(cursor)
         finally:
-            if self._loan.raw is cursor.connection:  # otherwise the transaction has ended, and the cursor with it
+            if not cursor.closed:
+                self._loan.cursors.remove(cursor)
                 with suppress(psycopg.Error):
                     cursor.close()
-                    if begun:
-                        run_control(self._loan.raw, "commit")
+                if begun and not self._loan.cursors:
+                    end_transaction(cursor.connection)
 
     def _run(self, sql: str, values: Values) -> list[Row]:
         statement = translate(sql)
@@ -379,10 +399,11 @@ class PostgresConnection:
         return cursor
 
     def _begin_stream(self) -> bool:
-        """Begin a transaction for a stream, unless there is one; return whether it was begun."""
+        """Begin a transaction for a stream where blocks have none; return whether it is to end with the stream."""
         if self._loan.begin:
             return False
-        self._attempt(lambda raw: run_control(raw, _SNAPSHOT))
+        if not self._loan.cursors:
+            self._attempt(lambda raw: run_control(raw, _SNAPSHOT))
         return True
 
     def _read_rows(self, cursor: RawServerCursor[Row]) -> Iterator[Row]:
@@ -397,7 +418,7 @@ class PostgresConnection:
         try:
             return send(loan.require_raw())
         except psycopg.OperationalError as exc:
-            if loan.begin or not is_lost(exc):
+            if loan.begin or loan.cursors or not is_lost(exc):
                 raise loan.translate(exc) from exc
         except psycopg.Error as exc:
             raise loan.translate(exc) from exc
@@ -413,21 +434,25 @@ class PostgresConnection:
 class _PostgresLoan:
     """One connection, lent for a `with` block and in a transaction if one is to begin."""
 
-    def __init__(self, database: PostgresDatabase, begin: str = "", *, writes: bool = False) -> None:
-        self._database, self.begin, self._writes = database, begin, writes
+    def __init__(
+        self, database: PostgresDatabase, begin: str = "", *, writes: bool = False, stream: bool = False
+    ) -> None:
+        self._database, self.begin, self._writes, self._stream = database, begin, writes, stream
         self.raw: LimitedConnection | None = None
-        self._lent: PostgresConnection | None = None
+        self.cursors: list[RawServerCursor[Row]] = []
+        self.frame: FrameType | None = None
+        self.thread = threading.get_ident()
 
     def __enter__(self) -> PostgresConnection:
         # All of it within `try`: an exception that a signal raises between two lines must not leave a transaction open.
         try:
-            self.raw = self._database.borrow()
+            self.frame = None if self._stream else sys._getframe(1)
+            self.raw = self._database.borrow(self)
             if self.begin:
                 self._start()
-            self._lent = PostgresConnection(self)
-            return self._lent
+            return PostgresConnection(self)
         except BaseException as exc:
-            self._end()
+            self.end()
             if isinstance(exc, psycopg.Error):
                 raise self._database.translate(exc) from exc
             raise
@@ -444,18 +469,20 @@ class _PostgresLoan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self.begin and error is None and self._lent is not None:
-                if self._writes and self._database.before_commit:
-                    self._database.before_commit(self._lent)
-                run_control(self.require_raw(), "commit")
+            if self._writes and error is None:
+                self._commit()
         except psycopg.Error as exc:
             raise self.translate(exc) from exc
         finally:
-            self._end()
+            self.end()
 
-    def __del__(self) -> None:
-        # An exception that a signal raises can skip the end of a `with` block.
-        self._end()
+    def _commit(self) -> None:
+        if self._database.before_commit:
+            self._database.before_commit(PostgresConnection(self))
+        raw = self.require_raw()
+        if raw.info.transaction_status == TransactionStatus.INERROR:  # PostgreSQL would roll it back without a word
+            raise StoreError("a statement failed before, so nothing was written; write it again")
+        run_control(raw, "commit")
 
     def require_raw(self) -> LimitedConnection:
         if self.raw is None:
@@ -464,21 +491,36 @@ class _PostgresLoan:
 
     def renew(self) -> LimitedConnection:
         """Take a fresh connection in the place of one that was lost."""
-        lost, self.raw = self.require_raw(), None
-        self.raw = self._database.replace(lost)
+        self.raw = self._database.replace(self, self.require_raw())
         return self.raw
 
     def translate(self, error: psycopg.Error) -> Exception:
         if isinstance(error, psycopg.IntegrityError):
             return Conflict(_first_line(error))
-        if isinstance(error, errors.ReadOnlySqlTransaction) and self.raw is not None:
+        if isinstance(error, errors.ReadOnlySqlTransaction) and self._writes and self.raw is not None:
             self.raw.close()  # a primary that has become a standby: the next connection may find the new one
         return self._database.translate(error, written=self._writes)
 
-    def _end(self) -> None:
-        raw, self.raw = self.raw, None
+    def end(self) -> None:
+        """Give the connection back, out of any transaction."""
+        raw, self.raw, self.frame = self.raw, None, None
         if raw is not None:
-            self._database.give_back(raw)
+            end_transaction(raw)
+            for cursor in self.cursors:  # which ended with the transaction
+                cursor.close()
+            self._database.give_back(self, raw)
+
+
+def end_transaction(raw: RawConnection) -> None:
+    if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
+        with suppress(psycopg.Error):
+            run_control(cast(LimitedConnection, raw), "rollback")
+
+
+def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:
+    while top and top is not frame:
+        top = top.f_back
+    return top is not None
 
 
 def run_control(raw: LimitedConnection, sql: str, *, limited: bool = False) -> None:

@@ -1,0 +1,432 @@
+"""
+Vectors on PostgreSQL, compared by pgvector: all that pass, or the nearest by an approximate index.
+
+Vectors have unit length, so the inner product is their cosine; `<#>` is its negative. A namespace with many vectors of
+a model has an index (HNSW) of its own: what others store costs it nothing, and none has to be searched past.
+
+Whether an index is used is decided here and not by the planner, which cannot know how many vectors an index has to be
+asked for until enough of them pass a filter. Comparing all that pass gives them as an array, which no approximate index
+serves; an approximate search checks each vector by a scalar subquery, which cannot become a join.
+"""
+
+import hashlib
+import json
+import math
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import errors
+
+from memorist.errors import StoreError
+from memorist.forks import renew_after_fork
+from memorist.records import Filter, Match, Model
+from memorist.store.database import Connection
+from memorist.store.filters import filter_conditions
+from memorist.store.postgres.connections import PostgresDatabase, RawConnection
+from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
+from memorist.store.vectors import Vectors, check_dimensions, check_metric
+
+INDEX_AFTER = 20_000  # vectors of memories and parts, from which on an index is faster by more than its upkeep
+_MAX_INDEXED_DIMENSIONS = 4000  # of pgvector's halves
+_PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
+# Candidates per result while an index is searched: at 100,000 memories, with 64 results, .997 of the nearest ten are
+# found. From 1000 on, pgvector refuses.
+_CANDIDATES_FACTOR, _MIN_CANDIDATES, _MAX_CANDIDATES = 4, 200, 1000
+_MAX_SCANNED = 200_000  # vectors that an index is asked for until enough of them pass; then all that pass are compared
+# An index of n vectors is asked for n / c times `limit` of them where c pass, and each costs as much as comparing some
+# five: it is faster if c * c > 25 * limit * n. Measured at 100,000.
+_EXACT_FACTOR = 25
+_SECONDS_KNOWN = 60.0  # how long a model, a filter and counts are remembered
+_MAX_FILTERS = 1000  # remembered
+_MAX_TOTAL = 1000  # counted of memories that all have their vectors: nobody is told how many they are
+_MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
+_CHECK_EVERY = 2000  # vectors written between two looks at whether an index is due
+_BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
+_TABLES = ("vectors", "part_vectors")
+
+_LIVE = "m.namespace = :namespace and m.deleted_at is null"
+
+
+class _Known(NamedTuple):
+    """What is known of a model: its number, its dimensions, and the vectors in its index, or None without one."""
+
+    number: int
+    dimensions: int
+    indexed: float | None
+    until: float
+
+
+class _Found(NamedTuple):
+    """The matches of a statement, and what it found of the namespace: see `_STATE`."""
+
+    matches: list[Match]
+    waiting: bool
+    others: bool
+    total: int
+
+
+class _Counts(NamedTuple):
+    total: int
+    unembedded: int
+    until: float
+
+
+class PostgresVectors(Vectors):
+    """The vectors of one namespace."""
+
+    _database: PostgresDatabase
+
+    def __init__(self, database: PostgresDatabase, namespace: str) -> None:
+        super().__init__(database, namespace)
+        self._tenant = quote_text(database.namespace)
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin anew in a child: a thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+        self._models: dict[str, _Known] = {}
+        self._narrow: dict[Filter, tuple[bool, float]] = {}
+        self._counts: dict[tuple[str, Filter], _Counts] = {}
+        self._parts = True  # whether there are any, or may be
+        self._written: dict[str, int] = {}  # vectors since the last look at whether an index is due
+        self._tried: set[str] = set()  # models whose index this process has begun to build
+
+    def put(
+        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
+    ) -> None:
+        super().put(model, texts, vectors, parts)
+        self._parts = self._parts or bool(parts)
+        with self._lock:
+            written = self._written[model.name] = self._written.get(model.name, _CHECK_EVERY) + len(vectors)
+            if written >= _CHECK_EVERY:
+                self._written[model.name] = 0
+        if written >= _CHECK_EVERY:
+            self._forget_model(model.name)
+            with suppress(StoreError):  # what was put is safe
+                self._identify(model)
+
+    def drop_others(self, model: Model) -> int:
+        before = self._list_models()
+        dropped = super().drop_others(model)
+        gone = before - self._list_models()
+        with self._lock:
+            self._models.clear()
+            self._counts.clear()
+        if gone and not self._database.read_only:
+            with suppress(StoreError), self._database.administering() as raw:  # an empty index is in nobody's way
+                for table, number in ((table, number) for table in _TABLES for number in gone):
+                    raw.execute(f"drop index concurrently if exists {self._name_index(table, number)}".encode())
+        return dropped
+
+    def have_parts(self, model: Model) -> bool:
+        return self._parts
+
+    # Searching
+
+    def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
+        wall = scope.filter.wall
+        with self._database.reading() as connection:
+            known = self._identify(model, connection)
+            if known is None:
+                total, _ = self._count(connection, None, wall)
+                return VectorMatches([], total, total)
+            half = vector.astype(np.float16).tobytes()
+            try:
+                found = self._match(connection, known, half, scope, limit)
+            except StoreError:
+                self._forget_model(model.name)
+                self._identify(model, connection)  # raises if its dimensions are others by now
+                raise
+            matches = unfiltered = found.matches
+            if len(matches) < limit and scope.filter != wall:
+                unfiltered = self._match(connection, known, half, Scope(wall), limit).matches
+            if scope.filter.as_of is not None:
+                past = self._match_past(connection, model, vector, scope.filter)
+                matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))[:limit]
+            total, unembedded = found.total, 0
+            if found.waiting or found.others:
+                total, unembedded = self._count_remembered(connection, model, known, wall)
+        return VectorMatches(matches, unembedded, total, unfiltered)
+
+    def _match(self, connection: Connection, known: _Known, half: bytes, scope: Scope, limit: int) -> _Found:
+        """Return the nearest memories that pass the filter, by an index where that is faster."""
+        filter = scope.filter
+        where, values = filter_conditions(filter)
+        values |= {"vector": half, "limit": limit, "namespace": self._namespace}
+        if scope.keys is not None:
+            values["keys"] = json.dumps(scope.keys.tolist())
+            return self._search(connection, filter, _select_all("select k.value from @keys(:keys) k", known), values)
+        if self._can_use_index(connection, known, filter, limit):
+            nearest = _select_nearest(f"{_LIVE} {where}", known, self._tenant)
+            values |= {"part_limit": _PARTS_FACTOR * limit, "candidates": str(_count_candidates(limit))}
+            found = self._search(connection, filter, nearest, values)
+            if len(found.matches) == limit:
+                return found
+            self._remember_filter(filter, narrow=True)  # few pass, or few of what is near
+        passing = f"select m.rid from memories m where {_LIVE} {where}"
+        return self._search(connection, filter, _select_all(passing, known), values)
+
+    def _search(self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any]) -> _Found:
+        """Run a search, and look at the state of the namespace, or of what is within the wall, in one round trip."""
+        where, more = filter_conditions(filter.wall)
+        sql = f"{nearest} {_STATE.format(live=f'{_LIVE} {where}')}"
+        keys, scores, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
+        matches = [Match(key, score) for key, score in zip(keys or (), scores or (), strict=True)]
+        return _Found(matches, waiting, others, total)
+
+    def _can_use_index(self, connection: Connection, known: _Known, filter: Filter, limit: int) -> bool:
+        """Return whether there is an index, and so much passes the filter that it is faster than comparing it all."""
+        # Of a walled one, what lies beyond may not even decide which matches are looked at.
+        if known.indexed is None or filter.walled:
+            return False
+        now = time.monotonic()
+        narrow, until = self._narrow.get(filter, (False, 0.0))
+        if until < now:
+            most = math.isqrt(int(_EXACT_FACTOR * max(limit, 1) * max(known.indexed, 1)))
+            where, values = filter_conditions(filter)
+            narrow = most >= connection.fetch_value(
+                f"select count(*) from (select 1 from memories m where {_LIVE} {where} limit {most + 1}) passing",
+                values | {"namespace": self._namespace},
+            )
+            self._remember_filter(filter, narrow=narrow)
+        return not narrow
+
+    def _remember_filter(self, filter: Filter, *, narrow: bool) -> None:
+        with self._lock:
+            if len(self._narrow) >= _MAX_FILTERS:
+                self._narrow.clear()
+            self._narrow[filter] = narrow, time.monotonic() + _SECONDS_KNOWN
+
+    # Counting
+
+    def _count_remembered(self, connection: Connection, model: Model, known: _Known, wall: Filter) -> tuple[int, int]:
+        """Count memories and those without a vector of the model; many are counted once in a while."""
+        key, now = (model.name, wall), time.monotonic()
+        counts = self._counts.get(key)
+        if counts is None or counts.until < now:
+            counts = _Counts(*self._count(connection, known, wall), now + _SECONDS_KNOWN)
+            with self._lock:
+                self._counts.pop(key, None)
+                if counts.total >= _MIN_REMEMBERED:
+                    self._counts[key] = counts
+        return counts.total, counts.unembedded
+
+    def _count(self, connection: Connection, known: _Known | None, wall: Filter) -> tuple[int, int]:
+        where, values = filter_conditions(wall)
+        embedded = (
+            "0"
+            if known is None
+            else f"""
+            (select count(*) from memories m join vectors v on v.rid = m.rid
+            where v.model = {known.number} and {_LIVE} {where})
+        """
+        )
+        sql = f"select count(*), {embedded} from memories m where {_LIVE} {where}"
+        total, have_one = connection.fetch_value(sql, values | {"namespace": self._namespace})
+        return total, max(0, total - have_one)
+
+    # Models and their indexes
+
+    def _identify(self, model: Model, connection: Connection | None = None) -> _Known | None:
+        """Return what is known of a model, None if it is new; begin to build its index if one is due."""
+        known = self._models.get(model.name)
+        if known is None or known.until < time.monotonic():
+            if connection is None:
+                with self._database.reading() as connection:
+                    known = self._read_model(connection, model)
+            else:
+                known = self._read_model(connection, model)
+            if known is None:
+                return None
+            self._models[model.name] = known
+        check_dimensions(model, known.dimensions)
+        return known
+
+    def _read_model(self, connection: Connection, model: Model) -> _Known | None:
+        found = connection.fetch_value(
+            "select model, dimensions, metric from models where name = :name", {"name": model.name}
+        )
+        if found is None:
+            return None
+        number, dimensions, metric = found
+        check_metric(model, metric)
+        names = json.dumps([self._name_index(table, number) for table in _TABLES])
+        valid, vectors = connection.fetch_value(_INDEXES, {"names": names})
+        known = _Known(
+            number, dimensions, vectors if valid == len(_TABLES) else None, time.monotonic() + _SECONDS_KNOWN
+        )
+        if known.indexed is None and self._needs_index(connection, known):
+            self._build_in_background(model)
+        return known
+
+    def _needs_index(self, connection: Connection, known: _Known) -> bool:
+        if known.dimensions > _MAX_INDEXED_DIMENSIONS:
+            return False
+        counts = (
+            f"(select count(*) from (select 1 from {table} where model = {known.number} limit {INDEX_AFTER + 1}) t)"
+            for table in _TABLES
+        )
+        return int(connection.fetch_value(f"select {' + '.join(counts)}")) > INDEX_AFTER
+
+    def _build_in_background(self, model: Model) -> None:
+        with self._lock:
+            if model.name in self._tried or self._database.read_only:
+                return
+            self._tried.add(model.name)
+        threading.Thread(target=self._try_to_build, args=(model,), name="memorist-index", daemon=True).start()
+
+    def _try_to_build(self, model: Model) -> None:
+        # A user who does not own the tables may not: searches then compare all.
+        with suppress(StoreError):
+            self.build_index(model)
+
+    def build_index(self, model: Model) -> None:
+        """Build the approximate index of a model, while others go on reading and writing, unless it is there."""
+        with self._database.reading() as connection:
+            number = connection.fetch_value("select model from models where name = :name", {"name": model.name})
+            if number is None:
+                return
+            counts = [
+                connection.fetch_value(f"select count(*) from {table} where model = {number}") for table in _TABLES
+            ]
+        memory = max(counts) * (2 * model.dimensions + _BUILD_BYTES)
+        with self._database.administering() as raw:
+            lock = _number_lock(self._name_index(_TABLES[0], number))
+            if not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
+                return  # another process is at it
+            try:
+                megabytes = min(max(memory // 2**20 + 1, 64), 8192)
+                raw.execute(f"set maintenance_work_mem = '{megabytes}MB'".encode())
+                for table in _TABLES:
+                    self._build(raw, table, number, model.dimensions)
+            finally:
+                raw.execute(f"select pg_advisory_unlock({lock})".encode())
+        self._forget_model(model.name)
+
+    def _build(self, raw: RawConnection, table: str, number: int, dimensions: int) -> None:
+        name = self._name_index(table, number)
+        valid = _fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
+        if valid:
+            return
+        if valid is False:  # a build was stopped half-way
+            raw.execute(f"drop index concurrently if exists {name}".encode())
+        create = f"""
+            create index concurrently {name} on {table} using hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops)
+            where tenant = {self._tenant} and model = {number}
+        """
+        try:
+            raw.execute(create.encode())
+        except (errors.DiskFull, errors.OutOfMemory):
+            # Workers share the graph in /dev/shm, of which a container has little.
+            raw.execute(f"drop index concurrently if exists {name}".encode())
+            raw.execute(b"set max_parallel_maintenance_workers = 0")
+            raw.execute(create.encode())
+        raw.execute(f"analyze {table}(tenant, rid, model)".encode())
+
+    def _name_index(self, table: str, number: int) -> str:
+        digest = hashlib.sha256(f"{self._database.namespace}\0{number}".encode()).hexdigest()
+        return f"{table}_nearest_{digest[:16]}"
+
+    def _list_models(self) -> set[int]:
+        with self._database.reading() as connection:
+            return {number for (number,) in connection.fetch("select model from models")}
+
+    def _forget_model(self, name: str) -> None:
+        with self._lock:
+            self._models.pop(name, None)
+
+
+def quote_text(text: str) -> str:
+    """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
+    return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
+
+
+def _count_candidates(limit: int) -> int:
+    return min(max(_CANDIDATES_FACTOR * limit, _MIN_CANDIDATES), _MAX_CANDIDATES)
+
+
+def _select_all(passing: str, known: _Known) -> str:
+    """Return the beginning of a statement that compares all vectors of the keys that a query gives."""
+    arms = (
+        f"""
+        select v.rid, v.vector <#> :vector as distance
+        from {table} v
+        where v.rid = any ((select p.keys from passing p)::bigint[]) and v.model = {known.number}
+        """
+        for table in _TABLES
+    )
+    return f"""
+        with passing as materialized (select array({passing}) as keys),
+        compared as materialized ({" union all ".join(arms)}),
+    """
+
+
+def _select_nearest(live: str, known: _Known, tenant: str) -> str:
+    """
+    Return the beginning of a statement that asks the indexes for vectors whose memories meet a condition.
+
+    The vector depends on the settings, so that these are made before an index is asked.
+    """
+    distance = f"(v.vector::halfvec({known.dimensions})) <#> (select a.vector from asked a)"
+    arms = (
+        f"""(
+        select v.rid, {distance} as distance
+        from {table} v
+        where v.tenant = {tenant} and v.model = {known.number}
+          and (select true from memories m where m.rid = v.rid and {live})
+        order by {distance}
+        limit {limit})
+        """
+        for table, limit in zip(_TABLES, (":limit", ":part_limit"), strict=True)
+    )
+    # Results may come slightly out of order: they are sorted below, and in strict order some would be left out.
+    return f"""
+        with settings as materialized (
+            select set_config('hnsw.iterative_scan', 'relaxed_order', true),
+                set_config('hnsw.ef_search', :candidates, true),
+                set_config('hnsw.max_scan_tuples', '{_MAX_SCANNED}', true)),
+        asked as materialized (select :vector::halfvec({known.dimensions}) as vector from settings),
+        compared as materialized ({" union all ".join(arms)}),
+    """
+
+
+# The best memories, and what there is besides: texts that wait for a vector, other models, memories (a few), parts.
+_STATE = f"""
+    best as (
+        select c.rid, -min(c.distance) as similarity
+        from compared c
+        group by c.rid
+        order by similarity desc, c.rid
+        limit :limit)
+    select
+        (select array_agg(b.rid order by b.similarity desc, b.rid) from best b),
+        (select array_agg(b.similarity order by b.similarity desc, b.rid) from best b),
+        exists (select 1 from unembedded u join memories m on m.rid = u.rid where {{live}}),
+        (select count(*) > 1 from models),
+        (select count(*) from (select 1 from memories m where {{live}} limit {_MAX_TOTAL}) few),
+        exists (select 1 from part_vectors)
+"""
+
+# Of these indexes, how many can be used, and the number of their vectors when they were last counted.
+_INDEXES = """
+    select count(*), coalesce(sum(c.reltuples), 0)::double precision
+    from @texts(:names) n
+    join pg_class c on c.oid = to_regclass(n.value)
+    join pg_index i on i.indexrelid = c.oid
+    where i.indisvalid
+"""
+
+
+def _number_lock(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
+def _fetch_value(raw: RawConnection, sql: str) -> Any:
+    row = raw.execute(sql.encode()).fetchone()
+    return row[0] if row else None
