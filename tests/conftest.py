@@ -14,6 +14,15 @@ from memorist.embed.local import LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
 
+pytest_plugins = ["postgres_fixtures"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is said of a memory on both databases, unless a test looks into the file itself."""
+    if "target" in metafunc.fixturenames:
+        backends = ["sqlite"] if "path" in metafunc.fixturenames else ["sqlite", "postgres"]
+        metafunc.parametrize("target", backends, indirect=True)
+
 
 class HashingEmbedder:
     """Words as directions: deterministic and instant, for tests that need vectors but no understanding."""
@@ -71,23 +80,30 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(path: Path) -> Iterator[Memorist]:
+def target(request: pytest.FixtureRequest) -> Path | str:
+    """Where a memory is: a file, or a database on a server."""
+    found: Path | str = request.getfixturevalue("path" if request.param == "sqlite" else "postgres_url")
+    return found
+
+
+@pytest.fixture
+def memory(target: Path | str) -> Iterator[Memorist]:
     """Keyword search only: instant, for everything that is not about vectors."""
-    with memorist.open(path, embedder="none") as opened:
+    with memorist.open(target, embedder="none") as opened:
         yield opened
 
 
 @pytest.fixture
-def hashed(path: Path) -> Iterator[Memorist]:
+def hashed(target: Path | str) -> Iterator[Memorist]:
     """With vectors that know words but no meaning."""
-    with memorist.open(path, embedder=HashingEmbedder()) as opened:
+    with memorist.open(target, embedder=HashingEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
-def understanding(path: Path, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
+def understanding(target: Path | str, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
     """With the bundled model."""
-    with memorist.open(path, embedder=bundled_model) as opened:
+    with memorist.open(target, embedder=bundled_model) as opened:
         yield opened
 
 

@@ -160,9 +160,15 @@ def is_file_path(database: str) -> bool:
     return database != ":memory:" and "://" not in database
 
 
-def is_missing_or_empty(path: Path) -> bool:
-    """Return whether there is no database to read yet: no file, or an empty one."""
-    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
+def is_server(database: str) -> bool:
+    """Return whether a database is on a PostgreSQL server."""
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+def is_missing_or_empty(database: str) -> bool:
+    """Return whether there is no database to read yet: no file, or an empty one. A server is expected to have one."""
+    path = Path(database)
+    return not is_server(database) and (not path.exists() or (path.is_file() and path.stat().st_size == 0))
 
 
 def write_setting(file: Path, name: str, text: str, *, in_project: bool) -> None:

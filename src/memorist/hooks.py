@@ -265,7 +265,7 @@ class Hook:
             self._start_worker()
         if event.action == RECALL and event.prompt is None:
             return ""
-        if is_missing_or_empty(Path(workspace.target)):  # before the engine is imported to find the same
+        if is_missing_or_empty(workspace.target):  # before the engine is imported to find the same
             return ""
         project = _find_project(event, workspace)
         if event.action == BRIEF:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from memorist import __version__
-from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, load
+from memorist.config import LoadedSettings, default_path, is_file_path, is_missing_or_empty, is_server, load
 from memorist.errors import ConfigError, MemoristError, find_hint
 from memorist.ingest.redaction import Redaction
 
@@ -230,7 +230,7 @@ class CommandContext:
         named = self.arguments.get("database") and is_file_path(self.target)
         if named and not create and self._by_user and not Path(self.target).exists():  # perhaps mistyped
             _print_note(f"there is no database at {self.target} yet; `memorist --db {self.target} add` makes it")
-        writable = create if is_missing_or_empty(Path(self.target)) else os.access(self.target, os.W_OK)
+        writable = create if is_missing_or_empty(self.target) else _is_writable(self.target)
         return open_memory(
             self.target,
             namespace=settings.namespace,
@@ -246,6 +246,10 @@ class CommandContext:
             redact_allow=redaction.allow,
             models=self.models,
         )
+
+
+def _is_writable(database: str) -> bool:
+    return is_server(database) or os.access(database, os.W_OK)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -126,7 +126,7 @@ def _create_backup(context: CommandContext, /, file: str, force: bool, as_json: 
     Example:
         memorist backup create memory-monday.db
     """
-    if context.target == ":memory:" or is_missing_or_empty(Path(context.target)):
+    if context.target == ":memory:" or is_missing_or_empty(context.target):
         raise InvalidInput(f"there is no database at {context.target} yet: nothing to back up")
     with context.open(embedder="none") as memory:
         memory.backup(file, overwrite=force)

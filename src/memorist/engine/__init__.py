@@ -11,17 +11,17 @@ from functools import partial
 from pathlib import Path
 
 from memorist import validation
-from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
+from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty, is_server
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
 from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, MissingExtra
 from memorist.ingest.redaction import Redaction
 from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
-from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.backend import Backend
 from memorist.store.store import Store
 
 __all__ = ["Memorist", "open_memory", "restore_backup", "salvage"]
@@ -47,9 +47,9 @@ def open_memory(
     """
     Open a memory, creating it where there is none.
 
-    `target` is a path or ":memory:"; None is the user's own database. `embedder` is None for the bundled model, "none"
-    for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`, `dimensions` and
-    `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key. A
+    `target` is a path, ":memory:" or "postgresql://..."; None is the user's own database. `embedder` is None for the
+    bundled model, "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`,
+    `dimensions` and `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key. A
     search that takes longer than `search_timeout` seconds is stopped and raises SearchTimeout. `synchronous="normal"`
     is faster and may lose the last writes, never the database, in a power cut. `near` says what `add` does where an
     older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off". With `redact`,
@@ -70,11 +70,10 @@ def open_memory(
     redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
     model = resolve_embedder(embedder)
     path = _check_target(target)
-    if path == ":memory:" or (read_only and is_missing_or_empty(Path(path))):
+    if path == ":memory:" or (read_only and is_missing_or_empty(path)):
         path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     space = validation.namespace(namespace)
-    backend = SqliteBackend(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
-    store = Store(backend, space)
+    store = Store(_open_backend(path, space, read_only, busy_timeout, synchronous), space)
     resources = Resources(
         store,
         model,
@@ -90,6 +89,18 @@ def open_memory(
     return Memorist(resources)
 
 
+def _open_backend(target: str, namespace: str, read_only: bool, busy_timeout: float, synchronous: str) -> Backend:
+    if is_server(target):
+        try:
+            from memorist.store.postgres.backend import PostgresBackend
+        except ImportError as exc:
+            raise MissingExtra("PostgreSQL needs an extra: pip install 'memorist[postgres]'") from exc
+        return PostgresBackend(target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
+    from memorist.store.sqlite.backend import SqliteBackend
+
+    return SqliteBackend(target, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+
+
 def _check_target(target: object) -> str:
     if target is None:
         return str(default_path())
@@ -98,6 +109,8 @@ def _check_target(target: object) -> str:
     path = os.fspath(target)
     if not isinstance(path, str) or not path.strip():
         raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
-    if "://" in path:
-        raise InvalidInput(f"{path.partition('://')[0]}:// databases are not supported; name a file")
+    if "://" in path and not is_server(path):
+        raise InvalidInput(
+            f"{path.partition('://')[0]}:// databases are not supported; name a file, or postgresql://HOST/DATABASE"
+        )
     return path

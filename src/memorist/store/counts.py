@@ -68,7 +68,7 @@ def count_facets(
     return facets
 
 
-_UNCHANGED = f" and (not found.by_words or not {CHANGED})"
+_UNCHANGED = f" and (found.by_words = 0 or not {CHANGED})"
 
 
 def _select_facet(field: str, past: bool) -> str:

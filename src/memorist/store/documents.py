@@ -86,10 +86,11 @@ class DocumentStore(StorePart):
             "now": now,
             "tags": as_json(file.tags),
             "front_matter": as_json(file.front_matter),
+            "redacted": int(file.redacted),
         }
         values |= {
             name: getattr(file, name)
-            for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash", "redacted")
+            for name in ("path", "root", "project", "title", "sector", "size", "modified_at", "hash")
         }
         key: int = connection.fetch_value(
             """

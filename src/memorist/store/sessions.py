@@ -42,7 +42,7 @@ class SessionStore(StorePart):
         with self._pool.writing() as connection:
             sid = require_open_session(connection, self.namespace, id)
             connection.execute(
-                "update sessions set ended_at = max(?, started_at), summary = coalesce(?, summary) where sid = ?",
+                "update sessions set ended_at = @later(?, started_at), summary = coalesce(?, summary) where sid = ?",
                 (to_micros(now), summary, sid),
             )
             return self._load(connection, sid)

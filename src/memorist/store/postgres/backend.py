@@ -1,0 +1,59 @@
+"""PostgreSQL as the backend of a store: one namespace of a database on a server."""
+
+from memorist.errors import InvalidInput
+from memorist.records import CheckReport
+from memorist.store.database import Connection
+from memorist.store.postgres.check import check_database
+from memorist.store.postgres.connections import PostgresDatabase
+from memorist.store.postgres.keyword import PostgresKeywordIndex
+from memorist.store.postgres.text_index import index_queued
+from memorist.store.postgres.vectors import PostgresVectors
+
+
+class PostgresBackend:
+    """A database on a server, seen by one namespace."""
+
+    def __init__(self, url: str, *, namespace: str, read_only: bool = False, busy_timeout: float = 30.0) -> None:
+        self.database = PostgresDatabase(url, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
+        self.database.before_commit = index_queued
+
+    @property
+    def version(self) -> str:
+        with self.database.reading() as connection:
+            return f"PostgreSQL {connection.fetch_value('show server_version')}".partition(" (")[0]
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        return ()
+
+    def open_keyword_index(self, namespace: str) -> PostgresKeywordIndex:
+        return PostgresKeywordIndex(namespace)
+
+    def open_vectors(self, namespace: str) -> PostgresVectors:
+        return PostgresVectors(self.database, namespace)
+
+    def tend(self, connection: Connection, added: int) -> None:
+        """Do nothing: the server tends its indexes itself."""
+
+    def purge(self, connection: Connection) -> None:
+        """Do nothing: `wipe` removes what indexes keep, too."""
+
+    def wipe(self) -> None:
+        with self.database.administering() as raw:
+            raw.execute("vacuum")  # of the tables that are this user's
+
+    def measure_size(self) -> int:
+        with self.database.reading() as connection:
+            return int(connection.fetch_value("select pg_database_size(current_database())"))
+
+    def back_up(self, path: str, *, overwrite: bool) -> None:
+        raise InvalidInput(
+            "a database on a server is backed up by its own tools, such as pg_dump; "
+            "`memorist export` writes a namespace to a file"
+        )
+
+    def check(self, namespace: str, *, repair: bool) -> CheckReport:
+        return check_database(self.database, namespace, repair=repair)
+
+    def close(self) -> None:
+        self.database.close()
