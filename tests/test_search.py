@@ -313,6 +313,19 @@ class TestPredecessor:
         assert results[0].memory.content == self.CAT
         assert results.degraded is None
 
+    def test_files_that_are_not_moved_yet_are_found_beside_memories_that_are(
+        self, path: Any, tmp_path: Any, bundled_model: LocalEmbedder
+    ) -> None:
+        (tmp_path / "pets.md").write_text(self.CAT, "utf-8")
+        with memorist.open(path, embedder=EarlierModel()) as memory:
+            memory.index([tmp_path / "pets.md"])
+
+        with memorist.open(path, embedder=bundled_model) as memory:
+            memory.add(self.DEPLOY)
+            results = memory.search("what is our pet's name?", mode="semantic", include_documents=True)
+
+        assert [hit.memory.content for hit in results] == [self.CAT]
+
     def test_vectors_of_any_other_model_are_not_compared(self, path: Any, bundled_model: LocalEmbedder) -> None:
         with memorist.open(path, embedder=HashingEmbedder("another", 384)) as memory:
             memory.add(self.CAT)

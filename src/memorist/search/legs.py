@@ -65,6 +65,7 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
         keyword_keys=None,
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         unfiltered=[*one.unfiltered, *other.unfiltered],
+        predecessor=one.predecessor or other.predecessor,
         below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
     )
