@@ -604,3 +604,9 @@ class TestRoles:
         hits = talk.search("which hotel for the holiday?", assistant_factor=1.0)
 
         assert not any("assistant" in hit.trace for hit in hits)
+
+    @pytest.mark.parametrize("metadata", [{"role": "assistant"}, {"author": {"name": "Ada", "role": "assistant"}}])
+    def test_a_note_is_no_turn_whatever_role_its_metadata_has(self, understanding: Memorist, metadata: Any) -> None:
+        understanding.add("We build with ninja and clang", metadata=metadata)
+
+        assert "assistant" not in understanding.search("what do we build with?")[0].trace
