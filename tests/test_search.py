@@ -313,6 +313,15 @@ class TestPredecessor:
         assert results[0].memory.content == self.CAT
         assert results.degraded is None
 
+    def test_related_memories_are_found_on_both_sides(self, old: Any, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(old, embedder=bundled_model) as memory:
+            dog = memory.add("Our puppy answers to Bello and eats fish")
+            cat = next(one for one in memory.list() if one.content == self.CAT)
+            of_new, of_old = memory.related(dog.id), memory.related(cat.id)
+
+        assert (of_new[0].memory.id, of_old[0].memory.id) == (cat.id, dog.id)
+        assert of_new[0].similarity == pytest.approx(of_old[0].similarity)
+
     def test_files_that_are_not_moved_yet_are_found_beside_memories_that_are(
         self, path: Any, tmp_path: Any, bundled_model: LocalEmbedder
     ) -> None:

@@ -158,13 +158,7 @@ class Legs:
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
         query_vector = active.embed_query(text)
-        count = candidate_count(profile)
-        nearest, predecessor = self._store.vectors.find_nearest(model, query_vector, scope, count), None
-        if nearest.unembedded > 0 and model.name in PREDECESSORS:
-            predecessor = Model(PREDECESSORS[model.name], model.dimensions)
-            older = self._store.vectors.find_nearest(predecessor, query_vector, scope, count)
-            predecessor = predecessor if older.unembedded < older.total else None
-            nearest = _merge_nearest(nearest, older)
+        nearest, predecessor = find_nearest(self._store, model, query_vector, scope, candidate_count(profile))
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
@@ -196,13 +190,50 @@ class Legs:
             return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
 
 
+def find_nearest(
+    store: Store, model: Model, vector: NDArray[np.float32], scope: Scope, count: int
+) -> tuple[VectorMatches, Model | None]:
+    """Return the memories nearest to a vector, and the model's predecessor if its vectors were searched as well."""
+    nearest = store.vectors.find_nearest(model, vector, scope, count)
+    predecessor = find_predecessor(model)
+    if nearest.unembedded <= 0 or predecessor is None:
+        return nearest, None
+    older = store.vectors.find_nearest(predecessor, vector, scope, count)
+    if older.unembedded == older.total:
+        return nearest, None
+    return _merge_nearest(nearest, older), predecessor
+
+
+def find_predecessor(model: Model) -> Model | None:
+    """Return the model whose vectors of texts can be compared with those of this one, if there is one."""
+    return Model(PREDECESSORS[model.name], model.dimensions) if model.name in PREDECESSORS else None
+
+
 def _merge_nearest(newer: VectorMatches, older: VectorMatches) -> VectorMatches:
-    """Join the matches by the vectors of two models; those of the newer one come first."""
+    """Join the matches by the vectors of two models; of a memory with both, that of the newer one counts."""
     return replace(
         newer,
         matches=list({match.key: match for match in [*older.matches, *newer.matches]}.values()),
         unfiltered=list({match.key: match for match in [*older.unfiltered, *newer.unfiltered]}.values()),
     )
+
+
+def load_compared_rows(
+    store: Store,
+    keys: Sequence[int],
+    models: tuple[Model | None, Model | None],
+    vector: NDArray[np.float32] | None,
+    as_of: datetime | None,
+) -> list[Row]:
+    """Return rows with their similarity to a vector, by a model or, where a memory has no vector of it, the next."""
+    model, predecessor = models
+    rows = store.load_rows(keys, model, vector, as_of)
+    if predecessor is None or not (waiting := [row.key for row in rows if row.similarity is None]):
+        return rows
+    return [
+        *(row for row in rows if row.similarity is not None),
+        *store.load_rows(waiting, predecessor, vector, as_of),
+    ]
 
 
 def join_notes(*notes: str | None) -> str | None:
@@ -256,11 +287,8 @@ def gather_candidates(
     """Load the rows of all matches in one read, and put the scores of both legs beside them."""
     by_keyword = {match.key: match for match in results.keyword}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
-    model, vector = results.model, results.query_vector
-    rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
-    if results.predecessor and (waiting := [row.key for row in rows if row.similarity is None]):
-        older = [row for store in stores for row in store.load_rows(waiting, results.predecessor, vector, as_of)]
-        rows = [*(row for row in rows if row.similarity is not None), *older]
+    models, vector = (results.model, results.predecessor), results.query_vector
+    rows = [row for store in stores if keys for row in load_compared_rows(store, keys, models, vector, as_of)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     candidates = []
