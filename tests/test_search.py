@@ -403,6 +403,18 @@ class TestDegradation:
         assert [hit.memory.id for hit in results] == [wanted.id]
         assert "searched for its words" not in (results.degraded or "")
 
+    def test_a_phrase_that_a_file_has_is_not_loosened_for_memories_beside_it(
+        self, memory: Memorist, tmp_path: Any
+    ) -> None:
+        memory.add("a day that all otters sleep")
+        (tmp_path / "zoo.md").write_text("It is known of many that otters sleep all day.", "utf-8")
+        memory.index([tmp_path / "zoo.md"])
+
+        results = memory.search('"otters sleep all day"', include_documents=True)
+
+        assert [hit.memory.content for hit in results] == ["It is known of many that otters sleep all day."]
+        assert "searched for its words" not in (results.degraded or "")
+
     def test_a_phrase_of_a_memory_that_a_filter_hides_falls_back_as_well(self, memory: Memorist) -> None:
         memory.add("otters sleep all day", project="zoo")
         wanted = memory.add("all the otters of that river sleep by day", project="river")

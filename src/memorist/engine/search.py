@@ -20,6 +20,7 @@ from memorist.search.legs import (
     candidate_count,
     gather_candidates,
     join_notes,
+    loosen_phrases,
     merge_results,
 )
 from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector, with_leg_weights
@@ -239,10 +240,15 @@ class Searcher:
         stores = [store for store, _ in sources]
         if not request.query:
             return LegResults(), stores
+        query, note = request.query, None
+        if request.mode != "semantic":
+            missing = (legs.find_missing_phrases(query, request.filter) for _, legs in sources)
+            query, note = loosen_phrases(query, frozenset.intersection(*missing))
         first, *others = [
-            legs.run(request.query, request.filter, request.mode, profile, self._resources.model) for _, legs in sources
+            legs.run(query, request.filter, request.mode, profile, self._resources.model) for _, legs in sources
         ]
-        return (merge_results(first, *others) if others else first), stores
+        results = merge_results(first, *others) if others else first
+        return replace(results, degraded=join_notes(results.degraded, note)), stores
 
     def _fuse(
         self, request: SearchRequest, profile: Profile, results: LegResults, candidates: Candidates

@@ -3,13 +3,13 @@
 import contextvars
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,36 +96,7 @@ class Legs:
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
         """Return the matches of the legs that the mode asks for; words alone where the model fails."""
         limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
-        note = None
-        if mode != "semantic":
-            query, note = self._loosen_phrases(query, scope)
-        results = self._run(query, scope, mode, profile, model, limit)
-        return replace(results, degraded=join_notes(results.degraded, note))
 
-    def _loosen_phrases(self, query: Query, scope: Scope) -> tuple[Query, str | None]:
-        """Replace a quoted phrase that no memory has by its words, and say so."""
-        if query.raw is not None or not (query.every and query.any_of):  # a stricter grammar means what it says
-            return query, None
-        terms: list[Term] = []
-        missing = []
-        for term in query.terms:
-            phrase = replace(query, terms=(term,), spare=())
-            if (
-                term.is_phrase
-                and not self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches
-            ):
-                missing.append(term.text)
-                terms += parse_query(term.text, "auto").terms
-            else:
-                terms.append(term)
-        if not missing:
-            return query, None
-        phrases = ", ".join(f'"{text}"' for text in missing)
-        return replace(query, terms=tuple(dict.fromkeys(terms))), f"no memory has {phrases}: searched for its words"
-
-    def _run(
-        self, query: Query, scope: Scope, mode: str, profile: Profile, model: ActiveModel, limit: int
-    ) -> LegResults:
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
             with _leg_named_in_errors("keyword"):
@@ -154,6 +125,20 @@ class Legs:
                 return _keyword_results(keyword_leg.result(), reason)
             return _keyword_results(match_keywords(), reason)
         return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
+
+    def find_missing_phrases(self, query: Query, filter: Filter) -> frozenset[Term]:
+        """Return the quoted phrases of a query that no memory has; a stricter grammar is taken at its word."""
+        phrases = [term for term in query.terms if term.is_phrase]
+        if not phrases or query.raw is not None or not (query.every and query.any_of):
+            return frozenset()
+        scope = self._store.resolve_scope(filter)
+
+        def is_found(term: Term) -> bool:
+            phrase = replace(query, terms=(term,), spare=())
+            return bool(self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches)
+
+        with _leg_named_in_errors("keyword"):
+            return frozenset(term for term in phrases if not is_found(term))
 
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
@@ -188,6 +173,17 @@ class Legs:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
             return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
+
+
+def loosen_phrases(query: Query, missing: Collection[Term]) -> tuple[Query, str | None]:
+    """Replace the phrases of a query that nothing has by their words, and say so."""
+    if not missing:
+        return query, None
+    terms = chain.from_iterable(
+        parse_query(term.text, "auto").terms if term in missing else [term] for term in query.terms
+    )
+    phrases = ", ".join(f'"{term.text}"' for term in query.terms if term in missing)
+    return replace(query, terms=tuple(dict.fromkeys(terms))), f"no memory has {phrases}: searched for its words"
 
 
 def find_nearest(
