@@ -415,6 +415,15 @@ class TestDegradation:
         assert [hit.memory.content for hit in results] == ["It is known of many that otters sleep all day."]
         assert "searched for its words" not in (results.degraded or "")
 
+    def test_what_is_counted_for_a_loosened_phrase_is_what_its_words_match(self, memory: Memorist) -> None:
+        memory.add_many({"content": f"otters of river {number} sleep", "project": "zoo"} for number in range(200))
+
+        for tags in (None, "none has this"):
+            by_phrase = memory.search('"sleep otters"', facets=["project"], tags=tags)
+            by_words = memory.search("sleep otters", facets=["project"], tags=tags)
+
+            assert (by_phrase.facets, by_phrase.hidden) == (by_words.facets, by_words.hidden)
+
     def test_a_phrase_of_a_memory_that_a_filter_hides_falls_back_as_well(self, memory: Memorist) -> None:
         memory.add("otters sleep all day", project="zoo")
         wanted = memory.add("all the otters of that river sleep by day", project="river")
