@@ -313,6 +313,20 @@ class TestPredecessor:
         assert results[0].memory.content == self.CAT
         assert results.degraded is None
 
+    def test_the_past_is_found_by_its_vectors_though_all_memories_are_moved(
+        self, path: Any, bundled_model: LocalEmbedder
+    ) -> None:
+        with memorist.open(path, embedder=EarlierModel()) as memory:
+            changed = memory.add(self.CAT, created_at="2020-01-01")
+            memory.update(changed.id, content=self.DEPLOY)
+
+        with memorist.open(path, embedder=bundled_model) as memory:
+            memory.reembed()
+            results = memory.search("what is our pet's name?", mode="semantic", as_of="2021-01-01")
+
+        assert [hit.memory.content for hit in results] == [self.CAT]
+        assert results.degraded is None
+
     def test_related_memories_are_found_on_both_sides(self, old: Any, bundled_model: LocalEmbedder) -> None:
         with memorist.open(old, embedder=bundled_model) as memory:
             dog = memory.add("Our puppy answers to Bello and eats fish")

@@ -192,7 +192,8 @@ def find_nearest(
     """Return the memories nearest to a vector, and the model's predecessor if its vectors were searched as well."""
     nearest = store.vectors.find_nearest(model, vector, scope, count)
     predecessor = find_predecessor(model)
-    if nearest.unembedded <= 0 or predecessor is None:
+    # Vectors of the past are never made again: those of an earlier model are all there is.
+    if predecessor is None or (nearest.unembedded <= 0 and scope.filter.as_of is None):
         return nearest, None
     older = store.vectors.find_nearest(predecessor, vector, scope, count)
     if older.unembedded == older.total:
