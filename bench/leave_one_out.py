@@ -75,7 +75,8 @@ class _Evaluator:
     def ndcg(self, options: Options) -> float:
         key = tuple(options.values())
         if key not in self._results:
-            pairs = ",".join(f"{option}={value:g}" for option, value in options.items())
+            # An alpha that is given would switch it off, and the defaults would not be the defaults.
+            pairs = ",".join(["weigh_by_clarity=true", *(f"{option}={value:g}" for option, value in options.items())])
             system = MemoristSystem(parse_config(f"balanced:{pairs}", "hybrid"), self._indexed.memory, self._indexed)
             answers = run_system(system, self._dataset.questions).answers
             self._results[key] = fmean(answer.measures["ndcg@10"] for answer in answers)

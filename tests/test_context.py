@@ -1,6 +1,7 @@
 """A block of memories for a language model: what goes in, in which order, and that it never gets too big."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,13 @@ def test_what_is_pasted_into_a_message_does_not_drown_the_question(memory: Memor
     ship = memory.add("We deploy with `make ship` from the release branch")
 
     assert ids(memory.context(message)) == [ship.short_id]
+
+
+def test_spaces_in_a_message_that_asks_for_everything_cost_no_time(memory: Memorist) -> None:
+    start = time.process_time()
+
+    assert memory.context("everything about" + " " * 3000 + "a" * 201) == ""
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("budget", [64, 1000, 20_000, 1_000_000])

@@ -205,6 +205,15 @@ class TestParts:
 
         assert nearness(short, "quokka", project="mine")[kept.id] > BY_A_PART
 
+    def test_one_with_many_near_parts_does_not_hide_the_others(self, short: Memorist) -> None:
+        crowd = short.add("\n".join(f"quokka quokka quokka quokka quokka {number}" for number in range(400)))
+        kept = short.add(long("quokka"))
+        short.add("one quokka of words that say very little here")
+
+        found = short.search("quokka", mode="semantic", limit=2, overfetch=1, min_candidates=0)
+
+        assert [hit.memory.id for hit in found] == [crowd.id, kept.id]
+
     def test_related_memories_of_a_long_one(self, short: Memorist) -> None:
         kept = short.add(long("quokka"))
         alike = short.add("quokka quokka quokka")

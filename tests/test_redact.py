@@ -98,6 +98,18 @@ class TestSecrets:
         expected = re.sub(r"walrus(?: ?harbour|77)?", "[redacted:password]", text, flags=re.IGNORECASE)
         assert redact(text)[0] == expected
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "gcc main.c -L/usr/lib/mysql -lmysqlclient -pthread -o app",
+            "g++ -I/usr/include/mysql app.cc -pedantic",
+            "find /var/lib/mysql -name x -print",
+            "cp -r mysql /backup -parents -preserve",
+        ],
+    )
+    def test_an_option_of_another_command_is_none(self, text: str) -> None:
+        assert redact(text) == (text, ())
+
     def test_a_number_is_one_in_a_setting_of_a_network(self) -> None:
         assert redact("wpa-ssid home\nwpa-psk 20051987\n")[0] == "wpa-ssid home\nwpa-psk [redacted:password]\n"
 

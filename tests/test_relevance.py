@@ -74,7 +74,7 @@ def test_a_question_about_the_user_as_such_brings_personal_memories_into_the_con
     context = notes.context(question)
 
     assert "My name is Anna and I live in Lisbon" in context
-    assert "heating" not in context
+    assert "Retries" not in context
 
 
 def test_all_that_is_known_of_something_is_a_search_for_it(notes: Memorist) -> None:

@@ -313,6 +313,42 @@ class TestPredecessor:
         assert results[0].memory.content == self.CAT
         assert results.degraded is None
 
+    def test_the_past_is_found_by_its_vectors_though_all_memories_are_moved(
+        self, path: Any, bundled_model: LocalEmbedder
+    ) -> None:
+        with memorist.open(path, embedder=EarlierModel()) as memory:
+            changed = memory.add(self.CAT, created_at="2020-01-01")
+            memory.update(changed.id, content=self.DEPLOY)
+
+        with memorist.open(path, embedder=bundled_model) as memory:
+            memory.reembed()
+            results = memory.search("what is our pet's name?", mode="semantic", as_of="2021-01-01")
+
+        assert [hit.memory.content for hit in results] == [self.CAT]
+        assert results.degraded is None
+
+    def test_related_memories_are_found_on_both_sides(self, old: Any, bundled_model: LocalEmbedder) -> None:
+        with memorist.open(old, embedder=bundled_model) as memory:
+            dog = memory.add("Our puppy answers to Bello and eats fish")
+            cat = next(one for one in memory.list() if one.content == self.CAT)
+            of_new, of_old = memory.related(dog.id), memory.related(cat.id)
+
+        assert (of_new[0].memory.id, of_old[0].memory.id) == (cat.id, dog.id)
+        assert of_new[0].similarity == pytest.approx(of_old[0].similarity)
+
+    def test_files_that_are_not_moved_yet_are_found_beside_memories_that_are(
+        self, path: Any, tmp_path: Any, bundled_model: LocalEmbedder
+    ) -> None:
+        (tmp_path / "pets.md").write_text(self.CAT, "utf-8")
+        with memorist.open(path, embedder=EarlierModel()) as memory:
+            memory.index([tmp_path / "pets.md"])
+
+        with memorist.open(path, embedder=bundled_model) as memory:
+            memory.add(self.DEPLOY)
+            results = memory.search("what is our pet's name?", mode="semantic", include_documents=True)
+
+        assert [hit.memory.content for hit in results] == [self.CAT]
+
     def test_vectors_of_any_other_model_are_not_compared(self, path: Any, bundled_model: LocalEmbedder) -> None:
         with memorist.open(path, embedder=HashingEmbedder("another", 384)) as memory:
             memory.add(self.CAT)
@@ -380,6 +416,27 @@ class TestDegradation:
 
         assert [hit.memory.id for hit in results] == [wanted.id]
         assert "searched for its words" not in (results.degraded or "")
+
+    def test_a_phrase_that_a_file_has_is_not_loosened_for_memories_beside_it(
+        self, memory: Memorist, tmp_path: Any
+    ) -> None:
+        memory.add("a day that all otters sleep")
+        (tmp_path / "zoo.md").write_text("It is known of many that otters sleep all day.", "utf-8")
+        memory.index([tmp_path / "zoo.md"])
+
+        results = memory.search('"otters sleep all day"', include_documents=True)
+
+        assert [hit.memory.content for hit in results] == ["It is known of many that otters sleep all day."]
+        assert "searched for its words" not in (results.degraded or "")
+
+    def test_what_is_counted_for_a_loosened_phrase_is_what_its_words_match(self, memory: Memorist) -> None:
+        memory.add_many({"content": f"otters of river {number} sleep", "project": "zoo"} for number in range(200))
+
+        for tags in (None, "none has this"):
+            by_phrase = memory.search('"sleep otters"', facets=["project"], tags=tags)
+            by_words = memory.search("sleep otters", facets=["project"], tags=tags)
+
+            assert (by_phrase.facets, by_phrase.hidden) == (by_words.facets, by_words.hidden)
 
     def test_a_phrase_of_a_memory_that_a_filter_hides_falls_back_as_well(self, memory: Memorist) -> None:
         memory.add("otters sleep all day", project="zoo")
@@ -591,3 +648,9 @@ class TestRoles:
         hits = talk.search("which hotel for the holiday?", assistant_factor=1.0)
 
         assert not any("assistant" in hit.trace for hit in hits)
+
+    @pytest.mark.parametrize("metadata", [{"role": "assistant"}, {"author": {"name": "Ada", "role": "assistant"}}])
+    def test_a_note_is_no_turn_whatever_role_its_metadata_has(self, understanding: Memorist, metadata: Any) -> None:
+        understanding.add("We build with ninja and clang", metadata=metadata)
+
+        assert "assistant" not in understanding.search("what do we build with?")[0].trace

@@ -323,10 +323,9 @@ class Row:
     The part of a stored memory that ranking looks at.
 
     `similarity` is exact, where it has a vector of the active model: that of the whole text or of the nearest part, if
-    it is nearer; then `passage` is the span of that part. `session` is the id
-    of the session it was created in, and `position` its place among the memories created there. `role` says who said
-    it, if it is a turn. Ranking sees many rows
-    and a page shows few, so the memory and its facts are built when they are asked for.
+    it is nearer; then `passage` is the span of that part. `session` is the id of the session it was created in,
+    `position` its place among the memories created there, and `role` says who said it there. Ranking sees many rows and
+    a page shows few, so the memory and its facts are built when they are asked for.
     """
 
     key: int

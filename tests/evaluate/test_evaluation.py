@@ -211,6 +211,18 @@ class TestComparing:
         assert "instead, at 1: Fish is sold on the quay" in shown
         assert "not significant" in shown
 
+    def test_a_run_of_an_earlier_version_says_less_of_its_relevance(
+        self, dataset: Dataset, indexed: IndexedDataset
+    ) -> None:
+        run = measure(dataset, indexed, relevance=True)
+        earlier: JsonObject = json.loads(json.dumps(run))
+        for name in ("missed_first", "categories"):
+            del systems(earlier)["balanced"]["certainty"][name]
+
+        (change,) = compare_runs(earlier, "balanced", run, "balanced", seed=0)
+
+        assert ["found first" in note for note in change["notes"] if "AUC" in note][:2] == [False, True]
+
     def test_the_other_way_round_it_got_better(self, dataset: Dataset, indexed: IndexedDataset) -> None:
         run = measure(dataset, indexed)
 

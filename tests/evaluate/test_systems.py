@@ -69,7 +69,9 @@ class TestLegs:
         assert names == ["balanced keyword", "balanced semantic", "balanced"]
 
     def test_a_leg_has_no_fusion_options_so_two_weights_have_the_same_legs(self) -> None:
-        configs = parse_configs(["hybrid"], ["balanced:alpha=.3", "balanced:alpha=.7"], {"stemmed": False})
+        configs = parse_configs(
+            ["hybrid"], ["balanced:alpha=.3", "balanced:weigh_by_clarity=false"], {"stemmed": False}
+        )
         names = [one.name for one in add_legs(configs)]
 
         assert names[:2] == ["balanced:stemmed=false keyword", "balanced:stemmed=false semantic"]

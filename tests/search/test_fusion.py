@@ -226,6 +226,20 @@ class TestConvex:
             2: pytest.approx(0.8 * 0.6),
         }
 
+    @pytest.mark.parametrize("tied", ["words", "meaning"])
+    def test_a_leg_whose_matches_are_all_alike_keeps_them(self, tied: str) -> None:
+        alike = [
+            make_candidate(n, bm25=5.0, keyword_rank=n)
+            if tied == "words"
+            else make_candidate(n, similarity=0.4, vector_rank=n)
+            for n in range(1, 13)
+        ]
+        other = make_candidate(
+            20, **({"similarity": 0.8, "vector_rank": 1} if tied == "words" else {"bm25": 5.0, "keyword_rank": 1})
+        )
+
+        assert sorted(keys(fused([*alike, other], "balanced"))) == [*range(1, 13), 20]
+
     def test_what_the_assistant_said_counts_for_less_than_what_the_user_did(self) -> None:
         user, assistant = fused(
             [

@@ -279,7 +279,7 @@ def _parse_number(text: str, option: str, whole: str) -> float:
 @click.argument("message", required=False)
 @click.option("--budget", type=int, help="How many tokens at most (default 2000).")
 @click.option("--limit", "-n", type=int, help="How many memories at most, besides pinned ones (default 5).")
-@click.option("--min-relevance", type=float, help="Only memories at least this relevant (default 0.25).")
+@click.option("--min-relevance", type=float, help="Only memories at least this relevant (default 0.15).")
 @click.option("--project", help="Only this project, and what is global or belongs to no project.")
 @click.option("--recent", type=int, help="Without a message: how many of the latest memories (default 10).")
 @flag_option("--no-core", "core", sets=False, help="Leave out pinned memories.")

@@ -33,7 +33,7 @@ _ALL_ABOUT = re.compile(
             (?:know|remember|recall|learnt|learned|noted|have\ stored|stored)\s+(?:of|about|on|regarding)
         | everything\s+(?:of|about|on)
     )
-    \s+(?P<subject>[^\n]{1,200}?)\W*""",
+    \s+(?P<subject>\S[^\n]{0,199}?)\W*""",
     re.IGNORECASE | re.VERBOSE,
 )
 _WHO_AM_I = re.compile(

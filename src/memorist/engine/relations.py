@@ -3,16 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.errors import EmbedderError, InvalidInput, MemoristError
-from memorist.records import Filter, Memory, NearDuplicate, Related, Relation, Row
+from memorist.records import Filter, Memory, Model, NearDuplicate, Related, Relation, Row
 from memorist.search.duplicates import find_near_duplicates, jaccard
+from memorist.search.legs import find_nearest, find_predecessor, load_compared_rows
 from memorist.text.query import parse_query
 from memorist.text.tokenizer import list_stems, unspaced_bigrams
 from memorist.validation import TimeLike
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common
 _DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
@@ -118,15 +123,24 @@ class Relations:
         """Return other memories, the most similar first: by vector where it has one, else by words."""
         try:
             model = self._resources.model.identify()
-            vector = self._store.load_vector(memory.id, model, filter.as_of)
+            vector = self._load_vector(memory, model, filter.as_of)
         except EmbedderError:
             vector = None
         if vector is None:
             return self._similar_by_words(memory, limit, filter)
-        nearest = self._store.vectors.find_nearest(model, vector, self._store.resolve_scope(filter), limit + 1).matches
-        rows = self._store.load_rows([match.key for match in nearest], model, vector, filter.as_of)
+        scope = self._store.resolve_scope(filter)
+        nearest, predecessor = find_nearest(self._store, model, vector, scope, limit + 1)
+        keys = [match.key for match in nearest.matches]
+        rows = load_compared_rows(self._store, keys, (model, predecessor), vector, filter.as_of)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _without(rows, memory)[:limit]
+
+    def _load_vector(self, memory: Memory, model: Model, as_of: datetime | None) -> "NDArray[np.float32] | None":
+        """Return the vector of a memory by a model, or else by its predecessor."""
+        vector = self._store.load_vector(memory.id, model, as_of)
+        if vector is None and (predecessor := find_predecessor(model)):
+            vector = self._store.load_vector(memory.id, predecessor, as_of)
+        return vector
 
     def _redact_author(self, said_by: str | None) -> str | None:
         return self._resources.redaction.redact_optional(validation.name(said_by, "said_by"))

@@ -17,9 +17,11 @@ from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import (
     Candidates,
     LegResults,
+    Legs,
     candidate_count,
     gather_candidates,
     join_notes,
+    loosen_phrases,
     merge_results,
 )
 from memorist.search.options import apply_options, find_profile, parse_mode, split_use_vector, with_leg_weights
@@ -178,6 +180,7 @@ class Searcher:
         )
 
     def _answer(self, request: SearchRequest, facets: Sequence[str], explain: bool) -> Results:
+        request, note = self._loosen_phrases(request)
         ranking = self._rank(request, request.profile)
         ranked_at = time.perf_counter()
         return Results(
@@ -186,7 +189,7 @@ class Searcher:
             query=request.text,
             mode=request.mode,
             profile=request.profile.name,
-            degraded=ranking.results.degraded,
+            degraded=join_notes(ranking.results.degraded, note),
             suggestion=self._suggest_if_few(request, ranking.results),
             hidden=self._count_hidden(request, ranking),
             plan=_explain(request, ranking, ranked_at) if explain else None,
@@ -233,9 +236,7 @@ class Searcher:
 
     def _run_legs(self, request: SearchRequest, profile: Profile) -> tuple[LegResults, list[Store]]:
         """Run both legs over memories, files or both, and join what they find."""
-        sources = [(self._store, self._resources.legs)] if request.memories else []
-        if request.documents:
-            sources.append((self._store.documents.chunks, self._resources.file_legs))
+        sources = self._list_sources(request)
         stores = [store for store, _ in sources]
         if not request.query:
             return LegResults(), stores
@@ -243,6 +244,22 @@ class Searcher:
             legs.run(request.query, request.filter, request.mode, profile, self._resources.model) for _, legs in sources
         ]
         return (merge_results(first, *others) if others else first), stores
+
+    def _list_sources(self, request: SearchRequest) -> list[tuple[Store, Legs]]:
+        """Return the stores of memories, files or both, with their legs."""
+        sources = [(self._store, self._resources.legs)] if request.memories else []
+        if request.documents:
+            sources.append((self._store.documents.chunks, self._resources.file_legs))
+        return sources
+
+    def _loosen_phrases(self, request: SearchRequest) -> tuple[SearchRequest, str | None]:
+        """Replace phrases that neither memories nor files have by their words, and say so."""
+        if request.mode == "semantic":
+            return request, None
+        sources = self._list_sources(request)
+        missing = (legs.find_missing_phrases(request.query, request.filter) for _, legs in sources)
+        query, note = loosen_phrases(request.query, frozenset.intersection(*missing))
+        return replace(request, query=query), note
 
     def _fuse(
         self, request: SearchRequest, profile: Profile, results: LegResults, candidates: Candidates

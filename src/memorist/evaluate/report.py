@@ -190,17 +190,18 @@ def system_notes(systems: Sequence[Mapping[str, Any]]) -> list[str]:
     notes = [f"Note: {system['name']}: {reason}" for system in systems for reason in system["degraded"]]
     for system in systems:
         if calibration := system["certainty"]:
+            missed_first = calibration.get("missed_first")  # runs of earlier versions have neither this nor categories
             notes.append(
                 f"{system['name']}: relevance separates questions with an answer from "
                 f"{calibration['without_answer']} without one at AUC {calibration['auc']:.3f}; at the threshold of "
                 f"{calibration['floor']:g}, {calibration['false_answers']:.1%} of those without one count as answered "
-                f"and {calibration['missed']:.1%} of those with one as unanswered ({calibration['missed_first']:.1%} "
-                "though the answer was found first)"
+                f"and {calibration['missed']:.1%} of those with one as unanswered"
+                + ("" if missed_first is None else f" ({missed_first:.1%} though the answer was found first)")
             )
             notes += [
                 f"  {name}: {part['without_answer']} without an answer, AUC {part['auc']:.3f}, "
                 f"{part['false_answers']:.1%} count as answered"
-                for name, part in calibration["categories"].items()
+                for name, part in calibration.get("categories", {}).items()
             ]
     return notes
 

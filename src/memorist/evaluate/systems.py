@@ -22,7 +22,18 @@ _OPTION_NAMES = tuple(
     option.name for option in dataclasses.fields(Profile) if option.name not in ("name", "limit", "record")
 )
 # Options for fusing and reranking the candidates of several legs: a single leg does without them.
-_FUSION_OPTIONS = ("alpha", "fusion", "k", "missing", "weights", "rerank", "rerank_ms", "rerank_weight")
+_FUSION_OPTIONS = (
+    "alpha",
+    "weigh_by_clarity",
+    "expansion",
+    "fusion",
+    "k",
+    "missing",
+    "weights",
+    "rerank",
+    "rerank_ms",
+    "rerank_weight",
+)
 _WORD = re.compile(r"\w+")
 _PAGE = 10  # hits
 

@@ -138,9 +138,10 @@ def _find_in_commands(text: str, lowered: str) -> _Found:
 
 _ARGUMENTS = r"[ ](?:[^\n|;\0]|(?<=\\)\n){0,300}?(?<=[ \t\n])"  # also on further lines, after a backslash
 _MAYBE_LOGINS = rf"[ ]login{_ARGUMENTS}-p[ ]|redis-cli{_ARGUMENTS}-a[ ]|requirepass[ ]"
+_OTHER_OPTIONS = "rint[0f]?|ath|erm|rune|thread|edantic|arents|reserve|rogress|artial"  # of find, gcc, cp and rsync
 _LOGINS = (
-    # not the port of `mysql -P3306`, nor the -print of `find mysql -print`
-    rf"(?:mysql|mariadb)(?:[_-]?[a-z]{{2,12}})?{_ARGUMENTS}-p(?!\s|(?:[0-9]+|rint[0f]?|ath|erm|rune)(?!\S))"
+    # not the port of `mysql -P3306`, nor an option of another command, such as that of `find mysql -print`
+    rf"(?:mysql|mariadb)(?:[_-]?[a-z]{{2,12}})?{_ARGUMENTS}-p(?!\s|(?:[0-9]+|{_OTHER_OPTIONS})(?!\S))"
     r"|sshpass[ ]{1,4}(?:-v[ ]{1,4})?-p[ ]?"
     rf"|curl{_ARGUMENTS}(?:-[a-z]{{0,6}}u|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"'\0]{{1,64}}:"
     r"|login[ \t]{1,20}\S{1,64}\s{1,20}password[ \t]{1,20}"

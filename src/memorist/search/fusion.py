@@ -133,25 +133,24 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
     BM25 is scaled by its best score alone, so a chance match of one word would count as much as a perfect match where
     there is no other; coverage tells the two apart, whatever the size of the store.
     """
-    alpha = _vector_share(candidates, profile)
+    alpha = 0.5 if profile.alpha is None else profile.alpha
+    share = _vector_share(candidates, alpha) if profile.weigh_by_clarity else alpha
     strictness = _STRICTNESS + long_text_share(candidates) * (_STRICTNESS_LONG - _STRICTNESS)
-    scaled = _scale_bm25(candidates, profile.bm25_norm, whole_first=alpha == 0.0)
+    scaled = _scale_bm25(candidates, profile.bm25_norm, whole_first=share == 0.0)
     builders = []
     for candidate in candidates:
+        # A leg that counts for nothing, because all its matches are alike, has found them all the same.
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
-            keyword = (1.0 - alpha) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
-            trace = {"keyword": keyword, "vector": alpha * _cosine(candidate)}
+            keyword = (1.0 - share) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
+            trace = {"keyword": keyword, "vector": share * _cosine(candidate)}
             if candidate.feedback_gain:
-                trace["expansion"] = alpha * candidate.feedback_gain
+                trace["expansion"] = share * candidate.feedback_gain
             builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
     return builders
 
 
-def _vector_share(candidates: Sequence[Candidate], profile: Profile) -> float:
-    """Return the weight of the vector leg: `alpha`, or more where its best stands out further than the words' best."""
-    alpha = 0.5 if profile.alpha is None else profile.alpha
-    if not profile.weigh_by_clarity:
-        return alpha
+def _vector_share(candidates: Sequence[Candidate], alpha: float) -> float:
+    """Return the weight of the vector leg: more than `alpha` where its best stands out further than the words' best."""
     keyword = (1.0 - alpha) * _clarity(candidate.match.score for candidate in candidates if candidate.match)
     vector = alpha * _clarity(candidate.row.similarity or 0.0 for candidate in candidates)
     return vector / (keyword + vector) if keyword + vector > 0.0 else alpha

@@ -3,13 +3,13 @@
 import contextvars
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
         keyword_keys=None,
         vector=sorted([*one.vector, *other.vector], key=lambda match: (-match.score, match.key)),
         unfiltered=[*one.unfiltered, *other.unfiltered],
+        predecessor=one.predecessor or other.predecessor,
         below_floor=[*one.below_floor, *other.below_floor],
         degraded=one.degraded or other.degraded,
     )
@@ -95,36 +96,7 @@ class Legs:
     def run(self, query: Query, filter: Filter, mode: str, profile: Profile, model: ActiveModel) -> LegResults:
         """Return the matches of the legs that the mode asks for; words alone where the model fails."""
         limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
-        note = None
-        if mode != "semantic":
-            query, note = self._loosen_phrases(query, scope)
-        results = self._run(query, scope, mode, profile, model, limit)
-        return replace(results, degraded=join_notes(results.degraded, note))
 
-    def _loosen_phrases(self, query: Query, scope: Scope) -> tuple[Query, str | None]:
-        """Replace a quoted phrase that no memory has by its words, and say so."""
-        if query.raw is not None or not (query.every and query.any_of):  # a stricter grammar means what it says
-            return query, None
-        terms: list[Term] = []
-        missing = []
-        for term in query.terms:
-            phrase = replace(query, terms=(term,), spare=())
-            if (
-                term.is_phrase
-                and not self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches
-            ):
-                missing.append(term.text)
-                terms += parse_query(term.text, "auto").terms
-            else:
-                terms.append(term)
-        if not missing:
-            return query, None
-        phrases = ", ".join(f'"{text}"' for text in missing)
-        return replace(query, terms=tuple(dict.fromkeys(terms))), f"no memory has {phrases}: searched for its words"
-
-    def _run(
-        self, query: Query, scope: Scope, mode: str, profile: Profile, model: ActiveModel, limit: int
-    ) -> LegResults:
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
             with _leg_named_in_errors("keyword"):
@@ -154,16 +126,24 @@ class Legs:
             return _keyword_results(match_keywords(), reason)
         return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
 
+    def find_missing_phrases(self, query: Query, filter: Filter) -> frozenset[Term]:
+        """Return the quoted phrases of a query that no memory has; a stricter grammar is taken at its word."""
+        phrases = [term for term in query.terms if term.is_phrase]
+        if not phrases or query.raw is not None or not (query.every and query.any_of):
+            return frozenset()
+        scope = self._store.resolve_scope(filter)
+
+        def is_found(term: Term) -> bool:
+            phrase = replace(query, terms=(term,), spare=())
+            return bool(self._store.match_keywords(phrase, scope, limit=1, page=1, weights=ALL_COLUMNS).matches)
+
+        with _leg_named_in_errors("keyword"):
+            return frozenset(term for term in phrases if not is_found(term))
+
     def _match_vectors(self, text: str, scope: Scope, profile: Profile, active: ActiveModel) -> LegResults:
         model = active.identify()
         query_vector = active.embed_query(text)
-        count = candidate_count(profile)
-        nearest, predecessor = self._store.vectors.find_nearest(model, query_vector, scope, count), None
-        if nearest.unembedded > 0 and model.name in PREDECESSORS:
-            predecessor = Model(PREDECESSORS[model.name], model.dimensions)
-            older = self._store.vectors.find_nearest(predecessor, query_vector, scope, count)
-            predecessor = predecessor if older.unembedded < older.total else None
-            nearest = _merge_nearest(nearest, older)
+        nearest, predecessor = find_nearest(self._store, model, query_vector, scope, candidate_count(profile))
         floor = profile.min_similarity
         if floor is None and profile.noise_floor:
             floor = NOISE_FLOOR.get(model.name)
@@ -195,13 +175,62 @@ class Legs:
             return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
 
 
+def loosen_phrases(query: Query, missing: Collection[Term]) -> tuple[Query, str | None]:
+    """Replace the phrases of a query that nothing has by their words, and say so."""
+    if not missing:
+        return query, None
+    terms = chain.from_iterable(
+        parse_query(term.text, "auto").terms if term in missing else [term] for term in query.terms
+    )
+    phrases = ", ".join(f'"{term.text}"' for term in query.terms if term in missing)
+    return replace(query, terms=tuple(dict.fromkeys(terms))), f"no memory has {phrases}: searched for its words"
+
+
+def find_nearest(
+    store: Store, model: Model, vector: NDArray[np.float32], scope: Scope, count: int
+) -> tuple[VectorMatches, Model | None]:
+    """Return the memories nearest to a vector, and the model's predecessor if its vectors were searched as well."""
+    nearest = store.vectors.find_nearest(model, vector, scope, count)
+    predecessor = find_predecessor(model)
+    # Vectors of the past are never made again: those of an earlier model are all there is.
+    if predecessor is None or (nearest.unembedded <= 0 and scope.filter.as_of is None):
+        return nearest, None
+    older = store.vectors.find_nearest(predecessor, vector, scope, count)
+    if older.unembedded == older.total:
+        return nearest, None
+    return _merge_nearest(nearest, older), predecessor
+
+
+def find_predecessor(model: Model) -> Model | None:
+    """Return the model whose vectors of texts can be compared with those of this one, if there is one."""
+    return Model(PREDECESSORS[model.name], model.dimensions) if model.name in PREDECESSORS else None
+
+
 def _merge_nearest(newer: VectorMatches, older: VectorMatches) -> VectorMatches:
-    """Join the matches by the vectors of two models; those of the newer one come first."""
+    """Join the matches by the vectors of two models; of a memory with both, that of the newer one counts."""
     return replace(
         newer,
         matches=list({match.key: match for match in [*older.matches, *newer.matches]}.values()),
         unfiltered=list({match.key: match for match in [*older.unfiltered, *newer.unfiltered]}.values()),
     )
+
+
+def load_compared_rows(
+    store: Store,
+    keys: Sequence[int],
+    models: tuple[Model | None, Model | None],
+    vector: NDArray[np.float32] | None,
+    as_of: datetime | None,
+) -> list[Row]:
+    """Return rows with their similarity to a vector, by a model or, where a memory has no vector of it, the next."""
+    model, predecessor = models
+    rows = store.load_rows(keys, model, vector, as_of)
+    if predecessor is None or not (waiting := [row.key for row in rows if row.similarity is None]):
+        return rows
+    return [
+        *(row for row in rows if row.similarity is not None),
+        *store.load_rows(waiting, predecessor, vector, as_of),
+    ]
 
 
 def join_notes(*notes: str | None) -> str | None:
@@ -255,11 +284,8 @@ def gather_candidates(
     """Load the rows of all matches in one read, and put the scores of both legs beside them."""
     by_keyword = {match.key: match for match in results.keyword}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
-    model, vector = results.model, results.query_vector
-    rows = [row for store in stores if keys for row in store.load_rows(keys, model, vector, as_of)]
-    if results.predecessor and (waiting := [row.key for row in rows if row.similarity is None]):
-        older = [row for store in stores for row in store.load_rows(waiting, results.predecessor, vector, as_of)]
-        rows = [*(row for row in rows if row.similarity is not None), *older]
+    models, vector = (results.model, results.predecessor), results.query_vector
+    rows = [row for store in stores if keys for row in load_compared_rows(store, keys, models, vector, as_of)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     candidates = []

@@ -52,7 +52,7 @@ def recency_factor(recency: Recency, moment: float, now: float) -> float:
 
 # "What did you recommend?", "remind me of our previous conversation"
 _ASKS_ASSISTANT = re.compile(
-    r"""\b(?:you|your|the\ assistant|the\ ai|the\ chatbot)\b [^.?!]*
+    r"""\b(?:you|your|the\ assistant|the\ ai|the\ chatbot)\b [^.?!]{0,300}
         \b(?:sa(?:y|id)|t(?:ell|old)|recommend\w*|suggest\w*|mention\w*|advise\w*|advice|gave|given?|provid\w*|list\w*|
             explain\w*|answer\w*|propos\w*|describ\w*|wr(?:ite|ote)|remind)\b
     | \bremind\ me\b

@@ -215,7 +215,7 @@ def to_row(
         superseded=valid_until is not None,
         session=session.id if session else None,
         position=position,
-        role=_decode_role(metadata),
+        role=_decode_role(metadata) if session else None,
         length=len(content),
         facts=partial(_decode_facts, id, facts),
         memory=partial(to_memory, columns),

@@ -30,6 +30,7 @@ _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter befor
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_NARROW_FILTERS = 200  # remembered
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
+_MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
 
 
 class SqliteVectors(Vectors):
@@ -310,13 +311,16 @@ class _PartScan:
         if not len(self.scan):
             return keys, scores
         among_parts = None if among is None else self._keys_of(among)
-        parts, part_scores = self.scan.find_nearest(vector, _PARTS_FACTOR * k, among_parts)
-        keys, scores = np.concatenate([keys, parts >> PART_BITS]), np.concatenate([scores, part_scores])
-        best_first = np.lexsort((keys, -scores))
-        keys, scores = keys[best_first], scores[best_first]
-        _, first = np.unique(keys, return_index=True)  # of each memory, the nearest of itself and its parts
-        nearest = np.sort(first)[:k]
-        return keys[nearest], scores[nearest]
+        count = _PARTS_FACTOR * k
+        while True:
+            parts, part_scores = self.scan.find_nearest(vector, count, among_parts)
+            found_keys, found_scores = _keep_nearest(
+                np.concatenate([keys, parts >> PART_BITS]), np.concatenate([scores, part_scores]), k
+            )
+            # Further parts are of no use if they are less similar than all that was found.
+            if len(parts) < count or (len(found_keys) == k and part_scores[-1] <= found_scores[-1]):
+                return found_keys, found_scores
+            count *= _MORE_PARTS_FACTOR
 
     def _keys_of(self, memories: Keys) -> Keys:
         """Return the keys of all parts of memories, given in ascending order."""
@@ -326,6 +330,15 @@ class _PartScan:
         before = np.cumsum(counts) - counts
         keys: Keys = all_keys[np.repeat(first - before, counts) + np.arange(counts.sum())]
         return keys
+
+
+def _keep_nearest(keys: Keys, scores: Scores, k: int) -> tuple[Keys, Scores]:
+    """Return the k nearest of some memories, each once, with the highest of its scores; ties by lower key."""
+    best_first = np.lexsort((keys, -scores))
+    keys, scores = keys[best_first], scores[best_first]
+    _, first = np.unique(keys, return_index=True)
+    nearest = np.sort(first)[:k]
+    return keys[nearest], scores[nearest]
 
 
 _BLOCKS = "from vector_blocks where model = ? and namespace = ? order by block"
