@@ -49,12 +49,12 @@ def open_memory(
 
     `target` is a path, ":memory:" or "postgresql://..."; None is the user's own database. `embedder` is None for the
     bundled model, "none" for keyword search only, "openai:MODEL", "ollama:MODEL" or an object with `model_id`,
-    `dimensions` and `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads its own key. A
-    search that takes longer than `search_timeout` seconds is stopped and raises SearchTimeout. `synchronous="normal"`
-    is faster and may lose the last writes, never the database, in a power cut. `near` says what `add` does where an
-    older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off". With `redact`,
-    secrets are redacted before anything is stored; `redact_allow` are exceptions: texts, or patterns written as
-    /regex/. `models` is a folder in which to look for the reranker. `reranker` is an object with
+    `dimensions` and `embed(texts)`. Nothing is read from a config file or the environment, except that a provider reads
+    its own key. A search that takes longer than `search_timeout` seconds is stopped and raises SearchTimeout.
+    `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
+    `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
+    With `redact`, secrets are redacted before anything is stored; `redact_allow` are exceptions: texts, or patterns
+    written as /regex/. `models` is a folder in which to look for the reranker. `reranker` is an object with
     `score_passages(question, passages, seconds)` to use instead.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
