@@ -29,6 +29,7 @@ MAX_CONNECTIONS = 16
 APP_ROLE = "memorist_app"
 _CHECK_INTERVAL = 0.02  # seconds between two looks at the time limit of a call
 _CONNECT_SECONDS = 10
+_PATIENCE = 1.0  # seconds that a pool has for a connection before it is found out why there is none
 _PREPARED_STATEMENTS = 500
 _ROWS_AT_ONCE = 1000  # of a stream
 _SNAPSHOT = "begin isolation level repeatable read read only"
@@ -137,14 +138,24 @@ class PostgresDatabase:
 
     def borrow(self, loan: "_Loan") -> _Connection:
         self._reclaim({threading.get_ident(): sys._getframe()})
-        try:
-            raw = self._open_pool().getconn()
-        except PoolClosed:
-            raise StoreError("this memory has been closed; open it again") from None
-        except PoolTimeout as exc:
-            raise self._explain_timeout() from exc
-        self._loans.add(loan)
-        return raw
+        deadline = time.monotonic() + self.busy_timeout
+        while True:
+            pool = self._open_pool()
+            try:
+                raw = pool.getconn(timeout=max(0.0, min(_PATIENCE, deadline - time.monotonic())))
+                self._loans.add(loan)
+                return raw
+            except PoolClosed:
+                raise StoreError("this memory has been closed; open it again") from None
+            except PoolTimeout:
+                self._reclaim(sys._current_frames())
+                if self._replace_pool(pool):
+                    deadline = max(deadline, time.monotonic() + _PATIENCE)
+                elif time.monotonic() >= deadline:
+                    raise StoreBusy(
+                        f"no connection to {self.path} was free for {self.busy_timeout:g} s (there may be "
+                        f"{self._max_connections}); try again, or allow a longer wait with busy_timeout"
+                    ) from None
 
     def give_back(self, loan: "_Loan", raw: _Connection) -> None:
         self._loans.discard(loan)
@@ -231,16 +242,15 @@ class PostgresDatabase:
             if role:
                 self._settings["role"] = role
 
-    def _connect(self) -> RawConnection:
+    def _connect(self) -> _Connection:
         try:
-            raw = _Connection.connect(self._address.conninfo, autocommit=True)
+            return _Connection.connect(self._address.conninfo, autocommit=True)
         except psycopg.Error as exc:
             reason = self._address.conceal(_first_line(exc))
             raise StoreError(
                 f"cannot connect to {self.path}: {reason}; check the address, the user and the password, "
                 "and that the server runs"
             ) from None
-        return raw
 
     def _open_pool(self) -> ConnectionPool[_Connection]:
         pool = self._pool
@@ -273,22 +283,22 @@ class PostgresDatabase:
             raise psycopg.OperationalError("row security is not active for this user")
         register_types(raw, self._halfvec)
 
-    def _explain_timeout(self) -> StoreError:
-        """Return the error of a pool that had no connection to lend in time."""
-        pool = self._pool
-        if pool and pool.get_stats().get("pool_size", 0) >= self._max_connections:
-            return StoreBusy(
-                f"all {self._max_connections} connections to {self.path} were in use for {self.busy_timeout:g} s; "
-                "try again, or allow a longer wait with busy_timeout"
-            )
-        try:
-            with self._connect() as raw:
-                self._configure(raw)  # type: ignore[arg-type]
-        except psycopg.Error as exc:
-            return self.translate(exc)
-        except StoreError as exc:
-            return exc
-        return StoreBusy(f"{self.path} gave no connection within {self.busy_timeout:g} s; try again")
+    def _replace_pool(self, pool: ConnectionPool[_Connection]) -> bool:
+        """
+        Replace a pool that failed to connect where that succeeds now; return whether it was replaced, or raise.
+
+        A pool says nothing of why it cannot connect, and waits longer after each attempt: it would not notice for a
+        while that a server is back.
+        """
+        if not pool.get_stats().get("connections_errors"):
+            return False  # all are in use, or a connection takes its time
+        with self.translate_errors(), self._connect() as raw:
+            self._configure(raw)
+        with self._lock:
+            if self._pool is pool:
+                self._pool = None
+        pool.close()
+        return True
 
 
 class Address:
