@@ -43,7 +43,7 @@ RawConnection = psycopg.Connection[Row]
 _inherited: list[object] = []  # pools of the parent process: closing them here would end its sessions
 
 
-class _Connection(psycopg.Connection[Row]):
+class LimitedConnection(psycopg.Connection[Row]):
     """A connection whose statements are cancelled when the time of a call is up."""
 
     limited = True
@@ -91,9 +91,9 @@ class PostgresDatabase:
         self._settings: dict[str, str] = {}
         self._halfvec = 0
         self._closed = False
-        self._pool: ConnectionPool[_Connection] | None = None
+        self._pool: ConnectionPool[LimitedConnection] | None = None
         self._lock = threading.Lock()
-        self._loans: set[_Loan] = set()
+        self._loans: set[_PostgresLoan] = set()
         self._prepare()
         renew_after_fork(self)
 
@@ -104,16 +104,16 @@ class PostgresDatabase:
     def path(self) -> str:
         return self._address.path
 
-    def reading(self, *, stream: bool = False) -> "_Loan":
-        return _Loan(self, stream=stream)
+    def reading(self, *, stream: bool = False) -> "_PostgresLoan":
+        return _PostgresLoan(self, stream=stream)
 
-    def snapshot(self, *, stream: bool = False) -> "_Loan":
-        return _Loan(self, _SNAPSHOT, stream=stream)
+    def snapshot(self, *, stream: bool = False) -> "_PostgresLoan":
+        return _PostgresLoan(self, _SNAPSHOT, stream=stream)
 
-    def writing(self) -> "_Loan":
+    def writing(self) -> "_PostgresLoan":
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        return _Loan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
+        return _PostgresLoan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
 
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
@@ -136,7 +136,7 @@ class PostgresDatabase:
 
     # What loans need.
 
-    def borrow(self, loan: "_Loan") -> _Connection:
+    def borrow(self, loan: "_PostgresLoan") -> LimitedConnection:
         self._reclaim({threading.get_ident(): sys._getframe()})
         deadline = time.monotonic() + self.busy_timeout
         while True:
@@ -157,15 +157,15 @@ class PostgresDatabase:
                         f"{self._max_connections}); try again, or allow a longer wait with busy_timeout"
                     ) from None
 
-    def give_back(self, loan: "_Loan", raw: _Connection) -> None:
+    def give_back(self, loan: "_PostgresLoan", raw: LimitedConnection) -> None:
         self._loans.discard(loan)
-        pool: ConnectionPool[_Connection] | None = getattr(raw, "_pool", None)
+        pool: ConnectionPool[LimitedConnection] | None = getattr(raw, "_pool", None)
         if pool is None or pool is not self._pool:  # closed meanwhile
             raw.close()
         else:
             pool.putconn(raw)
 
-    def replace(self, loan: "_Loan", raw: _Connection) -> _Connection:
+    def replace(self, loan: "_PostgresLoan", raw: LimitedConnection) -> LimitedConnection:
         """Return a fresh connection for one that was lost; others that were lost with it are dropped."""
         self.give_back(loan, raw)
         loan.raw = None
@@ -242,9 +242,9 @@ class PostgresDatabase:
             if role:
                 self._settings["role"] = role
 
-    def _connect(self) -> _Connection:
+    def _connect(self) -> LimitedConnection:
         try:
-            return _Connection.connect(self._address.conninfo, autocommit=True)
+            return LimitedConnection.connect(self._address.conninfo, autocommit=True)
         except psycopg.Error as exc:
             reason = self._address.conceal(_first_line(exc))
             raise StoreError(
@@ -252,7 +252,7 @@ class PostgresDatabase:
                 "and that the server runs"
             ) from None
 
-    def _open_pool(self) -> ConnectionPool[_Connection]:
+    def _open_pool(self) -> ConnectionPool[LimitedConnection]:
         pool = self._pool
         if pool is not None:
             return pool
@@ -262,7 +262,7 @@ class PostgresDatabase:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._address.conninfo,
-                    connection_class=_Connection,
+                    connection_class=LimitedConnection,
                     kwargs={"autocommit": True},
                     min_size=0,
                     max_size=self._max_connections,
@@ -272,7 +272,7 @@ class PostgresDatabase:
                 )
             return self._pool
 
-    def _configure(self, raw: _Connection) -> None:
+    def _configure(self, raw: LimitedConnection) -> None:
         """Bind a new connection to the namespace, in a role that row security holds for."""
         raw.prepared_max = _PREPARED_STATEMENTS
         # Set for the session by value: a name may contain any character.
@@ -283,7 +283,7 @@ class PostgresDatabase:
             raise psycopg.OperationalError("row security is not active for this user")
         register_types(raw, self._halfvec)
 
-    def _replace_pool(self, pool: ConnectionPool[_Connection]) -> bool:
+    def _replace_pool(self, pool: ConnectionPool[LimitedConnection]) -> bool:
         """
         Replace a pool that failed to connect where that succeeds now; return whether it was replaced, or raise.
 
@@ -342,7 +342,7 @@ class Address:
 class PostgresConnection:
     """A connection, lent for one operation, that writes the fragments of a statement in PostgreSQL's dialect."""
 
-    def __init__(self, loan: "_Loan") -> None:
+    def __init__(self, loan: "_PostgresLoan") -> None:
         self._loan = loan
         self._changes = 0
         self._process = os.getpid()
@@ -391,18 +391,18 @@ class PostgresConnection:
         ordered = statement.order(values)
         return self._attempt(lambda raw: self._execute(raw, statement.sql, ordered))
 
-    def _execute(self, raw: _Connection, sql: str, values: list[Any]) -> list[Row]:
+    def _execute(self, raw: LimitedConnection, sql: str, values: list[Any]) -> list[Row]:
         cursor = RawCursor(raw)
         cursor.execute(sql.encode(), values, binary=True)
         self._changes = max(cursor.rowcount, 0)
         return [] if cursor.description is None else cursor.fetchall()
 
-    def _execute_many(self, raw: _Connection, sql: str, rows: list[list[Any]]) -> None:
+    def _execute_many(self, raw: LimitedConnection, sql: str, rows: list[list[Any]]) -> None:
         cursor = RawCursor(raw)
         cursor.executemany(sql.encode(), rows)
         self._changes = max(cursor.rowcount, 0)
 
-    def _declare(self, raw: _Connection, sql: str, values: list[Any]) -> RawServerCursor[Row]:
+    def _declare(self, raw: LimitedConnection, sql: str, values: list[Any]) -> RawServerCursor[Row]:
         cursor = RawServerCursor(raw, f"memorist_{next(self._cursors)}")
         cursor.itersize = _ROWS_AT_ONCE
         cursor.execute(sql.encode(), values, binary=True)
@@ -420,7 +420,7 @@ class PostgresConnection:
         while rows := self._translating(lambda: cursor.fetchmany(_ROWS_AT_ONCE)):
             yield from rows
 
-    def _attempt(self, send: Callable[[_Connection], T]) -> T:
+    def _attempt(self, send: Callable[[LimitedConnection], T]) -> T:
         """Send a statement; once more on a fresh connection if the connection was lost and nothing depended on it."""
         if self._process != os.getpid():
             raise StoreError("a connection was taken into another process; open the memory in each process by itself")
@@ -441,14 +441,14 @@ class PostgresConnection:
             raise self._loan.translate(exc) from exc
 
 
-class _Loan:
+class _PostgresLoan:
     """One connection, lent for a `with` block and in a transaction if one is to begin."""
 
     def __init__(
         self, database: PostgresDatabase, begin: str = "", *, writes: bool = False, stream: bool = False
     ) -> None:
         self._database, self.begin, self._writes, self._stream = database, begin, writes, stream
-        self.raw: _Connection | None = None
+        self.raw: LimitedConnection | None = None
         self.cursors: list[RawServerCursor[Row]] = []
         self.frame: FrameType | None = None
         self.thread = threading.get_ident()
@@ -494,12 +494,12 @@ class _Loan:
             raise StoreError("a statement failed before, so nothing was written; write it again")
         run_control(raw, "commit")
 
-    def require_raw(self) -> _Connection:
+    def require_raw(self) -> LimitedConnection:
         if self.raw is None:
             raise StoreError("a connection was used after it had been given back")
         return self.raw
 
-    def renew(self) -> _Connection:
+    def renew(self) -> LimitedConnection:
         """Take a fresh connection in the place of one that was lost."""
         self.raw = self._database.replace(self, self.require_raw())
         return self.raw
@@ -524,7 +524,7 @@ class _Loan:
 def end_transaction(raw: RawConnection) -> None:
     if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
         with suppress(psycopg.Error):
-            run_control(cast(_Connection, raw), "rollback")
+            run_control(cast(LimitedConnection, raw), "rollback")
 
 
 def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:
@@ -533,7 +533,7 @@ def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:
     return top is not None
 
 
-def run_control(raw: _Connection, sql: str, *, limited: bool = False) -> None:
+def run_control(raw: LimitedConnection, sql: str, *, limited: bool = False) -> None:
     """Run statements without values in one round trip; those that end a transaction have no time limit."""
     raw.limited = limited
     try:

@@ -38,6 +38,7 @@ FRAGMENTS: Mapping[str, str] = {
     ),
     "array": "json_build_array({all})",
     "list": "coalesce(json_agg({0}), '[]')",
+    "each": "json_array_elements_text(({0})::json)",
     "json": "({0})::json",
     "valid": "({0} is json)",
     "then": "join",
@@ -45,7 +46,7 @@ FRAGMENTS: Mapping[str, str] = {
     "plain": "{0}",
     "later": "greatest({all})",
     "earlier": "least({all})",
-    "ending": "right({0}, ({1})::integer)",
+    "ending": "right({0}, 6)",
     "unique": _Unique(),
     "month": "to_char(to_timestamp({0} / 1000000), 'YYYY-MM')",  # in the time zone of the session
 }

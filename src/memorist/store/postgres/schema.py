@@ -17,7 +17,7 @@ _LOCK = 0x6D656D6F72697374  # "memorist"
 
 
 class PostgresSchema:
-    """The schema of a PostgreSQL database, as `migrations.Database` needs it."""
+    """The schema of a PostgreSQL database, as `migrations.Schema` needs it."""
 
     def __init__(self, connection: RawConnection, path: str, *, read_only: bool) -> None:
         self._connection, self._path, self._read_only = connection, path, read_only
