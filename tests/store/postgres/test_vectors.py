@@ -566,7 +566,7 @@ class TestPast:
         self.memories_table = pytest.importorskip("memorist.store.rows", reason=reason).memories_table
         self.one, self.still = space.add("one", "still")
         space.put([self.one, self.still], [QUERY, direction(1, 1)])
-        snapshot = {
+        snapshot: dict[str, Any] = {
             "content": "one",
             "title": None,
             "sector": "semantic",

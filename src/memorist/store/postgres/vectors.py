@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from psycopg import errors
 
@@ -26,7 +27,7 @@ from memorist.errors import StoreError
 from memorist.forks import renew_after_fork
 from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection
-from memorist.store.postgres.connections import PostgresDatabase, RawConnection
+from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.sqlite.filters import filter_conditions
 from memorist.store.vectors import Vectors, check_dimensions, check_metric
@@ -47,6 +48,7 @@ _MAX_TOTAL = 1000  # counted of memories that all have their vectors: nobody is 
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
 _CHECK_EVERY = 2000  # vectors written between two looks at whether an index is due
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
+_LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
 
 _LIVE = "m.namespace = :namespace and m.deleted_at is null"
@@ -284,32 +286,34 @@ class PostgresVectors(Vectors):
     def _try_to_build(self, model: Model) -> None:
         # A user who does not own the tables may not: searches then compare all.
         with suppress(StoreError):
-            self.build_index(model)
+            self.build_index(model, wait=False)
 
-    def build_index(self, model: Model) -> None:
+    def build_index(self, model: Model, *, wait: bool = True) -> None:
         """Build the approximate index of a model, while others go on reading and writing, unless it is there."""
         with self._database.reading() as connection:
             number = connection.fetch_value("select model from models where name = :name", {"name": model.name})
             if number is None:
                 return
-            counts = [
+            most = max(
                 connection.fetch_value(f"select count(*) from {table} where model = {number}") for table in _TABLES
-            ]
-        memory = max(counts) * (2 * model.dimensions + _BUILD_BYTES)
+            )
         with self._database.administering() as raw:
             lock = _number_lock(self._name_index(_TABLES[0], number))
-            if not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
-                return  # another process is at it
+            # Asked for again and again: what waits for a lock would keep the one that builds from its end.
+            while not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
+                if not wait:
+                    return
+                time.sleep(_LOCK_SECONDS)
             try:
-                megabytes = min(max(memory // 2**20 + 1, 64), 8192)
-                raw.execute(f"set maintenance_work_mem = '{megabytes}MB'".encode())
+                megabytes = most * (2 * model.dimensions + _BUILD_BYTES) // 2**20
+                raw.execute(f"set maintenance_work_mem = '{min(max(megabytes, 64), 8192)}MB'".encode())
                 for table in _TABLES:
                     self._build(raw, table, number, model.dimensions)
             finally:
                 raw.execute(f"select pg_advisory_unlock({lock})".encode())
         self._forget_model(model.name)
 
-    def _build(self, raw: RawConnection, table: str, number: int, dimensions: int) -> None:
+    def _build(self, raw: psycopg.Connection[Any], table: str, number: int, dimensions: int) -> None:
         name = self._name_index(table, number)
         valid = _fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
         if valid:
@@ -427,6 +431,6 @@ def _number_lock(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
-def _fetch_value(raw: RawConnection, sql: str) -> Any:
+def _fetch_value(raw: psycopg.Connection[Any], sql: str) -> Any:
     row = raw.execute(sql.encode()).fetchone()
     return row[0] if row else None
