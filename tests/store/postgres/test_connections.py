@@ -15,8 +15,9 @@ import pytest
 
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.store.database import Conflict, Database
-from memorist.store.postgres.connections import Address, PostgresConnection, PostgresDatabase
+from memorist.store.postgres.connections import PostgresConnection, PostgresDatabase
 from memorist.store.postgres.dialect import translate
+from memorist.store.postgres.pool import Address
 from memorist.time_limit import call_within, cancel_with
 from postgres_server import Server, url_of
 
