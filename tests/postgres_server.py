@@ -72,11 +72,10 @@ def use_server(shared: Path) -> Iterator[str]:
     try:
         yield _wait_for_address(folder)
     finally:
-        own.unlink(missing_ok=True)
-        if folder.exists() and not any(own.parent.iterdir()):
-            _wait_for_end(folder)
-        for process in _started:
-            process.poll()  # it may go on for other workers
+        if own.name == str(os.getpid()):  # and not in a child that was forked
+            own.unlink(missing_ok=True)
+            if folder.exists() and not any(own.parent.iterdir()):
+                _wait_for_end(folder)
 
 
 def _wait_for_address(folder: Path) -> str:
@@ -92,6 +91,8 @@ def _wait_for_end(folder: Path) -> None:
     deadline = time.monotonic() + 10
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(_INTERVAL / 4)
+    while _started:
+        _started.pop().wait(10)
 
 
 class Server:

@@ -1,5 +1,6 @@
 """Pools of connections to PostgreSQL, and the addresses they connect to."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -19,6 +20,9 @@ _CHECK_INTERVAL = 0.02  # seconds between two looks at the time limit of a call
 _CONNECT_SECONDS = 10
 _PATIENCE = 1.0  # seconds that a pool has for a connection before it is found out why there is none
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
+
+# Whoever wants the pool's log sets one up; without, Python would print its warnings, and our errors say the same.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 RawConnection = psycopg.Connection[Row]
 _inherited: list[object] = []  # from the parent process: to close its connections here would end its sessions
@@ -186,6 +190,7 @@ class Pool:
                     min_size=0,
                     max_size=self._max_connections,
                     configure=self._configure,
+                    num_workers=2,  # threads, of every namespace that is open
                     open=True,
                 )
             return self._pool
