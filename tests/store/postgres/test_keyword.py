@@ -41,6 +41,8 @@ QUERIES = (
 EXPRESSIONS = (
     "deploy AND server", "deploy NOT server", "server OR (dog AND cat)", "NEAR(deploy server, 3)", "serv* OR do*",
     '"deploy server" + dog', "deploy AND", "(", "東京都", "deploy", "zzz OR zzy", "NOT deploy",
+    "title: deploy", "^deploy", "{title tags}: deploy OR dog", "- title: (user guide)", "^serv* dog",
+    "tags: al* AND cat",
 )  # fmt: skip
 RED = Filter(project=("red",))
 FILTERS = (

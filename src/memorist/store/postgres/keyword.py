@@ -201,12 +201,25 @@ class PostgresKeywordIndex:
             return {}
         keys = self._find_raw(connection, raw, search)
         texts = self._read_columns(connection, keys)
-        idfs: list[float] = []
-        mean_length = search.mean_length
-        if not search.walled:  # behind a wall, an expression's phrases count alike
-            rows, mean_length, counts = self._statistics.count(connection, dict.fromkeys(raw.atoms, raw.stemmed), None)
-            idfs = [bm25_idf(counts[atom], rows) for atom in raw.atoms]
-        return raw.match(texts, search.weights, idfs, mean_length or 1.0)
+        # Behind a wall, an expression's phrases count alike.
+        idfs = [] if search.walled else self._weight_raw(connection, raw)
+        return raw.match(texts, search.weights, idfs, search.mean_length or 1.0)
+
+    def _weight_raw(self, connection: Connection, raw: RawQuery) -> list[float]:
+        """Return the weights of an expression's phrases; one for some columns counts where it is in those."""
+        atoms = {phrase.atom: raw.stemmed for phrase in raw.phrases}
+        rows, _, counts = self._statistics.count(connection, atoms, None)
+        idfs = []
+        for each in raw.phrases:
+            count = counts[each.atom]
+            if each.is_restricted and count:
+                phrase = raw.tokenize(each.atom)
+                values = {"namespace": self.namespace, "stemmed": int(raw.stemmed), "query": phrase.write()}
+                values |= {"loose": None, "tokens": None if phrase.prefix else as_array(phrase.tokens)}
+                found = connection.fetch(f"select s.found, s.columns from {_SCAN} s", values)
+                count = sum(each.is_in(phrase, text, read_columns(columns)) for text, columns in found)
+            idfs.append(bm25_idf(count, rows))
+        return idfs
 
     def _find_raw(self, connection: Connection, raw: RawQuery, search: Search) -> list[int]:
         """Return the newest rows that may match an expression and pass the filter."""
