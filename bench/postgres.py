@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
@@ -116,8 +116,7 @@ def measure_searches(halves: corpus.Corpus, url: str, options: argparse.Namespac
         leg = PostgresVectors(database, "default")
         _report_step("the approximate index")
         leg.build_index(MODEL)
-        with psycopg.connect(url, autocommit=True) as admin:
-            admin.execute("vacuum analyze")
+        _analyze(url, "vacuum analyze")
         _report_step("the vector leg")
         comparisons = _measure_vector_leg(halves, url, leg, options)
     _report_step("searches")
@@ -226,7 +225,14 @@ def _fill_postgres(halves: corpus.Corpus, url: str, texts: Sequence[str], pairs:
             stop = min(start + corpus.EMBEDDING_BATCH, len(texts))
             memory.add_many(_make_memory(texts, number) for number in range(start, stop))
             _report_step(f"filling PostgreSQL: {stop:,} ({stop / (time.perf_counter() - started):,.0f}/s)")
+            if start in (0, 10 * corpus.EMBEDDING_BATCH):
+                _analyze(url)  # as the server itself would, later
         memory.reembed()
+
+
+def _analyze(url: str, how: LiteralString = "analyze") -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(how)
 
 
 def _make_memory(texts: Sequence[str], number: int) -> dict[str, Any]:

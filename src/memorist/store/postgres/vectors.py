@@ -44,7 +44,7 @@ _MAX_SCANNED = 200_000  # vectors that an index is asked for until enough of the
 _EXACT_FACTOR = 25
 _SECONDS_KNOWN = 60.0  # how long a model, a filter and counts are remembered
 _MAX_FILTERS = 1000  # remembered
-_MAX_TOTAL = 1000  # counted of memories that all have their vectors: nobody is told how many they are
+_MAX_TOTAL = 100  # counted of memories that all have their vectors: nobody is told how many they are
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
 _CHECK_EVERY = 2000  # vectors written between two looks at whether an index is due
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
@@ -309,6 +309,8 @@ class PostgresVectors(Vectors):
                 raw.execute(f"set maintenance_work_mem = '{min(max(megabytes, 64), 8192)}MB'".encode())
                 for table in _TABLES:
                     self._build(raw, table, number, model.dimensions)
+                # Without statistics, any index that begins with the tenant would do to look a memory up.
+                raw.execute(b"analyze memories, vectors, part_vectors")
             finally:
                 raw.execute(f"select pg_advisory_unlock({lock})".encode())
         self._forget_model(model.name)
@@ -331,7 +333,6 @@ class PostgresVectors(Vectors):
             raw.execute(f"drop index concurrently if exists {name}".encode())
             raw.execute(b"set max_parallel_maintenance_workers = 0")
             raw.execute(create.encode())
-        raw.execute(f"analyze {table}(tenant, rid, model)".encode())
 
     def _name_index(self, table: str, number: int) -> str:
         digest = hashlib.sha256(f"{self._database.namespace}\0{number}".encode()).hexdigest()
