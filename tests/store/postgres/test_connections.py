@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import numpy as np
 import psycopg
@@ -233,7 +234,12 @@ class TestContract:
             with ThreadPoolExecutor() as threads:
                 assert threads.submit(read_names, database).result(5) == []
 
-    def test_writers_of_a_namespace_queue(self, database: PostgresDatabase) -> None:
+    @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+    def test_writers_of_a_namespace_queue(self, postgres_url: str, isolation: str) -> None:
+        """Also where a server's default would show them what was there before they waited."""
+        options = quote(f"-c default_transaction_isolation={isolation.replace(' ', chr(92) + ' ')}")
+        database = PostgresDatabase(f"{postgres_url}&options={options}", namespace="default")
+
         def count_up() -> None:
             with database.writing() as connection:
                 number = connection.fetch_value("select count(*) from lenses")
@@ -243,6 +249,7 @@ class TestContract:
             for done in [threads.submit(count_up) for _ in range(40)]:
                 done.result()
         assert read_names(database) == [f"{number:03}" for number in range(40)]
+        database.close()
 
     def test_writers_of_other_namespaces_do_not_wait(self, database: PostgresDatabase, postgres_url: str) -> None:
         other = PostgresDatabase(postgres_url, namespace="other", busy_timeout=1)
@@ -384,6 +391,12 @@ class TestTimeLimits:
         with pytest.raises(SearchTimeout):
             call_within(0.2, write)
         assert read_names(database) == []
+
+    def test_a_search_does_not_wait_for_a_connection_any_longer(self, postgres_url: str) -> None:
+        database = PostgresDatabase(postgres_url, namespace="default", max_connections=1)
+        with database.reading(), pytest.raises(SearchTimeout):
+            call_within(0.1, database.reading().__enter__)
+        database.close()
 
     @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer for signals here")
     def test_control_c(self, database: PostgresDatabase) -> None:

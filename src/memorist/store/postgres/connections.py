@@ -21,6 +21,7 @@ from memorist.forks import renew_after_fork
 from memorist.store.database import Conflict, Row, Values
 from memorist.store.postgres.dialect import register_types, translate
 from memorist.store.postgres.pool import (
+    TOO_LONG,
     Address,
     LimitedConnection,
     Pool,
@@ -104,7 +105,9 @@ class PostgresDatabase:
     def writing(self) -> "_PostgresLoan":
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        return _PostgresLoan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
+        # Whatever the server's default is: a statement has to see what was written while it waited for the lock.
+        begin = f"begin isolation level read committed read write; select pg_advisory_xact_lock({self._lock_number})"
+        return _PostgresLoan(self, begin, writes=True)
 
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
@@ -185,11 +188,10 @@ class PostgresDatabase:
             reason = pool.address.conceal(reason)
         match error:
             case errors.QueryCanceled():
-                return SearchTimeout(
-                    "the search took too long and was stopped: ask for fewer or rarer words, narrow it with filters, "
-                    "or allow more time with search_timeout"
-                )
-            case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
+                return SearchTimeout(TOO_LONG)
+            case errors.DeadlockDetected() | errors.SerializationFailure():
+                return StoreBusy(f"another program got in the way in {self.path} ({reason}); try again")
+            case errors.LockNotAvailable():
                 return StoreBusy(
                     f"another process held the write lock of {self.namespace!r} in {self.path} for "
                     f"{self.busy_timeout:g} s; try again, or allow a longer wait with busy_timeout"
@@ -390,12 +392,16 @@ class _PostgresLoan:
             self.end()
 
     def _commit(self) -> None:
+        self._require_sound()
         if self._database.before_commit:
             self._database.before_commit(PostgresConnection(self))
-        raw = self.require_raw()
-        if raw.info.transaction_status == TransactionStatus.INERROR:  # PostgreSQL would roll it back without a word
+            self._require_sound()
+        self._database.commit(self.require_raw())
+
+    def _require_sound(self) -> None:
+        """Raise if a statement has failed: PostgreSQL would roll the transaction back without a word."""
+        if self.require_raw().info.transaction_status == TransactionStatus.INERROR:
             raise StoreError("a statement failed before, so nothing was written; write it again")
-        self._database.commit(raw)
 
     def require_raw(self) -> LimitedConnection:
         if self.raw is None:

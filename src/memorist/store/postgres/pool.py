@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from memorist.errors import StoreBusy, StoreError
+from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.store.database import Row
 from memorist.time_limit import is_time_up
 
@@ -20,6 +20,11 @@ _CHECK_INTERVAL = 0.02  # seconds between two looks at the time limit of a call
 _CONNECT_SECONDS = 10
 _PATIENCE = 1.0  # seconds that a pool has for a connection before it is found out why there is none
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
+
+TOO_LONG = (
+    "the search took too long and was stopped: ask for fewer or rarer words, narrow it with filters, "
+    "or allow more time with search_timeout"
+)
 
 # Whoever wants the pool's log sets one up; without, Python would print its warnings, and our errors say the same.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -132,6 +137,8 @@ class Pool:
                 raise StoreError("this memory has been closed; open it again") from None
             except PoolTimeout:
                 reclaim()
+                if is_time_up():
+                    raise SearchTimeout(TOO_LONG) from None
                 if self._replace(pool):
                     deadline = max(deadline, time.monotonic() + _PATIENCE)
                 elif time.monotonic() >= deadline:
