@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -517,6 +518,14 @@ class TestIndex:
 
             assert admin.execute(valid).fetchone() == (True,)
 
+    def test_of_many_that_would_build_it_one_does(self, space: Space) -> None:
+        space.add_many(unit(200))
+        builders = [PostgresVectors(space.database, "default") for _ in range(4)]
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda builder: builder.build_index(MODEL), builders))
+
+        assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]
+
     def test_the_index_of_a_dropped_model_goes(self, few: Space) -> None:
         few.vectors.drop_others(OTHER)
 
@@ -542,7 +551,7 @@ class TestIndex:
         assert built == [MODEL]
 
     def test_a_failed_build_disturbs_nobody(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise StoreError("not the owner")
 
         monkeypatch.setattr(PostgresVectors, "build_index", fail)

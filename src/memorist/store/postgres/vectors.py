@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +53,7 @@ _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
 _LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
 
+_ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
 _LIVE = "m.namespace = :namespace and m.deleted_at is null"
 
 
@@ -187,9 +190,8 @@ class PostgresVectors(Vectors):
         # Of a walled one, what lies beyond may not even decide which matches are looked at.
         if known.indexed is None or filter.walled:
             return False
-        now = time.monotonic()
-        narrow, until = self._narrow.get(filter, (False, 0.0))
-        if until < now:
+        narrow, until = self._narrow.get(_ignore_moment(filter), (False, 0.0))
+        if until < time.monotonic():
             most = math.isqrt(int(_EXACT_FACTOR * max(limit, 1) * max(known.indexed, 1)))
             where, values = filter_conditions(filter)
             narrow = most >= connection.fetch_value(
@@ -203,7 +205,7 @@ class PostgresVectors(Vectors):
         with self._lock:
             if len(self._narrow) >= _MAX_FILTERS:
                 self._narrow.clear()
-            self._narrow[filter] = narrow, time.monotonic() + _SECONDS_KNOWN
+            self._narrow[_ignore_moment(filter)] = narrow, time.monotonic() + _SECONDS_KNOWN
 
     # Counting
 
@@ -350,6 +352,11 @@ class PostgresVectors(Vectors):
 def quote_text(text: str) -> str:
     """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
     return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
+
+
+def _ignore_moment(filter: Filter) -> Filter:
+    """Return a filter that stands for itself as of any time: each search may be as of another."""
+    return filter if filter.as_of is None else replace(filter, as_of=_ANY_MOMENT)
 
 
 def _count_candidates(limit: int) -> int:
