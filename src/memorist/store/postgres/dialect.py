@@ -46,7 +46,7 @@ FRAGMENTS: Mapping[str, str] = {
     "plain": "{0}",
     "later": "greatest({all})",
     "earlier": "least({all})",
-    "ending": "right({0}, 6)",
+    "ending": "{0}_ending",  # a column of its own, as no index on an expression serves under row security
     "unique": _Unique(),
     "month": "to_char(to_timestamp({0} / 1000000), 'YYYY-MM')",  # in the time zone of the session
 }

@@ -5,7 +5,7 @@
 -- table with a column `tenant` is protected as soon as the migration that creates it has run (store/postgres/schema.py).
 --
 -- Row security decides which conditions an index may serve: only operators that are leakproof (= < > of numbers, texts
--- and bytes), on plain columns. So there is no index of the ends of ids.
+-- and bytes), on plain columns. So ends of ids are a column here, and not an expression.
 --
 -- A btree's row has room for 2,704 bytes: long texts are unique by their hash.
 -- Times are microseconds since 1970 in UTC. Texts compare by their bytes, as in SQLite.
@@ -38,6 +38,7 @@ create table memories (
   pinned integer not null default 0,
   access_count bigint not null default 0,
   accessed_at bigint,
+  id_ending text collate "C" not null generated always as (right(id, 6)) stored,
   primary key (tenant, rid),
   unique (tenant, namespace, id)
 );
@@ -48,6 +49,7 @@ create unique index memories_once on memories(tenant, namespace, coalesce(projec
 create index memories_by_time on memories(tenant, namespace, created_at, rid);
 create index memories_scope on memories(tenant, namespace, project, sector, tier, kind, created_at)
   where deleted_at is null;
+create index memories_by_ending on memories(tenant, namespace, id_ending);
 create index memories_forgotten on memories(tenant, deleted_at) where deleted_at is not null;
 create index memories_superseded on memories(tenant, namespace) where valid_until is not null and deleted_at is null;
 create index memories_pinned on memories(tenant, namespace) where pinned = 1 and deleted_at is null;
