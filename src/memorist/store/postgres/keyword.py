@@ -5,9 +5,9 @@ A GIN index finds rows, and PostgreSQL returns of each the positions of the quer
 on SQLite, only rows with a rare word of the query, or a pair of its commoner ones, are scored: the *guard*.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memorist.records import Filter, Match, Query, Term
 from memorist.store.database import Connection
@@ -17,12 +17,11 @@ from memorist.store.postgres.scoring import Scorer, bm25_idf, list_weights
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
 from memorist.store.postgres.text_index import (
     Phrase,
-    Positions,
     as_array,
     is_cut,
     read_columns,
-    read_tsvector,
     tokenize_columns,
+    write_found,
 )
 from memorist.store.postgres.vocabulary import Vocabulary
 from memorist.store.records import KeywordMatches, Scope
@@ -73,17 +72,12 @@ class Search(KeywordSearch):
         return [Phrase.from_atom(atom, stemmed=expression.index == STEMS) for atom in atoms]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A row that matches, scored."""
 
     key: int
     score: float
     has_all: bool = False
-
-    @property
-    def order(self) -> tuple[bool, float, int]:
-        return self.has_all, self.score, self.key
 
 
 class PostgresKeywordIndex:
@@ -189,7 +183,7 @@ class PostgresKeywordIndex:
         scores = self._score_raw(connection, expression, search)
         if scores is None:
             return None
-        ranked = sorted((Ranked(rid, score) for rid, score in scores.items()), key=lambda row: row.order, reverse=True)
+        ranked = [Ranked(rid, score) for score, rid in sorted(((s, rid) for rid, s in scores.items()), reverse=True)]
         return self._measure(connection, search, ranked[: search.limit])
 
     def _score_raw(self, connection: Connection, expression: str, search: Search) -> dict[int, float] | None:
@@ -207,12 +201,25 @@ class PostgresKeywordIndex:
             return {}
         keys = self._find_raw(connection, raw, search)
         texts = self._read_columns(connection, keys)
-        idfs: list[float] = []
-        mean_length = search.mean_length
-        if not search.walled:  # behind a wall, an expression's phrases count alike
-            rows, mean_length, counts = self._statistics.count(connection, dict.fromkeys(raw.atoms, raw.stemmed), None)
-            idfs = [bm25_idf(counts[atom], rows) for atom in raw.atoms]
-        return raw.match(texts, search.weights, idfs, mean_length or 1.0)
+        # Behind a wall, an expression's phrases count alike.
+        idfs = [] if search.walled else self._weight_raw(connection, raw)
+        return raw.match(texts, search.weights, idfs, search.mean_length or 1.0)
+
+    def _weight_raw(self, connection: Connection, raw: RawQuery) -> list[float]:
+        """Return the weights of an expression's phrases; one for some columns counts where it is in those."""
+        atoms = {phrase.atom: raw.stemmed for phrase in raw.phrases}
+        rows, _, counts = self._statistics.count(connection, atoms, None)
+        idfs = []
+        for each in raw.phrases:
+            count = counts[each.atom]
+            if each.is_restricted and count:
+                phrase = raw.tokenize(each.atom)
+                values = {"namespace": self.namespace, "stemmed": int(raw.stemmed), "query": phrase.write()}
+                values |= {"loose": None, "tokens": None if phrase.prefix else as_array(phrase.tokens)}
+                found = connection.fetch(f"select s.found, s.columns from {_SCAN} s", values)
+                count = sum(each.is_in(phrase, text, read_columns(columns)) for text, columns in found)
+            idfs.append(bm25_idf(count, rows))
+        return idfs
 
     def _find_raw(self, connection: Connection, raw: RawQuery, search: Search) -> list[int]:
         """Return the newest rows that may match an expression and pass the filter."""
@@ -275,30 +282,19 @@ class PostgresKeywordIndex:
         """Return rows scored by BM25, best first, with the scores of several indexes added up."""
         self._expand_prefixes(connection, search)
         scores: dict[int, list[tuple[float, bool]]] = {}
-        literals: dict[int, bool] = {}
+        unwritten: set[int] = set()  # rows without the symbols that the query ends in
         for expression in search.expressions:
             scorer = self._make_scorer(search, expression)
             rows = self._scan(connection, search, expression, guarded=guarded)
             if any(row[3] for row in rows):
                 rows = self._complete(connection, rows, stemmed=expression.index == STEMS)
             for rid, length, columns, _, found, *written in rows:
-                positions = read_tsvector(found) if isinstance(found, str) else found
-                score = scorer.score(positions, length, read_columns(columns))
-                if score is not None and (score.has_all or not search.needs_all):
-                    scores.setdefault(rid, []).append((score.value, score.has_all))
-                    literals[rid] = all(written)
-        count = len(search.expressions)
-        tests_all, tests = search.all_first, search.all_first or bool(search.literals)
-        ranked = [
-            Ranked(
-                rid,
-                sum(score for score, _ in each),
-                tests and literals[rid] and (not tests_all or (len(each) == count and all(has for _, has in each))),
-            )
-            for rid, each in scores.items()
-            if len(each) == count or not search.needs_all
-        ]
-        return sorted(ranked, key=lambda row: row.order, reverse=True)
+                score = scorer.score(found, length, read_columns(columns))
+                if score is not None and (score[1] or not search.needs_all):
+                    scores.setdefault(rid, []).append(score)
+                    if not all(written):
+                        unwritten.add(rid)
+        return _order(search, scores, unwritten)
 
     def _make_scorer(self, search: Search, expression: Expression) -> Scorer:
         atoms = expression.required if search.needs_all else expression.atoms
@@ -354,8 +350,8 @@ class PostgresKeywordIndex:
         for row in rows:
             if row[0] in texts:
                 columns = dict(zip(INDEX_COLUMNS, texts[row[0]], strict=True))
-                positions: Positions = tokenize_columns(columns, stemmed=stemmed).positions
-                row = (*row[:4], positions, *row[5:])
+                found = write_found(tokenize_columns(columns, stemmed=stemmed).positions)
+                row = (*row[:4], found, *row[5:])
             complete.append(row)
         return complete
 
@@ -512,6 +508,23 @@ def choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> Guard | 
         guard.append((one, other))
         total += expected
     return guard or [(rare_first[0][1],)]
+
+
+def _order(search: Search, scores: Mapping[int, list[tuple[float, bool]]], unwritten: Collection[int]) -> list[Ranked]:
+    """Return rows by their scores in each index: those with all words first, then the best."""
+    count = len(search.expressions)
+    if search.needs_all:
+        scores = {rid: each for rid, each in scores.items() if len(each) == count}
+    complete: Collection[int] = ()
+    if search.all_first:
+        complete = {rid for rid, each in scores.items() if len(each) == count and all(has_all for _, has_all in each)}
+    elif search.literals:
+        complete = scores.keys()
+    if search.literals:
+        complete = set(complete).difference(unwritten)
+    found = [(rid in complete, sum([score for score, _ in each]), rid) for rid, each in scores.items()]
+    found.sort(reverse=True)
+    return [Ranked(rid, score, has_all) for has_all, score, rid in found]
 
 
 def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tuple[str | None, str | None]:

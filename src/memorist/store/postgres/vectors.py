@@ -16,9 +16,12 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from psycopg import errors
 
@@ -27,7 +30,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
-from memorist.store.postgres.connections import PostgresDatabase, RawConnection
+from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.vectors import Vectors, check_dimensions, check_metric
 
@@ -43,12 +46,14 @@ _MAX_SCANNED = 200_000  # vectors that an index is asked for until enough of the
 _EXACT_FACTOR = 25
 _SECONDS_KNOWN = 60.0  # how long a model, a filter and counts are remembered
 _MAX_FILTERS = 1000  # remembered
-_MAX_TOTAL = 1000  # counted of memories that all have their vectors: nobody is told how many they are
+_MAX_TOTAL = 100  # counted of memories that all have their vectors: nobody is told how many they are
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
 _CHECK_EVERY = 2000  # vectors written between two looks at whether an index is due
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
+_LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
 
+_ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
 _LIVE = "m.namespace = :namespace and m.deleted_at is null"
 
 
@@ -185,9 +190,8 @@ class PostgresVectors(Vectors):
         # Of a walled one, what lies beyond may not even decide which matches are looked at.
         if known.indexed is None or filter.walled:
             return False
-        now = time.monotonic()
-        narrow, until = self._narrow.get(filter, (False, 0.0))
-        if until < now:
+        narrow, until = self._narrow.get(_ignore_moment(filter), (False, 0.0))
+        if until < time.monotonic():
             most = math.isqrt(int(_EXACT_FACTOR * max(limit, 1) * max(known.indexed, 1)))
             where, values = filter_conditions(filter)
             narrow = most >= connection.fetch_value(
@@ -201,7 +205,7 @@ class PostgresVectors(Vectors):
         with self._lock:
             if len(self._narrow) >= _MAX_FILTERS:
                 self._narrow.clear()
-            self._narrow[filter] = narrow, time.monotonic() + _SECONDS_KNOWN
+            self._narrow[_ignore_moment(filter)] = narrow, time.monotonic() + _SECONDS_KNOWN
 
     # Counting
 
@@ -284,32 +288,36 @@ class PostgresVectors(Vectors):
     def _try_to_build(self, model: Model) -> None:
         # A user who does not own the tables may not: searches then compare all.
         with suppress(StoreError):
-            self.build_index(model)
+            self.build_index(model, wait=False)
 
-    def build_index(self, model: Model) -> None:
+    def build_index(self, model: Model, *, wait: bool = True) -> None:
         """Build the approximate index of a model, while others go on reading and writing, unless it is there."""
         with self._database.reading() as connection:
             number = connection.fetch_value("select model from models where name = :name", {"name": model.name})
             if number is None:
                 return
-            counts = [
+            most = max(
                 connection.fetch_value(f"select count(*) from {table} where model = {number}") for table in _TABLES
-            ]
-        memory = max(counts) * (2 * model.dimensions + _BUILD_BYTES)
+            )
         with self._database.administering() as raw:
             lock = _number_lock(self._name_index(_TABLES[0], number))
-            if not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
-                return  # another process is at it
+            # Asked for again and again: what waits for a lock would keep the one that builds from its end.
+            while not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
+                if not wait:
+                    return
+                time.sleep(_LOCK_SECONDS)
             try:
-                megabytes = min(max(memory // 2**20 + 1, 64), 8192)
-                raw.execute(f"set maintenance_work_mem = '{megabytes}MB'".encode())
+                megabytes = most * (2 * model.dimensions + _BUILD_BYTES) // 2**20
+                raw.execute(f"set maintenance_work_mem = '{min(max(megabytes, 64), 8192)}MB'".encode())
                 for table in _TABLES:
                     self._build(raw, table, number, model.dimensions)
+                # Without statistics, any index that begins with the tenant would do to look a memory up.
+                raw.execute(b"analyze memories, vectors, part_vectors")
             finally:
                 raw.execute(f"select pg_advisory_unlock({lock})".encode())
         self._forget_model(model.name)
 
-    def _build(self, raw: RawConnection, table: str, number: int, dimensions: int) -> None:
+    def _build(self, raw: psycopg.Connection[Any], table: str, number: int, dimensions: int) -> None:
         name = self._name_index(table, number)
         valid = _fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
         if valid:
@@ -327,7 +335,6 @@ class PostgresVectors(Vectors):
             raw.execute(f"drop index concurrently if exists {name}".encode())
             raw.execute(b"set max_parallel_maintenance_workers = 0")
             raw.execute(create.encode())
-        raw.execute(f"analyze {table}(tenant, rid, model)".encode())
 
     def _name_index(self, table: str, number: int) -> str:
         digest = hashlib.sha256(f"{self._database.namespace}\0{number}".encode()).hexdigest()
@@ -345,6 +352,11 @@ class PostgresVectors(Vectors):
 def quote_text(text: str) -> str:
     """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
     return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
+
+
+def _ignore_moment(filter: Filter) -> Filter:
+    """Return a filter that stands for itself as of any time: each search may be as of another."""
+    return filter if filter.as_of is None else replace(filter, as_of=_ANY_MOMENT)
 
 
 def _count_candidates(limit: int) -> int:
@@ -427,6 +439,6 @@ def _number_lock(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
-def _fetch_value(raw: RawConnection, sql: str) -> Any:
+def _fetch_value(raw: psycopg.Connection[Any], sql: str) -> Any:
     row = raw.execute(sql.encode()).fetchone()
     return row[0] if row else None

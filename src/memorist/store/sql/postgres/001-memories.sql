@@ -266,7 +266,7 @@ create table recalls (
   sid bigint,
   primary key (tenant, recall),
   unique (tenant, namespace, id),
-  foreign key (tenant, sid) references sessions(tenant, sid) on delete set null (sid)
+  foreign key (tenant, sid) references sessions(tenant, sid)  -- `set null` is a trigger: Citus has none with a tenant
 );
 create index recalls_by_time on recalls(tenant, namespace, at, recall);
 create index recalls_by_session on recalls(tenant, sid) where sid is not null;
@@ -452,3 +452,10 @@ begin
 end $$;
 create trigger session_memories_placed before insert on session_memories for each row
   when (new.usage = 'created' and new.position is null) execute function session_memories_placed();
+
+create function sessions_leaving() returns trigger language plpgsql as $$
+begin
+  update recalls set sid = null where tenant = old.tenant and sid = old.sid;
+  return old;
+end $$;
+create trigger sessions_leaving before delete on sessions for each row execute function sessions_leaving();
