@@ -344,7 +344,7 @@ class TestWalls:
             for rid in range(1, 400):
                 insert(connection, rid, f"deploy number{rid}")
         with psycopg.connect(request.getfixturevalue(user), autocommit=True) as owner:
-            owner.execute("analyze memory_texts")
+            owner.execute("vacuum analyze memory_texts")
         with database.writing() as connection:
             connection.execute("set local enable_seqscan = off")
             index = PostgresKeywordIndex("default")
