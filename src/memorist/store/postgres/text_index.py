@@ -169,8 +169,8 @@ def index_queued(connection: Connection) -> None:
                 written, size = [], 0
 
 
-# Both parts see the queue as it was before. The keys are in arrays so that PostgreSQL looks each of them up: these tables
-# change more quickly than its statistics, by which it would choose a way to join them.
+# Both parts see the queue as it was before. The keys are in arrays so that PostgreSQL looks each of them up: these
+# tables change more quickly than its statistics, by which it would choose a way to join them.
 _TAKE_QUEUED = """
     with taken as (
         delete from unindexed where rid = any(array(select rid from unindexed order by rid limit :rows)))
