@@ -207,7 +207,10 @@ def _serve(folder: Path) -> None:
 def _is_alive(process: int) -> bool:
     import psutil
 
-    return bool(psutil.pid_exists(process))
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -128,14 +128,16 @@ class TestBothBackends:
                 ours, passed = select_on_sqlite(twins, query, scope, filtered)
                 with twins.database.reading() as connection:
                     sql, values, also = twins.index.select_matching(connection, query, scope, [3, 4], filtered=filtered)
-                    theirs = dict(connection.fetch(sql, values))
+                    theirs: dict[int, int] = dict(connection.fetch(sql, values))
                 if query.raw:  # SQLite leaves it to the caller to filter
                     assert theirs.keys() <= ours.keys(), query
                 else:
                     assert (ours, passed) == (theirs, also), query
 
     def test_know_the_same_words(self, twins: Twins) -> None:
-        terms = [Term(word, prefix=prefix) for word in (*WORDS, "zzz", "dep", "deploy server") for prefix in (0, 1)]
+        terms = [
+            Term(word, prefix=prefix) for word in (*WORDS, "zzz", "dep", "deploy server") for prefix in (False, True)
+        ]
         similar = ("deplyo", "sever", "Zurch", "cafes", "postgers", "memroy", "x", "zzzzzz", "東京")
         with apsw.Connection(twins.store._pool.path) as file, twins.database.reading() as connection:
             vocabulary = Vocabulary("default")
@@ -342,7 +344,7 @@ class TestWalls:
             for rid in range(1, 400):
                 insert(connection, rid, f"deploy number{rid}")
         with psycopg.connect(request.getfixturevalue(user), autocommit=True) as owner:
-            owner.execute("analyze memory_texts")
+            owner.execute("vacuum analyze memory_texts")
         with database.writing() as connection:
             connection.execute("set local enable_seqscan = off")
             index = PostgresKeywordIndex("default")

@@ -408,6 +408,54 @@ def fill(connection: PostgresConnection, id: str) -> None:
     insert(connection, "feedback", rid=rid, query="what?", good=1, at=1)
 
 
+class TestPlans:
+    """Row security lets an index serve leakproof conditions on plain columns only: these are what the store asks."""
+
+    @pytest.mark.parametrize(
+        ("sql", "index"),
+        [
+            ("select content from memories where rid in @keys(:keys)", "memories_pkey"),
+            ("select m.content from @keys(:keys) k @then memories m on m.rid = k.value", "memories_pkey"),
+            ("select m.content from @numbered(:keys) k @then memories m on m.rid = k.value", "memories_pkey"),
+            ("update memories set salience = 1 where rid in @keys(:keys)", "memories_pkey"),
+            (
+                "select rid from memories where namespace = :n and id in @texts(:ids)",
+                "memories_tenant_namespace_id_key",
+            ),
+            ("select rid from memories where namespace = :n and @ending(id) = 'abcdef'", "memories_by_ending"),
+            (
+                "select rid from memories where namespace = :n and coalesce(project, '') = coalesce(:p, '') "
+                "and content_hash = :hash and deleted_at is null",
+                "memories_once",
+            ),
+            ("select rid from memories where namespace = :n and project = :p and deleted_at is null", "memories_scope"),
+            ("select rid from memory_tags where tag = 'x'", "memory_tags_pkey"),
+        ],
+    )
+    def test_an_index_serves(self, filled: PostgresDatabase, sql: str, index: str) -> None:
+        values = {"keys": "[1, 2]", "ids": '["a"]', "n": "default", "p": "p1", "hash": b"1"}
+        with filled.writing() as connection:
+            plan = "\n".join(line for (line,) in connection.fetch(f"explain {sql}", values))
+        assert index in plan
+        assert "Seq Scan on memories" not in plan
+
+    @pytest.fixture
+    def filled(self, database: PostgresDatabase, postgres_url: str) -> PostgresDatabase:
+        with database.writing() as connection:
+            connection.execute(
+                """
+                insert into memories(id, namespace, project, content, content_hash, sector, tier, salience, created_at,
+                  updated_at, reinforced_at, tags)
+                select number::text, 'default', 'p' || number % 50, repeat('text ', 50), sha256(number::text::bytea),
+                  's', 't', 1, number, 1, 1, '["t' || number % 50 || '"]'
+                from generate_series(1, 3000) number
+                """
+            )
+        with connect(postgres_url) as admin:
+            admin.execute("vacuum analyze memories, memory_tags")
+        return database
+
+
 class TestTriggers:
     """What follows a memory, its vectors, its relations and its sessions; see SQLite's triggers."""
 

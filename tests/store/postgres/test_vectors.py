@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -538,17 +539,34 @@ class TestIndex:
 
             assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]
 
-    def test_it_is_built_once_there_are_vectors_enough(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_search_has_it_built_once_there_are_vectors_enough(
+        self, space: Space, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         built: list[Model] = []
         monkeypatch.setattr(PostgresVectors, "_build_in_background", lambda self, model: built.append(model))
         monkeypatch.setattr(postgres_vectors, "INDEX_AFTER", 3)
-        monkeypatch.setattr(postgres_vectors, "_CHECK_EVERY", 1)
+        monkeypatch.setattr(postgres_vectors, "_SECONDS_KNOWN", 0)
         jobs = space.add("one", "two", "three")
 
         space.put(jobs, unit(3))
+        space.nearest()
         assert built == []
         space.put(jobs[:1], unit(2), [Part(jobs[0], 0, 2)])
+        assert built == []
+        space.nearest()
         assert built == [MODEL]
+
+    def test_it_is_built_beside_what_else_happens(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_vectors, "INDEX_AFTER", 3)
+        space.add_many(unit(20))
+        before = threading.active_count()
+        space.nearest()
+        for thread in threading.enumerate():
+            if thread.name == "memorist-index":
+                thread.join(30)
+
+        assert threading.active_count() <= before
+        assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]
 
     def test_a_failed_build_disturbs_nobody(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: object, **__: object) -> None:

@@ -40,6 +40,8 @@ MAX_CONNECTIONS = 16
 _PREPARED_STATEMENTS = 500
 _ROWS_AT_ONCE = 1000  # of a stream
 _SNAPSHOT = "begin isolation level repeatable read read only"
+# A search reads a few rows by indexes, in memory or on a disk without a head; to compile it would take longer.
+_PLANNING = {"random_page_cost": "1.1", "jit": "off"}
 _MAY_HAVE_HAPPENED = (
     "what was being written may not have been; writing it again is safe, as what is there already stays as it is"
 )
@@ -224,6 +226,7 @@ class PostgresDatabase:
                 "memorist.tenant": self.namespace,
                 "lock_timeout": f"{max(1, round(self.busy_timeout * 1000))}ms",
                 "timezone": _find_time_zone(raw),
+                **_PLANNING,
             }
             if self.read_only:
                 self._settings["default_transaction_read_only"] = "on"

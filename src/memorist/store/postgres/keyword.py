@@ -7,6 +7,7 @@ on SQLite, only rows with a rare word of the query, or a pair of its commoner on
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 from memorist.records import Filter, Match, Query, Term
@@ -279,7 +280,7 @@ class PostgresKeywordIndex:
         ]
 
     def _rank(self, connection: Connection, search: Search, *, guarded: bool) -> list[Ranked]:
-        """Return rows scored by BM25, best first, with the scores of several indexes added up."""
+        """Return the best rows by BM25, best first, with the scores of several indexes added up."""
         self._expand_prefixes(connection, search)
         scores: dict[int, list[tuple[float, bool]]] = {}
         unwritten: set[int] = set()  # rows without the symbols that the query ends in
@@ -523,8 +524,9 @@ def _order(search: Search, scores: Mapping[int, list[tuple[float, bool]]], unwri
     if search.literals:
         complete = set(complete).difference(unwritten)
     found = [(rid in complete, sum([score for score, _ in each]), rid) for rid, each in scores.items()]
-    found.sort(reverse=True)
-    return [Ranked(rid, score, has_all) for has_all, score, rid in found]
+    # A narrow search tells all that it has found.
+    best = sorted(found, reverse=True) if search.is_narrow else nlargest(search.limit, found)
+    return [Ranked(rid, score, has_all) for has_all, score, rid in best]
 
 
 def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tuple[str | None, str | None]:

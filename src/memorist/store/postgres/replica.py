@@ -8,7 +8,6 @@ until the standby has it, the primary is read from. So it is if the standby is a
 
 import math
 import time
-from collections import deque
 
 import psycopg
 
@@ -18,6 +17,7 @@ from memorist.store.postgres.pool import LimitedConnection, Pool, run_control
 MAX_STALENESS = 5.0  # seconds
 _AVOIDED = 5.0  # seconds that a standby is left alone after it has failed
 _CHECK_INTERVAL = 0.1  # seconds between two questions to a standby that is behind
+_MARKS_KEPT = 100
 _PAGE, _PAGE_HEADER = 8192, 40  # bytes of the log
 
 _PLACE = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
@@ -31,7 +31,8 @@ class Replica:
         self.pool = pool
         self._primary = primary
         self._max_staleness = max_staleness
-        self._marks: deque[tuple[float, int]] = deque([(-math.inf, 0)], maxlen=100)  # times and places of the primary
+        # Times and places of the primary; replaced as a whole, as several threads read them.
+        self._marks: tuple[tuple[float, int], ...] = ((-math.inf, 0),)
         self._written = 0  # the place of what this process has written last
         self._replayed = 0
         self._checked_at = -math.inf
@@ -64,12 +65,15 @@ class Replica:
         cursor.nextset()
         if row := cursor.fetchone():
             self._written = _settle_place(row[0])
-            self._marks.append((asked_at, self._written))
+            self._add_mark(asked_at, self._written)
 
     def avoid(self) -> None:
         """Leave the standby alone for a while."""
         self._avoided_until = time.monotonic() + _AVOIDED
         self._replayed = 0
+
+    def _add_mark(self, asked_at: float, place: int) -> None:
+        self._marks = (*self._marks[-_MARKS_KEPT:], (asked_at, place))
 
     def _is_usable(self) -> bool:
         return self._replayed >= max(self._written, 1)
@@ -85,7 +89,7 @@ class Replica:
             return
         self._checked_at = now
         if self._marks[-1][0] < now - self._max_staleness / 4:
-            self._marks.append((now, _settle_place(_ask(self._primary, _PLACE)[0])))
+            self._add_mark(now, _settle_place(_ask(self._primary, _PLACE)[0]))
         in_recovery, replayed = _ask(self.pool, _REPLAYED)
         if not in_recovery:
             raise StoreError("the standby has been promoted")

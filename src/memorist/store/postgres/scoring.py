@@ -74,8 +74,6 @@ class Scorer:
 
     def _weigh(self, places: Sequence[int], columns: Columns) -> float:
         """Return the weights of the columns that the places are in, added up."""
-        if len(columns) == 1:
-            return self._weights[columns[0][0]] * len(places)
         total = 0.0
         for place in places:
             for number, start in reversed(columns):

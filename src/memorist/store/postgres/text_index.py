@@ -20,7 +20,7 @@ MAX_LEXEME_CHARACTERS = 255  # a key of the vocabulary must fit into a page of i
 _MAX_POSITION = 16_382  # PostgreSQL takes everything behind it for 16,383
 MAX_POSITIONS = 255  # of one token
 _MAX_BYTES = 1_000_000  # of a tsvector; PostgreSQL's limit is 1 MB
-_MAX_ROWS, _MAX_CHARACTERS = 500, 2_000_000  # indexed at a time
+_MAX_ROWS, _MAX_CHARACTERS = 500, 2_000_000  # taken from the queue, and written, at a time
 
 Positions = dict[str, list[int]]  # by token
 Columns = tuple[tuple[int, int], ...]  # the number of each column, and the position it begins at
@@ -159,23 +159,24 @@ class Phrase:
 
 def index_queued(connection: Connection) -> None:
     """Index the memories that the transaction has changed, before it ends."""
-    while rows := connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS, "characters": _MAX_CHARACTERS}):
-        connection.execute(_INDEX, {"rows": json.dumps([_index_row(*row) for row in rows])})
+    while rows := connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS}):
+        written, size = [], 0
+        for row in rows:
+            written.append(_index_row(*row))
+            size += len(row[3])
+            if size > _MAX_CHARACTERS or row is rows[-1]:
+                connection.execute(_INDEX, {"rows": json.dumps(written)})
+                written, size = [], 0
 
 
-# A memory counts for at least one character, and the first one is taken however long it is.
+# Both parts see the queue as it was before. The keys are in arrays so that PostgreSQL looks each of them up: these
+# tables change more quickly than its statistics, by which it would choose a way to join them.
 _TAKE_QUEUED = """
-    with queued as (
-        select u.rid, sum(length(m.content)) over (order by u.rid) - length(m.content) as before
-        from (select rid from unindexed order by rid limit :rows) u
-        join memories m on m.rid = u.rid),
-    taken as (
-        delete from unindexed
-        where rid in (select rid from queued where before < :characters)
-        returning rid)
+    with taken as (
+        delete from unindexed where rid = any(array(select rid from unindexed order by rid limit :rows)))
     select m.rid, m.namespace, m.title, m.content, m.tags, m.source, m.segments, m.facts
-    from taken t
-    join memories m on m.rid = t.rid
+    from memories m
+    where m.rid = any(array(select rid from unindexed order by rid limit :rows)) and m.deleted_at is null
 """
 
 _INDEX = """

@@ -48,7 +48,6 @@ _SECONDS_KNOWN = 60.0  # how long a model, a filter and counts are remembered
 _MAX_FILTERS = 1000  # remembered
 _MAX_TOTAL = 100  # counted of memories that all have their vectors: nobody is told how many they are
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
-_CHECK_EVERY = 2000  # vectors written between two looks at whether an index is due
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
 _LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
@@ -99,7 +98,6 @@ class PostgresVectors(Vectors):
         self._narrow: dict[Filter, tuple[bool, float]] = {}
         self._counts: dict[tuple[str, Filter], _Counts] = {}
         self._parts = True  # whether there are any, or may be
-        self._written: dict[str, int] = {}  # vectors since the last look at whether an index is due
         self._tried: set[str] = set()  # models whose index this process has begun to build
 
     def put(
@@ -107,14 +105,6 @@ class PostgresVectors(Vectors):
     ) -> None:
         super().put(model, texts, vectors, parts)
         self._parts = self._parts or bool(parts)
-        with self._lock:
-            written = self._written[model.name] = self._written.get(model.name, _CHECK_EVERY) + len(vectors)
-            if written >= _CHECK_EVERY:
-                self._written[model.name] = 0
-        if written >= _CHECK_EVERY:
-            self._forget_model(model.name)
-            with suppress(StoreError):  # what was put is safe
-                self._identify(model)
 
     def drop_others(self, model: Model) -> int:
         before = self._list_models()
@@ -237,15 +227,15 @@ class PostgresVectors(Vectors):
 
     # Models and their indexes
 
-    def _identify(self, model: Model, connection: Connection | None = None) -> _Known | None:
-        """Return what is known of a model, None if it is new; begin to build its index if one is due."""
+    def _identify(self, model: Model, connection: Connection) -> _Known | None:
+        """
+        Return what is known of a model, None if it is new; begin to build its index if one is due.
+
+        A search finds that out, and not a write: a large import is done sooner without the index.
+        """
         known = self._models.get(model.name)
         if known is None or known.until < time.monotonic():
-            if connection is None:
-                with self._database.reading() as connection:
-                    known = self._read_model(connection, model)
-            else:
-                known = self._read_model(connection, model)
+            known = self._read_model(connection, model)
             if known is None:
                 return None
             self._models[model.name] = known

@@ -44,11 +44,12 @@ create table memories (
 );
 
 -- The same text twice in one project is one memory, whichever process comes first.
-create unique index memories_once on memories(tenant, namespace, coalesce(project, ''), content_hash)
+create unique index memories_once on memories(tenant, namespace, content_hash, coalesce(project, ''))
   where deleted_at is null;
 create index memories_by_time on memories(tenant, namespace, created_at, rid);
+-- Which memories pass a filter, answered without touching their text.
 create index memories_scope on memories(tenant, namespace, project, sector, tier, kind, created_at)
-  where deleted_at is null;
+  include (rid, salience, valid_until, pinned) where deleted_at is null;
 create index memories_by_ending on memories(tenant, namespace, id_ending);
 create index memories_forgotten on memories(tenant, deleted_at) where deleted_at is not null;
 create index memories_superseded on memories(tenant, namespace) where valid_until is not null and deleted_at is null;

@@ -41,10 +41,14 @@ do $$
 declare
   before text := case when exists (select 1 from pg_extension where extname = 'btree_gin')
     then 'tenant, namespace, ' else '' end;
+  kind text;
 begin
-  -- Without a list of pending entries, which every search would have to read.
-  execute format('create index memory_texts_stems on memory_texts using gin(%s stems) with (fastupdate = off)', before);
-  execute format('create index memory_texts_words on memory_texts using gin(%s words) with (fastupdate = off)', before);
+  -- Every search reads the list of entries that are still to be merged, and each merge takes a while: it is kept short.
+  foreach kind in array array['stems', 'words'] loop
+    execute format(
+      'create index memory_texts_%s on memory_texts using gin(%s %s) with (gin_pending_list_limit = 512)',
+      kind, before, kind);
+  end loop;
 end $$;
 
 -- The number of live memories with each token.
