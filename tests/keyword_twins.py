@@ -13,6 +13,7 @@ from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.records import KeywordMatches
+from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.store import Store
 from memorist.text.query import parse_query
 
@@ -56,7 +57,7 @@ class Twins:
 
 def open_twins(path: Path, url: str, namespace: str = "default") -> Twins:
     """Open a store, and copy its memories to a database."""
-    store = Store(str(path), namespace=namespace)
+    store = Store(SqliteBackend(str(path)), namespace)
     database = PostgresDatabase(url, namespace=namespace)
     database.before_commit = index_queued
     copy_memories(path, database, namespace)

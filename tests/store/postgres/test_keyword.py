@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import apsw
 import psycopg
 import pytest
-from memorist.store.sqlite.counts import _select_matching
 
 import memorist
 from keyword_twins import Twins, copy_memories, open_twins
@@ -22,8 +20,7 @@ from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import Phrase, index_queued, tokenize_columns, write_tsvector
 from memorist.store.records import Scope
-from memorist.store.sqlite.keyword import KeywordLeg
-from memorist.store.sqlite.vocabulary import Vocabulary
+from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
 from memorist.text.query import parse_query
 
 WORDS = """
@@ -115,7 +112,7 @@ class TestBothBackends:
         for module in ("sqlite", "postgres"):
             monkeypatch.setattr(f"memorist.store.{module}.keyword._GUARD_ROWS", rows)
             monkeypatch.setattr(f"memorist.store.{module}.keyword._FILTERED_GUARD_ROWS", 2 * rows)
-        monkeypatch.setattr("memorist.store.sqlite.filters._MAX_SCOPE_KEYS", 10)  # no filter is narrow
+        monkeypatch.setattr("memorist.store.filters._MAX_SCOPE_KEYS", 10)  # no filter is narrow
         differences = [each for filter in FILTERS for text in QUERIES for each in twins.compare(text, "auto", filter)]
         assert differences == []
 
@@ -139,8 +136,8 @@ class TestBothBackends:
             Term(word, prefix=prefix) for word in (*WORDS, "zzz", "dep", "deploy server") for prefix in (False, True)
         ]
         similar = ("deplyo", "sever", "Zurch", "cafes", "postgers", "memroy", "x", "zzzzzz", "東京")
-        with apsw.Connection(twins.store._pool.path) as file, twins.database.reading() as connection:
-            vocabulary = Vocabulary("default")
+        with twins.store._pool.reading() as file, twins.database.reading() as connection:
+            vocabulary = SqliteKeywordIndex("default")
             assert vocabulary.find_known(file, terms) == twins.index.find_known(connection, terms)
             assert not twins.index.find_known(connection, [])
             for word in similar:
@@ -150,9 +147,8 @@ class TestBothBackends:
 def select_on_sqlite(twins: Twins, query: Query, scope: Scope, filtered: bool) -> tuple[dict[int, int], bool]:
     """Return the keys of all that matches, and whether they are known to pass the filter."""
     with twins.store._pool.reading() as connection:
-        sql, values, passed = _select_matching(
-            connection, KeywordLeg("default"), query, scope, [3, 4], filtered=filtered
-        )
+        index = SqliteKeywordIndex("default")
+        sql, values, passed = index.select_matching(connection, query, scope, [3, 4], filtered=filtered)
         rows: Any = connection.execute(sql, {"namespace": "default", "project": "red"} | values)
         return dict(rows), passed
 

@@ -53,7 +53,7 @@ class RawQuery:
             tree: Any = fts5query.parse_query_string(expression)
             self.phrases = list(_list_phrases(tree, _ALL_COLUMNS))
             self.query, self.loose = self._write(tree, loose=False), self._write(tree, loose=True)
-        except fts5query.ParseError:
+        except (fts5query.ParseError, RecursionError):
             # FTS5 reads it, so it has words, and one of them is in every row that matches.
             self.phrases = [RawPhrase(Atom(token)) for token in tokenizer.list_tokens(expression)]
             parts = [self.tokenize(phrase.atom).write() for phrase in self.phrases]
