@@ -377,10 +377,14 @@ class PostgresKeywordIndex:
     def _expand_prefixes(self, connection: Connection, search: Search) -> None:
         """Read the tokens that begin with each prefix of the query."""
         for expression in search.expressions:
-            stemmed = expression.index == STEMS
-            for phrase in search.list_phrases(expression, (*expression.atoms, *expression.required)):
-                if phrase.prefix and phrase.tokens and phrase not in search.expansions:
-                    tokens = self._vocabulary.expand(connection, phrase.tokens[-1], _MAX_EXPANSIONS, stemmed=stemmed)
+            phrases = search.list_phrases(expression, (*expression.atoms, *expression.required))
+            asked = {phrase: phrase.tokens[-1] for phrase in phrases if phrase.prefix and phrase.tokens}
+            if asked and not asked.keys() <= search.expansions.keys():
+                found = self._vocabulary.expand(
+                    connection, asked.values(), _MAX_EXPANSIONS, stemmed=expression.index == STEMS
+                )
+                for phrase, prefix in asked.items():
+                    tokens = found[prefix]
                     search.expansions[phrase] = tokens if len(tokens) <= _MAX_EXPANSIONS else None
 
     def _find_spare(self, connection: Connection, search: Search) -> list[int]:
