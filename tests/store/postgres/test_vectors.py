@@ -126,7 +126,7 @@ def plan_of(space: Space, monkeypatch: pytest.MonkeyPatch, search: Callable[[], 
     original = PostgresVectors._search
 
     def explain(self: PostgresVectors, connection: Any, filter: Filter, nearest: str, values: Any) -> Any:
-        sql = f"explain {nearest} {postgres_vectors._STATE.format(live=postgres_vectors._LIVE)}"
+        sql = f"explain {nearest} {postgres_vectors._STATE.format(live=self._live)}"
         plans.extend(line for (line,) in connection.fetch(sql, values))
         return original(self, connection, filter, nearest, values)
 

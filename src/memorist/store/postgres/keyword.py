@@ -48,6 +48,7 @@ _MAX_ALL_WORDS = 8
 _MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000
 _MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
 _MAX_RAW_ROWS = 3000  # of which an expression in FTS5's syntax is matched, the newest ones
+_MAX_LOOKUPS = 10_000  # rows whose memories are looked up one by one
 _MAX_EXPANSIONS = 500  # of a prefix; for more, the rows' other tokens are read as well
 
 _SUPERSEDED_ROWS = """
@@ -68,6 +69,11 @@ class Search(KeywordSearch):
     limit: int = 0
     min_found: int = 0
     weights: Sequence[float] = ()
+
+    def count_rows(self, *, guarded: bool) -> int:
+        """Return how many rows have to be read, at most."""
+        is_guarded = guarded and (self.is_narrow or self.guard_atoms is not None)
+        return _FILTERED_GUARD_ROWS if is_guarded else sum(self.scored_counts.values())
 
     def list_phrases(self, expression: Expression, atoms: Iterable[Atom]) -> list[Phrase]:
         return [Phrase.from_atom(atom, stemmed=expression.index == STEMS) for atom in atoms]
@@ -289,11 +295,11 @@ class PostgresKeywordIndex:
             rows = self._scan(connection, search, expression, guarded=guarded)
             if any(row[3] for row in rows):
                 rows = self._complete(connection, rows, stemmed=expression.index == STEMS)
-            for rid, length, columns, _, found, *written in rows:
+            for rid, length, columns, _, found, is_written in rows:
                 score = scorer.score(found, length, read_columns(columns))
                 if score is not None and (score[1] or not search.needs_all):
                     scores.setdefault(rid, []).append(score)
-                    if not all(written):
+                    if not is_written:
                         unwritten.add(rid)
         return _order(search, scores, unwritten)
 
@@ -326,17 +332,24 @@ class PostgresKeywordIndex:
             values |= {"stemmed": int(stemmed), "query": query, "loose": loose}
             source = _SCAN
         filtered = "" if is_narrow else search.where
-        joined, written = "", []
+        tests = []
         for number, literal in enumerate(search.literals):
             values[f"literal{number}"] = literal
             # Of a text in the collation C, as these are, only ASCII letters become small: as on SQLite.
-            written.append(f", strpos(lower(concat_ws(' ', m.title, m.content)), :literal{number}) > 0")
-        if filtered or written:
-            joined = "join memories m on m.rid = s.rid and m.namespace = :namespace"
+            tests.append(f"strpos(lower(concat_ws(' ', m.title, m.content)), :literal{number}) > 0")
+        joined = ""
+        if filtered or tests:
+            # Looks up the memories of some rows one by one, where PostgreSQL would rather read all memories.
+            fence = "offset 0" if search.count_rows(guarded=guarded) <= _MAX_LOOKUPS else ""
+            joined = f"""
+                cross join lateral (
+                    select {" and ".join(tests) or "true"} as written from memories m
+                    where m.rid = s.rid and m.namespace = :namespace {filtered} {fence}) f
+            """
         sql = f"""
-            select s.rid, s.length, s.columns, s.clipped, s.found {"".join(written)}
+            select s.rid, s.length, s.columns, s.clipped, s.found, {"f.written" if joined else "true"}
             from {source} s {joined}
-            where s.rid is not null {filtered} {search.visible("s.rid")}
+            where s.rid is not null {search.visible("s.rid")}
         """
         return connection.fetch(sql, values)
 
@@ -364,10 +377,14 @@ class PostgresKeywordIndex:
     def _expand_prefixes(self, connection: Connection, search: Search) -> None:
         """Read the tokens that begin with each prefix of the query."""
         for expression in search.expressions:
-            stemmed = expression.index == STEMS
-            for phrase in search.list_phrases(expression, (*expression.atoms, *expression.required)):
-                if phrase.prefix and phrase.tokens and phrase not in search.expansions:
-                    tokens = self._vocabulary.expand(connection, phrase.tokens[-1], _MAX_EXPANSIONS, stemmed=stemmed)
+            phrases = search.list_phrases(expression, (*expression.atoms, *expression.required))
+            asked = {phrase: phrase.tokens[-1] for phrase in phrases if phrase.prefix and phrase.tokens}
+            if asked and not asked.keys() <= search.expansions.keys():
+                found = self._vocabulary.expand(
+                    connection, asked.values(), _MAX_EXPANSIONS, stemmed=expression.index == STEMS
+                )
+                for phrase, prefix in asked.items():
+                    tokens = found[prefix]
                     search.expansions[phrase] = tokens if len(tokens) <= _MAX_EXPANSIONS else None
 
     def _find_spare(self, connection: Connection, search: Search) -> list[int]:

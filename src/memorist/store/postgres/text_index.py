@@ -159,8 +159,12 @@ class Phrase:
 
 def index_queued(connection: Connection) -> None:
     """Index the memories that the transaction has changed, before it ends."""
-    while rows := connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS}):
-        written, size = [], 0
+    is_full = True
+    while is_full:
+        rows = connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS})
+        is_full = len(rows) == _MAX_ROWS
+        written: list[dict[str, Any]] = []
+        size = 0
         for row in rows:
             written.append(_index_row(*row))
             size += len(row[3])
@@ -176,7 +180,7 @@ _TAKE_QUEUED = """
         delete from unindexed where rid = any(array(select rid from unindexed order by rid limit :rows)))
     select m.rid, m.namespace, m.title, m.content, m.tags, m.source, m.segments, m.facts
     from memories m
-    where m.rid = any(array(select rid from unindexed order by rid limit :rows)) and m.deleted_at is null
+    where m.rid = any(array(select rid from unindexed order by rid limit :rows))
 """
 
 _INDEX = """

@@ -53,7 +53,6 @@ _LOCK_SECONDS = 0.5  # between two looks at whether another process has built an
 _TABLES = ("vectors", "part_vectors")
 
 _ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
-_LIVE = "m.namespace = :namespace and m.deleted_at is null"
 
 
 class _Known(NamedTuple):
@@ -88,6 +87,8 @@ class PostgresVectors(Vectors):
     def __init__(self, database: PostgresDatabase, namespace: str) -> None:
         super().__init__(database, namespace)
         self._tenant = quote_text(database.namespace)
+        # Row security adds the tenant in any case; of a constant, the planner knows how common it is.
+        self._live = f"m.tenant = {self._tenant} and m.namespace = :namespace and m.deleted_at is null"
         self.after_fork()
         renew_after_fork(self)
 
@@ -158,19 +159,19 @@ class PostgresVectors(Vectors):
             values["keys"] = json.dumps(scope.keys.tolist())
             return self._search(connection, filter, _select_all("select k.value from @keys(:keys) k", known), values)
         if self._can_use_index(connection, known, filter, limit):
-            nearest = _select_nearest(f"{_LIVE} {where}", known, self._tenant)
+            nearest = _select_nearest(f"{self._live} {where}", known, self._tenant)
             values |= {"part_limit": _PARTS_FACTOR * limit, "candidates": str(_count_candidates(limit))}
             found = self._search(connection, filter, nearest, values)
             if len(found.matches) == limit:
                 return found
             self._remember_filter(filter, narrow=True)  # few pass, or few of what is near
-        passing = f"select m.rid from memories m where {_LIVE} {where}"
+        passing = f"select m.rid from memories m where {self._live} {where}"
         return self._search(connection, filter, _select_all(passing, known), values)
 
     def _search(self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any]) -> _Found:
         """Run a search, and look at the state of the namespace, or of what is within the wall, in one round trip."""
         where, more = filter_conditions(filter.wall)
-        sql = f"{nearest} {_STATE.format(live=f'{_LIVE} {where}')}"
+        sql = f"{nearest} {_STATE.format(live=f'{self._live} {where}')}"
         keys, scores, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
         matches = [Match(key, score) for key, score in zip(keys or (), scores or (), strict=True)]
         return _Found(matches, waiting, others, total)
@@ -185,7 +186,7 @@ class PostgresVectors(Vectors):
             most = math.isqrt(int(_EXACT_FACTOR * max(limit, 1) * max(known.indexed, 1)))
             where, values = filter_conditions(filter)
             narrow = most >= connection.fetch_value(
-                f"select count(*) from (select 1 from memories m where {_LIVE} {where} limit {most + 1}) passing",
+                f"select count(*) from (select 1 from memories m where {self._live} {where} limit {most + 1}) passing",
                 values | {"namespace": self._namespace},
             )
             self._remember_filter(filter, narrow=narrow)
@@ -218,10 +219,10 @@ class PostgresVectors(Vectors):
             if known is None
             else f"""
             (select count(*) from memories m join vectors v on v.rid = m.rid
-            where v.model = {known.number} and {_LIVE} {where})
+            where v.model = {known.number} and {self._live} {where})
         """
         )
-        sql = f"select count(*), {embedded} from memories m where {_LIVE} {where}"
+        sql = f"select count(*), {embedded} from memories m where {self._live} {where}"
         total, have_one = connection.fetch_value(sql, values | {"namespace": self._namespace})
         return total, max(0, total - have_one)
 
@@ -411,8 +412,9 @@ _STATE = f"""
         (select array_agg(b.similarity order by b.similarity desc, b.rid) from best b),
         exists (select 1 from unembedded u join memories m on m.rid = u.rid where {{live}}),
         (select count(*) > 1 from models),
-        (select count(*) from (select 1 from memories m where {{live}} limit {_MAX_TOTAL}) few),
-        exists (select 1 from part_vectors)
+        (select count(*) from (
+            select 1 from memories m where {{live}} order by m.created_at, m.rid limit {_MAX_TOTAL}) few),
+        (select min(p.part) is not null from part_vectors p)
 """
 
 # Of these indexes, how many can be used, and the number of their vectors when they were last counted.
