@@ -23,7 +23,7 @@ from memorist.store.export import FORMAT, NORM_TOLERANCE, RECORDS, ExportRecord,
 _END = "end"
 _MAX_LINE_BYTES = 1_000_000_000  # a document is one line, with all its chunks
 _PROGRESS_INTERVAL = 500  # records between two calls of the progress callback
-_HEADER_FIELDS = ("memorist", "schema", "namespace", "vectors")
+_HEADER_FIELDS = ("memorist", "schema", "namespace", "vectors")  # earlier exports have a schema
 _USAGES = ("created", "recalled", "updated", "reinforced")
 
 _Progress = Callable[[int], None]

@@ -28,7 +28,7 @@ from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
-from memorist.store.export import ExportLoader, dump
+from memorist.store.export import ExportLoader, ReportDamage, count_records, dump
 from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
@@ -402,9 +402,15 @@ class Store(StorePart):
 
     # Maintenance
 
-    def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    def dump(
+        self, *, vectors: bool, types: Collection[str] = (), report_damage: ReportDamage | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Yield a header and every record of this namespace, as of one moment; see `export`."""
-        return dump(self._pool, self.namespace, vectors=vectors, types=types)
+        return dump(self._pool, self.namespace, vectors=vectors, types=types, report_damage=report_damage)
+
+    def count_records(self) -> dict[str, int]:
+        """Return the number of records that a dump has, by type."""
+        return count_records(self._pool, self.namespace)
 
     def create_loader(self, sentence_models: Collection[str] = ()) -> ExportLoader:
         """
