@@ -9,7 +9,7 @@ a memory is superseded.
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
@@ -192,7 +192,7 @@ def dump(
     vectors: bool,
     types: Collection[str] = (),
     report_damage: ReportDamage | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """
     Yield a header, then every record, or those of some `types`, as of one moment and in the order of `RECORDS`.
 
@@ -216,6 +216,11 @@ def count_records(pool: Database, namespace: str) -> dict[str, int]:
             type: connection.fetch_value(f"select count(*) from (select 1 from {_SOURCES[records.table]}) t", names)
             for type, records in RECORDS.items()
         }
+
+
+def select_namespaces(column: str) -> str:
+    """Return the query for all namespaces, whose names are in a column of the tables that have one for them."""
+    return " union ".join(f"select {column} from {table}" for table in _NAMESPACED) + " order by 1"
 
 
 class _RecordReader:

@@ -1,6 +1,6 @@
 """The store: the memories of one namespace, in a database."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -102,6 +102,11 @@ class Store(StorePart):
     def own_files(self) -> tuple[str, ...]:
         """The paths of the files that this store writes."""
         return self._backend.own_files
+
+    @property
+    def database(self) -> str:
+        """The path of the file, or the address of the server without its password."""
+        return self._pool.path
 
     def close(self) -> None:
         self._backend.close()
@@ -404,7 +409,7 @@ class Store(StorePart):
 
     def dump(
         self, *, vectors: bool, types: Collection[str] = (), report_damage: ReportDamage | None = None
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Generator[dict[str, Any], None, None]:
         """Yield a header and every record of this namespace, as of one moment; see `export`."""
         return dump(self._pool, self.namespace, vectors=vectors, types=types, report_damage=report_damage)
 
