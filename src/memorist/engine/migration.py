@@ -298,7 +298,8 @@ class _Migration:
 
 def _read(store: Store, *types: str) -> Generator[Record, None, None]:
     """Yield the records of a store, or those of some types, without the header."""
-    with closing(store.dump(vectors=True, types=types)) as records:
+    # What is damaged is left out here as it is where it is reported.
+    with closing(store.dump(vectors=True, types=types, report_damage=lambda name, damage: None)) as records:
         yield from (record for record in records if "type" in record)
 
 

@@ -13,12 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.records import SECTORS, TIERS, Lens
-from memorist.store.export import FORMAT, NORM_TOLERANCE, RECORDS, ExportRecord, RecordList, Shape
+from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
 
 _END = "end"
 _MAX_LINE_BYTES = 1_000_000_000  # a document is one line, with all its chunks
@@ -231,10 +229,10 @@ def _bytes(value: Any) -> bytes:
 
 
 def _vector(value: Any) -> bytes:
-    vector = np.frombuffer(_bytes(value), np.float16).astype(np.float32)
-    if not abs(float(np.linalg.norm(vector)) - 1.0) < NORM_TOLERANCE:
+    vector = _bytes(value)
+    if not is_unit_vector(vector):
         raise ValueError("it is not of unit length")
-    return _bytes(value)
+    return vector
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {

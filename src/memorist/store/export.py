@@ -283,6 +283,8 @@ class _RecordReader:
                 continue
             if self._report_damage and (damage := _find_damage(kind, stored)):
                 self._report_damage(name, f"its {field} {damage}")
+                if kind == "vector":
+                    return None  # it can be made again
             try:
                 record[field] = _FROM_COLUMN[kind](stored) if kind in _FROM_COLUMN else stored
             except ValueError:
@@ -342,6 +344,8 @@ def _find_damage(kind: str, stored: Any) -> str | None:
     """Return what is wrong with a stored value that an export reads as far as possible."""
     if kind == "time" and to_micros(from_micros(stored)) != stored:
         return "is not a time"
+    if kind == "vector" and not is_unit_vector(stored):
+        return "is not of unit length"
     if kind in _JSON_KINDS:
         try:
             if isinstance(json.loads(stored), list if kind == "texts" else dict):
@@ -350,6 +354,21 @@ def _find_damage(kind: str, stored: Any) -> str | None:
             pass
         return "is not JSON of its kind"
     return None
+
+
+def is_unit_vector(stored: bytes) -> bool:
+    """Return whether bytes are a vector of unit length, float16."""
+    if len(stored) % 2:
+        return False
+    return abs(float(np.linalg.norm(np.frombuffer(stored, np.float16).astype(np.float32))) - 1.0) < NORM_TOLERANCE
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    """Return the object that a text is in JSON; raise ValueError if it is damaged."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")
+    return found
 
 
 def _format_time(micros: int) -> str:
@@ -368,7 +387,7 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "vector": _encode_bytes,
     "texts": partial(decode_json, empty=[]),
     "object": partial(decode_json, empty={}),
-    **dict.fromkeys(("lens", "snapshot"), json.loads),
+    **dict.fromkeys(("lens", "snapshot"), _read_object),
 }
 _TO_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "time": to_micros,
