@@ -150,7 +150,7 @@ def test_an_export_is_of_one_namespace_and_can_be_imported_into_another_of_the_s
 def test_the_export_of_an_empty_memory_is_its_frame(memory: Memorist, tmp_path: Path) -> None:
     assert memory.export(tmp_path / "none.jsonl") == 0
     assert [set(record) for record in records((tmp_path / "none.jsonl").read_bytes())] == [
-        {"memorist", "schema", "namespace", "vectors"},
+        {"memorist", "namespace", "vectors"},
         {"type", "records"},
     ]
     assert memory.import_(tmp_path / "none.jsonl").added == 0

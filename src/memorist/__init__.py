@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexProgress, IndexReport
-    from memorist.engine import Memorist, restore_backup, salvage
+    from memorist.engine import Memorist, migrate, restore_backup, salvage
     from memorist.engine import open_memory as open
     from memorist.errors import (
         AlreadyExists,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Lens,
         Memories,
         Memory,
+        MigrationReport,
         NearDuplicate,
         Page,
         Recall,
@@ -54,9 +55,10 @@ __all__ = [
     "AlreadyExists", "Ambiguous", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
     "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
-    "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related", "Relation",
-    "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats", "StoreBusy",
-    "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "open", "restore_backup", "salvage",
+    "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related",
+    "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats",
+    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "migrate", "open", "restore_backup",
+    "salvage",
 ]  # fmt: skip
 
 

@@ -507,6 +507,26 @@ class CheckReport:
 
 
 @dataclass(frozen=True, slots=True)
+class MigrationReport:
+    """
+    A migration that was verified: both databases, the number of records of each type, and how many this run has copied.
+
+    `present` were there from an earlier run. `damaged` are the records that could not be copied whole, each with the
+    reason. `sha256` is that of all records as an export with vectors writes them.
+    """
+
+    source: str
+    target: str
+    namespace: str
+    records: Mapping[str, int]
+    copied: int
+    present: int
+    damaged: tuple[tuple[str, str], ...]
+    sha256: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SalvageReport:
     """The number of rows of each table that a salvage kept, the rows it lost, and the problems of what it kept."""
 

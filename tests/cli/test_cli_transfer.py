@@ -1,4 +1,4 @@
-"""Export, import, backup and salvage on the command line."""
+"""Export, import, backup, migrate and salvage on the command line."""
 
 import gzip
 import json
@@ -193,3 +193,86 @@ def test_what_a_repair_cannot_mend_is_left_to_salvage(cli: CommandLine) -> None:
     assert any(line.startswith("facts: ") for line in json.loads(salvaged.out)["lost"])
     assert cli("--db", "new.db", "search", "port").code == 0
     assert cli("--db", "new.db", "check").code == 0
+
+
+def test_memories_move_to_another_database_and_back(cli: CommandLine, postgres_url: str) -> None:
+    cli.add("Retries are capped at 5", "--project", "api")
+    cli.add("The harbour opens at nine")
+    first = cli("export", "-").out
+
+    there = cli("migrate", str(cli.database), postgres_url)
+    back = cli("migrate", postgres_url, "back.db", "--json").json["migrations"]
+
+    assert (there.code, there.err) == (0, "")
+    assert there.lines[0] == "Copied 2 records of the namespace default: 2 memories."
+    assert there.lines[1].startswith(f"Verified: the copy has the same records (SHA-256 {back[0]['sha256'][:16]}")
+    assert [set(report) for report in back] == [
+        {"source", "target", "namespace", "records", "copied", "present", "damaged", "sha256", "seconds", "verified"}
+    ]
+    assert back[0]["records"] == {"memory": 2}
+    assert (back[0]["verified"], back[0]["copied"], back[0]["damaged"]) == (True, 2, [])
+    assert cli("--db", "back.db", "export", "-").out == cli("--db", postgres_url, "export", "-").out == first
+    assert "(2 of them by an earlier run)" in cli("migrate", str(cli.database), postgres_url).out
+
+
+def test_one_namespace_moves_or_all_of_them(cli: CommandLine, postgres_url: str) -> None:
+    cli.add("mine")
+    cli("--namespace", "team", "add", "ours")
+    source = str(cli.database)
+
+    assert cli("migrate", source, "one.db", "--namespace", "team").code == 0
+    assert cli("--namespace", "team", "migrate", source, "same.db").code == 0
+    moved = cli("migrate", source, postgres_url, "--all-namespaces", "--json").json["migrations"]
+    cli("migrate", postgres_url, "all.db", "--all-namespaces")
+
+    assert [report["namespace"] for report in moved] == ["default", "team"]
+    for database, own, shared in (("one.db", [], ["ours"]), ("same.db", [], ["ours"]), ("all.db", ["mine"], ["ours"])):
+        found = [
+            [one["content"] for one in cli("--db", database, *options, "list", "--json").json["memories"]]
+            for options in ((), ("--namespace", "team"))
+        ]
+        assert found == [own, shared]
+    cli("migrate", source, "x.db", "--namespace", "a", "--all-namespaces").assert_failed(2, "leave one of them out")
+
+
+def test_a_migration_that_cannot_be_made_says_why(cli: CommandLine) -> None:
+    cli.add("mine")
+    source = str(cli.database)
+    cli("--db", "other.db", "add", "another")
+
+    cli("migrate", "missing.db", "x.db").assert_failed(1, "there is no database at missing.db")
+    cli("migrate", "missing.db", "x.db", "--all-namespaces").assert_failed(1, "there is no database at missing.db")
+    cli("migrate", source, "other.db").assert_failed(1, "other.db holds other memories in the namespace 'default'")
+    cli("migrate", source, "x.db", "--namespace", "none").assert_failed(
+        1, "nothing in the namespace 'none' (it has: default)"
+    )
+    cli("migrate", source, "postgresql://me:secret@127.0.0.1:1/x").assert_failed(1, "postgresql://me@127.0.0.1:1/x")
+    assert cli.contents() == ["mine"]
+
+
+def test_a_damaged_record_stops_a_migration_unless_it_is_to_go_on(cli: CommandLine) -> None:
+    broken = cli.add("mine")
+    cli.add("also mine")
+    with closing(apsw.Connection(str(cli.database))) as connection:
+        connection.pragma("ignore_check_constraints", True)
+        connection.execute("update memories set metadata = '{' where id = ?", (broken,))
+
+    cli("migrate", str(cli.database), "new.db").assert_failed(1, f"memory {broken}: its metadata is not JSON")
+    done = cli("migrate", str(cli.database), "new.db", "--keep-going")
+
+    assert done.code == 1
+    assert done.err == f"Damaged: memory {broken}: its metadata is not JSON of its kind\n"
+    assert done.lines[0] == "Copied 2 records of the namespace default: 2 memories."
+
+
+def test_a_migration_that_was_stopped_says_how_to_go_on(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.add("mine")
+
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memorist.store.export.ExportLoader.put", stop)
+    stopped = cli("migrate", str(cli.database), "new.db")
+
+    assert (stopped.code, stopped.out) == (130, "")
+    assert stopped.err == "What was copied stays. Run the same command again to go on.\nStopped.\n"

@@ -93,6 +93,7 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "export": CommandEntry("transfer", "Export everything to a file, or to a folder of Markdown."),
         "import": CommandEntry("transfer", "Import exports, notes, memories and conversations."),
         "backup": CommandEntry("transfer", "Copy the whole database, or restore a copy."),
+        "migrate": CommandEntry("transfer", "Copy memories from one database to another, SQLite or PostgreSQL."),
         "salvage": CommandEntry("transfer", "Copy what can be read in a damaged database to a new file."),
     },
     "Look after": {

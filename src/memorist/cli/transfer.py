@@ -1,6 +1,8 @@
-"""Commands that move memories: export, import, backup, salvage."""
+"""Commands that move memories: export, import, backup, migrate, salvage."""
 
+import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ from memorist.config import is_file_path, is_missing_or_empty
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
 from memorist.present.render import count_of, printable, record_json
+from memorist.records import MigrationReport
 
 _MAX_SKIPPED = 20  # that are shown
+_STAGES = ("comparing", "copying", "verifying")
+_PLURALS = {"memory": "memories", "lens": "lenses", "feedback": "feedback"}  # those without an s
 
 _file_argument = click.argument("file", metavar="FILE", shell_complete=complete_path)
 
@@ -157,6 +162,80 @@ def _restore_backup(context: CommandContext, /, file: str, force: bool, as_json:
     lines = [f"Restored {printable(file)} to {printable(target)}."]
     lines += [f"The old database is kept as {printable(str(kept))}."] if kept else []
     print_answer(as_json, {"path": file, "restored_to": target, "kept": str(kept) if kept else None}, lines)
+
+
+@click.command("migrate")
+@click.argument("source", metavar="FROM", shell_complete=complete_path)
+@click.argument("target", metavar="TO", shell_complete=complete_path)
+@click.option("--namespace", metavar="NAME", help="Copy this namespace (default: the setting).")
+@click.option("--all-namespaces", is_flag=True, help="Copy every namespace. From PostgreSQL, only a superuser can.")
+@click.option("--keep-going", is_flag=True, help="Copy what can be read of damaged records, and list them.")
+@answer_options
+def migrate_command(
+    context: CommandContext,
+    /,
+    source: str,
+    target: str,
+    namespace: str | None,
+    all_namespaces: bool,
+    keep_going: bool,
+    as_json: bool,
+) -> int:
+    """
+    Copy memories from one database to another, SQLite or PostgreSQL. FROM and TO are files or postgresql://
+    addresses. Everything is copied, also vectors, and compared before the command says that it is done. FROM is only
+    read. TO must be empty; after an interruption, run the same command again to go on. The exit code is 1 if a record
+    was damaged.
+
+    \b
+    Example:
+        memorist migrate memory.db postgresql://memorist@db.example.com/memorist
+        memorist migrate postgresql://memorist@db.example.com/memorist memory.db --namespace team
+    """
+    from memorist.engine import list_namespaces
+
+    if namespace is not None and all_namespaces:
+        raise click.UsageError("--namespace names one, --all-namespaces copies all; leave one of them out")
+    settings, reports = context.loaded.settings, list[MigrationReport]()
+    source, target = (os.path.expanduser(name) if is_file_path(name) else name for name in (source, target))
+    timeout = settings.busy_timeout
+    names = list_namespaces(source, busy_timeout=timeout) if all_namespaces else [namespace or settings.namespace]
+    try:
+        for name in names:
+            report = _migrate_namespace(source, target, namespace=name, keep_going=keep_going, busy_timeout=timeout)
+            reports.append(report)
+            if not as_json:
+                _print_migration(report)
+    except KeyboardInterrupt:
+        click.echo("What was copied stays. Run the same command again to go on.", err=True)
+        raise
+    finally:  # if a later namespace fails, the earlier ones are copied
+        if as_json and reports:
+            print_json({"migrations": [{**record_json(report), "verified": True} for report in reports]})
+    if not names:
+        raise InvalidInput(f"there is nothing to copy: {printable(source)} has no memories")
+    return 1 if any(report.damaged for report in reports) else 0
+
+
+def _migrate_namespace(source: str, target: str, **options: Any) -> MigrationReport:
+    """Copy a namespace, with a progress bar for each stage."""
+    from memorist.engine import migrate
+
+    with ExitStack() as stack:
+        bars = {stage: stack.enter_context(ProgressBar(stage.capitalize())) for stage in _STAGES}
+        return migrate(source, target, progress=lambda stage, done, total: bars[stage](done, total), **options)
+
+
+def _print_migration(report: MigrationReport) -> None:
+    kinds = ", ".join(count_of(count, type, _PLURALS.get(type)) for type, count in report.records.items())
+    before = f" ({report.present:,} of them by an earlier run)" if report.present else ""
+    total = count_of(sum(report.records.values()), "record")
+    click.echo(f"Copied {total} of the namespace {printable(report.namespace)}{before}: {kinds}.")
+    click.echo(f"Verified: the copy has the same records (SHA-256 {report.sha256[:16]}…), {report.seconds:.1f} s.")
+    for place, reason in report.damaged[:_MAX_SKIPPED]:
+        click.echo(f"Damaged: {printable(place)}: {printable(reason)}", err=True)
+    if len(report.damaged) > _MAX_SKIPPED:
+        click.echo(f"... and {len(report.damaged) - _MAX_SKIPPED} more; --json lists all.", err=True)
 
 
 @click.command("salvage")

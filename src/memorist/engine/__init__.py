@@ -5,26 +5,25 @@ The engine: every stage composed into the calls that users and surfaces make.
 opened here: arguments checked, store and models put together.
 """
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from memorist import validation
-from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty, is_server
+from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
+from memorist.engine.backends import check_target, open_backend
 from memorist.engine.facade import Memorist
+from memorist.engine.migration import list_namespaces, migrate
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
-from memorist.errors import InvalidInput, MissingExtra
 from memorist.ingest.redaction import Redaction
 from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
-from memorist.store.backend import Backend
 from memorist.store.store import Store
 
-__all__ = ["Memorist", "open_memory", "restore_backup", "salvage"]
+__all__ = ["Memorist", "list_namespaces", "migrate", "open_memory", "restore_backup", "salvage"]
 
 
 def open_memory(
@@ -69,11 +68,12 @@ def open_memory(
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
     redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
     model = resolve_embedder(embedder)
-    path = _check_target(target)
+    path = str(default_path()) if target is None else check_target(target)
     if path == ":memory:" or (read_only and is_missing_or_empty(path)):
         path, read_only = ":memory:", False  # there is nothing to read: an empty memory, and no file is made
     space = validation.namespace(namespace)
-    store = Store(_open_backend(path, space, read_only, busy_timeout, synchronous), space)
+    backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+    store = Store(backend, space)
     resources = Resources(
         store,
         model,
@@ -87,30 +87,3 @@ def open_memory(
         owns_reranker=reranker is None,
     )
     return Memorist(resources)
-
-
-def _open_backend(target: str, namespace: str, read_only: bool, busy_timeout: float, synchronous: str) -> Backend:
-    if is_server(target):
-        try:
-            from memorist.store.postgres.backend import PostgresBackend
-        except ImportError as exc:
-            raise MissingExtra("PostgreSQL needs an extra: pip install 'memorist[postgres]'") from exc
-        return PostgresBackend(target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
-    from memorist.store.sqlite.backend import SqliteBackend
-
-    return SqliteBackend(target, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
-
-
-def _check_target(target: object) -> str:
-    if target is None:
-        return str(default_path())
-    if not isinstance(target, str | os.PathLike):
-        raise InvalidInput(f"the database must be a path, not {type(target).__name__}")
-    path = os.fspath(target)
-    if not isinstance(path, str) or not path.strip():
-        raise InvalidInput('the path of the database is empty; name a file, or ":memory:"')
-    if "://" in path and not is_server(path):
-        raise InvalidInput(
-            f"{path.partition('://')[0]}:// databases are not supported; name a file, or postgresql://HOST/DATABASE"
-        )
-    return path

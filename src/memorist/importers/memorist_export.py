@@ -13,17 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from memorist import validation
 from memorist.errors import InvalidInput
 from memorist.records import SECTORS, TIERS, Lens
-from memorist.store.export import FORMAT, NORM_TOLERANCE, RECORDS, ExportRecord, RecordList, Shape
+from memorist.store.export import FORMAT, RECORDS, ExportRecord, RecordList, Shape, is_unit_vector
 
 _END = "end"
 _MAX_LINE_BYTES = 1_000_000_000  # a document is one line, with all its chunks
 _PROGRESS_INTERVAL = 500  # records between two calls of the progress callback
-_HEADER_FIELDS = ("memorist", "schema", "namespace", "vectors")
+_HEADER_FIELDS = ("memorist", "schema", "namespace", "vectors")  # earlier exports have a schema
 _USAGES = ("created", "recalled", "updated", "reinforced")
 
 _Progress = Callable[[int], None]
@@ -33,10 +31,10 @@ def write_export(records: Iterable[Mapping[str, Any]], file: BinaryIO, progress:
     """Write an export, and return the number of its records."""
     count = -1  # the first is the header
     for count, record in enumerate(records):
-        file.write(_encode_line(record))
+        file.write(encode_line(record))
         if progress and count % _PROGRESS_INTERVAL == 0:
             progress(count)
-    file.write(_encode_line({"type": _END, "records": count}))
+    file.write(encode_line({"type": _END, "records": count}))
     if progress:
         progress(count)
     return count
@@ -65,22 +63,29 @@ def read_export(file: Path) -> Iterator[ExportRecord]:
             if done is not None:
                 raise InvalidInput(f"{place}: there is more after the last line of the export")
             record = _parse_line(line, place)
-            type = record.pop("type", None)
-            if type == _END:
+            if record.get("type") == _END:
                 done = record.get("records")
                 if done != number - 2:
                     raise InvalidInput(
                         f"{place}: the export was written with {done} records and has {number - 2}: lines are missing"
                     )
-            elif type in RECORDS:
-                yield ExportRecord(place, type, _check_fields(record, RECORDS[type].shape, place))
             else:
-                raise InvalidInput(f"{place}: {type!r} is not a type of record; choose one of: {', '.join(RECORDS)}")
+                yield check_record(record, place)
         if done is None:
             raise InvalidInput(f"{file} is truncated: it ends with line {number}, which is not the last of an export")
 
 
-def _encode_line(record: Mapping[str, Any]) -> bytes:
+def check_record(record: Mapping[str, Any], place: str) -> ExportRecord:
+    """Check a record of an export, with its type; an InvalidInput names its place."""
+    fields = dict(record)
+    type = fields.pop("type", None)
+    if type not in RECORDS:
+        raise InvalidInput(f"{place}: {type!r} is not a type of record; choose one of: {', '.join(RECORDS)}")
+    return ExportRecord(place, type, _check_fields(fields, RECORDS[type].shape, place))
+
+
+def encode_line(record: Mapping[str, Any]) -> bytes:
+    """Return a record as a line of an export."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode() + b"\n"
 
@@ -224,10 +229,10 @@ def _bytes(value: Any) -> bytes:
 
 
 def _vector(value: Any) -> bytes:
-    vector = np.frombuffer(_bytes(value), np.float16).astype(np.float32)
-    if not abs(float(np.linalg.norm(vector)) - 1.0) < NORM_TOLERANCE:
+    vector = _bytes(value)
+    if not is_unit_vector(vector):
         raise ValueError("it is not of unit length")
-    return _bytes(value)
+    return vector
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {

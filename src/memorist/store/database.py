@@ -27,6 +27,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from memorist.errors import StoreError
+
 Values = Mapping[str, Any] | Sequence[Any] | None
 Row = tuple[Any, ...]
 Fragments = Mapping[str, str]  # `{0}` is the first argument, `{all}` all of them
@@ -34,6 +36,10 @@ Fragments = Mapping[str, str]  # `{0}` is the first argument, `{all}` all of the
 
 class Conflict(Exception):
     """A row contradicts a unique key, or another rule of the schema. The transaction can only be given up."""
+
+
+class Refused(StoreError):
+    """A value that this database cannot store, such as a text too long for an index."""
 
 
 class Connection(Protocol):

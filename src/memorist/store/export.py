@@ -9,9 +9,10 @@ a memory is superseded.
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from memorist.errors import InvalidInput, StoreError
 from memorist.records import FILE, SUPERSEDES, TURN, Model
 from memorist.store.backend import Backend
-from memorist.store.database import Conflict, Connection, Database
+from memorist.store.database import Conflict, Connection, Database, Refused, Row
 from memorist.store.documents import chunk_namespace
 from memorist.store.filters import from_micros, to_micros
 from memorist.store.relations import is_superseded_by
@@ -136,35 +137,41 @@ _USED = " union all ".join(
     f"select 1 from {table} v join memories m on m.rid = v.rid where v.model = t.model and {_OWN}"
     for table in _VECTOR_TABLES
 )
-# Where the rows `t` of a table come from: those of the namespace, or those that belong to the row `:key` of another.
+# Where the rows `t` of the namespace come from, by table.
 # Rows come in the order they were written: sorted by anything else, all memories would be held in memory.
 _SOURCES = {
-    "models": f"models t where exists ({_USED}) order by t.model",
+    "models": f"models t where exists ({_USED}) order by t.name",
     "sessions": "sessions t where t.namespace = :namespace order by t.sid",
     "memories": "memories t where @plain(t.namespace) = :namespace order by t.rid",
-    "memory_history": "memory_history t where t.rid = :key order by t.version",
-    "strength_history": "strength_history t where t.rid = :key order by t.change",
-    "facts": "facts t where t.rid = :key order by t.fact",
-    "fact_history": "fact_history t where t.fact = :key order by t.change",
-    "session_memories": "session_memories t where t.rid = :key order by t.sid, t.usage",
-    "vectors": "vectors t where t.rid = :key order by t.model",
-    "old_vectors": "old_vectors t where t.rid = :key order by t.version, t.model",
-    "part_vectors": "part_vectors t where t.rid = :key order by t.model, t.first, t.part",
     "relations": """(
         select a.id as source, b.id as target, r.relation, r.kind, r.confidence, r.said_by, r.valid_from, r.valid_until
         from relations r @then memories a on a.rid = r.source @then memories b on b.rid = r.target
         where a.namespace = :namespace) t order by t.relation""",
     "recalls": "recalls t where @plain(t.namespace) = :namespace order by t.recall",
-    "recalled": "recalled t where t.recall = :key order by t.place",
     "feedback": """
         feedback t @then memories m on m.rid = t.rid where m.namespace = :namespace order by t.feedback""",
     "lenses": "lenses t where t.namespace = :namespace order by t.name",
     "documents": "documents t where @plain(t.namespace) = :namespace order by t.did",
-    "document_links": "document_links t where t.did = :key order by t.line, t.target, t.text",
-    "chunks": """(
-        select c.did, c.ordinal, c.start_line, c.end_line, c.breadcrumb, m.*
-        from chunks c join memories m on m.rid = c.rid) t where t.did = :key order by t.ordinal, t.rid""",
 }
+# The rows of lists, by table: the column with the key of the row they belong to, and their order.
+_LISTS = {
+    "memory_history": ("rid", "t.version"),
+    "strength_history": ("rid", "t.change"),
+    "facts": ("rid", "t.fact"),
+    "fact_history": ("fact", "t.change"),
+    "session_memories": ("rid", "t.sid, t.usage"),
+    "vectors": ("rid", "t.model"),
+    "old_vectors": ("rid", "t.version"),
+    "part_vectors": ("rid", "t.first, t.part"),
+    "recalled": ("recall", "t.place"),
+    "document_links": ("did", "t.line, t.target, t.text"),
+    "chunks": ("did", "t.ordinal, t.rid"),
+}
+# Each database numbers models in its own way: by their names, the order is the same everywhere.
+_SORTED = {"vectors": ("model",), "old_vectors": ("version", "model"), "part_vectors": ("model", "first")}
+_CHUNKS = """(
+    select c.did, c.ordinal, c.start_line, c.end_line, c.breadcrumb, m.*
+    from chunks c join memories m on m.rid = c.rid)"""
 _RENAMED = {"was": "snapshot"}  # columns with another name than their fields
 # Fields that name another record, whose key is in the row.
 _REFERENCES = {
@@ -172,59 +179,196 @@ _REFERENCES = {
     "session": "(select s.id from sessions s where s.sid = t.sid)",
     "memory": "(select m.id from memories m where m.rid = t.rid)",
 }
+# Rows whose lists are read together; those of documents are long.
+_ROWS_AT_ONCE, _DOCUMENTS_AT_ONCE, _CHARACTERS_AT_ONCE = 200, 8, 2_000_000
+
+ReportDamage = Callable[[str, str], object]  # called with a record and what is wrong with it
 
 
-def dump(pool: Database, namespace: str, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+def dump(
+    pool: Database,
+    namespace: str,
+    *,
+    vectors: bool,
+    types: Collection[str] = (),
+    report_damage: ReportDamage | None = None,
+) -> Generator[dict[str, Any], None, None]:
     """
     Yield a header, then every record, or those of some `types`, as of one moment and in the order of `RECORDS`.
 
     Rows come in the order they were written. An import into an empty database keeps it, and so the next export is the
-    same.
+    same, whichever database it is. What is damaged is left out, or read as far as possible, and reported.
     """
+    yield {"memorist": FORMAT, "namespace": namespace, "vectors": vectors}
     with pool.snapshot(stream=True) as connection:
-        schema = connection.fetch_value("select max(name) from _migrations")
-        yield {"memorist": FORMAT, "schema": schema, "namespace": namespace, "vectors": vectors}
-        reader = _RecordReader(connection, namespace, vectors)
+        reader = _RecordReader(connection, namespace, vectors, report_damage)
         for type, records in RECORDS.items():
             if (not types or type in types) and (vectors or type != "model"):
-                for record in reader.read(records):
+                for record in reader.read(type, records):
                     yield {"type": type, **record}
+
+
+def count_records(pool: Database, namespace: str) -> dict[str, int]:
+    """Return the number of records of each type."""
+    names = {"namespace": namespace, "chunks": chunk_namespace(namespace)}
+    with pool.snapshot() as connection:
+        return {
+            type: connection.fetch_value(f"select count(*) from (select 1 from {_SOURCES[records.table]}) t", names)
+            for type, records in RECORDS.items()
+        }
+
+
+def select_namespaces(column: str) -> str:
+    """Return the query for all namespaces, whose names are in a column of the tables that have one for them."""
+    return " union ".join(f"select {column} from {table}" for table in _NAMESPACED) + " order by 1"
 
 
 class _RecordReader:
     """Reads the tables of one namespace, on a connection that sees one moment."""
 
-    def __init__(self, connection: Connection, namespace: str, vectors: bool) -> None:
-        self._connection, self._vectors = connection, vectors
+    def __init__(
+        self, connection: Connection, namespace: str, vectors: bool, report_damage: ReportDamage | None
+    ) -> None:
+        self._connection, self._vectors, self._report_damage = connection, vectors, report_damage
         self._names = {"namespace": namespace, "chunks": chunk_namespace(namespace)}
-        self._prepared: dict[str, tuple[str, list[tuple[str, Callable[[Any], Any] | None]]]] = {}
+        self._prepared: dict[str, str] = {}
 
-    def read(self, records: RecordList, of: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a table as records, each with its lists. `of` is the key of the row they belong to."""
-        if records.table not in self._prepared:
-            self._prepared[records.table] = _prepare(records)
-        sql, converters = self._prepared[records.table]
-        for key, *row in self._connection.stream(sql, self._names | {"key": of}):
-            try:
-                record = {
-                    name: convert(stored) if convert else stored
-                    for (name, convert), stored in zip(converters, row, strict=True)
-                    if stored is not None
-                }
-            except ValueError:
-                continue  # a version or a lens that is damaged beyond reading; a check reports it
+    def read(self, type: str, records: RecordList) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a table as records, each with its lists."""
+        rows = self._connection.stream(_select_rows(records, _SOURCES[records.table]), self._names)
+        most = _DOCUMENTS_AT_ONCE if records.table == "documents" else _ROWS_AT_ONCE
+        for batch in _take_batches(rows, most):
+            yield from (record for _, record in self._build(records, batch, type, {}))
+
+    def _build(
+        self, records: RecordList, rows: Sequence[Row], type: str, owners: Mapping[int, str]
+    ) -> list[tuple[int, dict[str, Any]]]:
+        """Return the records of rows with the keys of the rows that they belong to, which `owners` names."""
+        built, names = [], dict[int, str]()
+        for owner, key, hash, *row in rows:
+            name = _name_record(type, dict(zip(records.columns, row, strict=True)), owners.get(owner))
+            record = self._convert(records, row, name)
+            if record is not None:
+                if hash is not None:
+                    self._check_text(name, record, hash)
+                names[key] = name
+                built.append((owner, key, record))
+        if built:
             for name, kind in records.lists:
-                if (self._vectors or kind.table not in _VECTOR_TABLES) and (found := list(self.read(kind, key))):
-                    record[name] = found
-            yield record
+                if self._vectors or kind.table not in _VECTOR_TABLES:
+                    lists = self._read_lists(kind, name, names)
+                    for _, key, record in built:
+                        if key in lists:
+                            record[name] = lists[key]
+        return [(owner, record) for owner, _, record in built]
+
+    def _read_lists(self, records: RecordList, type: str, owners: Mapping[int, str]) -> dict[int, list[dict[str, Any]]]:
+        """Return the records of a list by the key of the row they belong to."""
+        if records.table not in self._prepared:
+            self._prepared[records.table] = _select_list(records)
+        rows = self._connection.fetch(self._prepared[records.table], {"keys": as_json(list(owners))})
+        lists: dict[int, list[dict[str, Any]]] = {}
+        for owner, record in self._build(records, rows, type, owners):
+            lists.setdefault(owner, []).append(record)
+        if order := _SORTED.get(records.table):
+            for found in lists.values():
+                found.sort(key=itemgetter(*order))
+        return lists
+
+    def _convert(self, records: RecordList, row: Sequence[Any], name: str) -> dict[str, Any] | None:
+        """Return a row as a record; None if a value without which it means nothing is damaged beyond reading."""
+        record = {}
+        for (field, kind), stored in zip(records.columns.items(), row, strict=True):
+            if stored is None:
+                continue
+            if self._report_damage and (damage := _find_damage(kind, stored)):
+                self._report_damage(name, f"its {field} {damage}")
+                if kind == "vector":
+                    return None  # it can be made again
+            try:
+                record[field] = _FROM_COLUMN[kind](stored) if kind in _FROM_COLUMN else stored
+            except ValueError:
+                return None  # a version or a lens; a check reports it
+        return record
+
+    def _check_text(self, name: str, record: Mapping[str, Any], hash: bytes) -> None:
+        if self._report_damage:
+            id, text = record["id"], record["content"]
+            if hash not in (content_hash(text), identity_hash(id, text)):
+                self._report_damage(name, "its text is not the one that was stored")
 
 
-def _prepare(records: RecordList) -> tuple[str, list[tuple[str, Callable[[Any], Any] | None]]]:
-    """Return the query for the rows of a table, each with its key, and how the columns become fields."""
-    fields, key = records.columns, _KEYS.get(records.table)
-    columns = [_REFERENCES.get(name, f"t.{_RENAMED.get(name, name)}") for name in fields]
-    sql = f"select {', '.join([f't.{key}' if key else '0', *columns])} from {_SOURCES[records.table]}"
-    return sql, [(name, _FROM_COLUMN.get(kind)) for name, kind in fields.items()]
+def _select_rows(records: RecordList, source: str, owner: str = "0") -> str:
+    """Return the query for rows: the key of their owner, their own, the hash of their text, and their fields."""
+    key = _KEYS.get(records.table)
+    hash = "t.content_hash" if "content" in records.columns else "null"
+    columns = [_REFERENCES.get(name, f"t.{_RENAMED.get(name, name)}") for name in records.columns]
+    return f"select {', '.join([owner, f't.{key}' if key else '0', hash, *columns])} from {source}"
+
+
+def _select_list(records: RecordList) -> str:
+    owner, order = _LISTS[records.table]
+    table = _CHUNKS if records.table == "chunks" else records.table
+    source = f"{table} t where t.{owner} in @keys(:keys) order by t.{owner}, {order}"
+    return _select_rows(records, source, f"t.{owner}")
+
+
+def _take_batches(rows: Iterator[Row], most: int) -> Iterator[list[Row]]:
+    """Group rows, so that few queries read their lists, and few rows are held in memory."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
+        if len(batch) >= most or size >= _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _name_record(type: str, fields: Mapping[str, Any], owner: str | None) -> str:
+    return f"{owner}, {type}" if owner else name_record(type, fields)
+
+
+def name_record(type: str, fields: Mapping[str, Any]) -> str:
+    """Return how people know a record: by its type and id."""
+    if type == "relation":
+        return f"relation {fields['source']} {fields['kind']} {fields['target']}"
+    if type == "feedback":
+        return f"feedback on {fields['memory']}"
+    return f"{type} {fields.get('id') or fields.get('name')}"
+
+
+def _find_damage(kind: str, stored: Any) -> str | None:
+    """Return what is wrong with a stored value that an export reads as far as possible."""
+    if kind == "time" and to_micros(from_micros(stored)) != stored:
+        return "is not a time"
+    if kind == "vector" and not is_unit_vector(stored):
+        return "is not of unit length"
+    if kind in _JSON_KINDS:
+        try:
+            if isinstance(json.loads(stored), list if kind == "texts" else dict):
+                return None
+        except ValueError:
+            pass
+        return "is not JSON of its kind"
+    return None
+
+
+def is_unit_vector(stored: bytes) -> bool:
+    """Return whether bytes are a vector of unit length, float16."""
+    if len(stored) % 2:
+        return False
+    return abs(float(np.linalg.norm(np.frombuffer(stored, np.float16).astype(np.float32))) - 1.0) < NORM_TOLERANCE
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    """Return the object that a text is in JSON; raise ValueError if it is damaged."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")
+    return found
 
 
 def _format_time(micros: int) -> str:
@@ -243,7 +387,7 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "vector": _encode_bytes,
     "texts": partial(decode_json, empty=[]),
     "object": partial(decode_json, empty={}),
-    **dict.fromkeys(("lens", "snapshot"), json.loads),
+    **dict.fromkeys(("lens", "snapshot"), _read_object),
 }
 _TO_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "time": to_micros,
@@ -256,11 +400,17 @@ Fields = Mapping[str, Any]
 
 _NAMESPACED = ("sessions", "memories", "recalls", "lenses", "documents")  # tables with a column for it
 _CHUNK_ROW = RecordList({name: kind for name, kind in CHUNK.items() if name not in MEMORY}, "chunks")
-# As in the migration to parts: a memory of several sentences without vectors of its parts.
+# Of lists without lists of their own, the fields that are there once; their rows are inserted many at a time.
+_ONCE: Mapping[str, tuple[str, ...]] = {
+    "memory_history": ("version",), "strength_history": (), "fact_history": (),
+    "session_memories": ("session", "usage"), "vectors": ("model",), "old_vectors": ("version", "model"),
+    "part_vectors": (), "recalled": ("place",), "document_links": ("line", "target", "text"),
+}  # fmt: skip
+# As in the migration to parts: memories of several sentences without vectors of their parts.
 _MARK_UNCUT = """
     insert into uncut(rid)
     select m.rid from memories m
-    where m.rid = :rid and length(m.content) > 150 and m.rid not in (select rid from chunks)
+    where m.rid in @keys(:keys) and length(m.content) > 150 and m.rid not in (select rid from chunks)
       and exists (
         select 1 from vectors v join models o on o.model = v.model
         where v.rid = m.rid and o.name in @texts(:models))
@@ -284,6 +434,8 @@ class ExportLoader:
         self._vectors = [backend.open_vectors(name) for name in (namespace, chunk_namespace(namespace))]
         self._inserted = 0
         self._prepared: dict[str, str] = {}
+        self._waiting: dict[str, list[dict[str, Any]]] = {}  # rows of lists, to be inserted with the batch
+        self._uncut: list[int] = []
         self._put: Mapping[str, Callable[[Connection, Fields], bool | str]] = {
             "model": self._put_model,
             "memory": self._put_memory,
@@ -295,6 +447,7 @@ class ExportLoader:
         """Write records, all of them or none; an InvalidInput names the place of one that cannot be written."""
         added = known = sessions = 0
         skipped: list[tuple[str, str]] = []
+        self._waiting, self._uncut, self._inserted = {}, [], 0
         with self._backend.database.writing() as connection:
             for record in records:
                 new = self._put_record(connection, record)
@@ -304,10 +457,23 @@ class ExportLoader:
                     added, known = added + new, known + (not new)
                 elif record.type == "session":
                     sessions += new
+            self._insert_waiting(connection, records)
             self._backend.tend(connection, self._inserted)
-            self._inserted = 0
             self._pack_blocks(connection)
         return LoadReport(added, known, sessions, tuple(skipped))
+
+    def _insert_waiting(self, connection: Connection, records: Sequence[ExportRecord]) -> None:
+        """Insert the rows of lists, many in one round trip to a server."""
+        try:
+            for table, rows in self._waiting.items():
+                columns = ", ".join(rows[0])
+                values = ", ".join(f":{name}" for name in rows[0])
+                connection.executemany(f"insert into {table}({columns}) values ({values})", rows)
+            if self._uncut:
+                connection.execute(_MARK_UNCUT, {"keys": as_json(self._uncut), "models": self._sentence_models})
+        except (Conflict, Refused) as exc:
+            places = " to ".join(dict.fromkeys((records[0].place, records[-1].place)))
+            raise InvalidInput(f"{places}: a record contradicts what is stored ({exc})") from exc
 
     def _pack_blocks(self, connection: Connection) -> None:
         """Pack the blocks of imported vectors."""
@@ -325,6 +491,8 @@ class ExportLoader:
             raise InvalidInput(f"{record.place}: {exc}; nothing from there on was imported") from exc
         except Conflict as exc:
             raise InvalidInput(f"{record.place}: it contradicts what is stored ({exc})") from exc
+        except Refused as exc:
+            raise InvalidInput(f"{record.place}: {exc}") from exc
 
     def _put_model(self, connection: Connection, fields: Fields) -> bool:
         self._insert(connection, RECORDS["model"], fields)
@@ -377,7 +545,7 @@ class ExportLoader:
         rid = self._insert_memory(connection, fields, hash, namespace=chunk_namespace(self._namespace))
         if rid is None:
             raise _InvalidRecord(f"the chunk {fields['id']} belongs to another document already")
-        self._insert(connection, _CHUNK_ROW, fields, rid=rid, did=document)
+        self._wait(connection, _CHUNK_ROW, fields, rid=rid, did=document)
 
     def _insert_memory(self, connection: Connection, fields: Fields, hash: bytes, **more: Any) -> int | None:
         """Insert a memory or a chunk; return its key, None if its id or text is stored already."""
@@ -388,7 +556,7 @@ class ExportLoader:
         if rid is not None:
             self._inserted += 1
             if fields.get("vectors") and not fields.get("part_vectors"):  # perhaps from before there were any
-                connection.execute(_MARK_UNCUT, {"rid": rid, "models": self._sentence_models})
+                self._uncut.append(rid)
         return rid
 
     def _insert(self, connection: Connection, records: RecordList, fields: Fields, **more: Any) -> int | None:
@@ -406,19 +574,27 @@ class ExportLoader:
         key: int | None = connection.fetch_value(self._prepared[table], row)
         if key is not None:
             for name, kind in records.lists:
-                for item in fields.get(name, ()):
-                    self._insert_item(connection, name, kind, item, {_KEYS[table]: key})
+                self._insert_items(connection, name, kind, fields.get(name, ()), {_KEYS[table]: key})
         return key
 
-    def _insert_item(
-        self, connection: Connection, name: str, records: RecordList, item: Fields, owner: dict[str, int]
+    def _insert_items(
+        self, connection: Connection, name: str, records: RecordList, items: Sequence[Fields], owner: dict[str, int]
     ) -> None:
-        """Insert a record of a list within a record."""
-        if records.table == "chunks":
-            self._put_chunk(connection, item, owner["did"])
-        elif self._insert(connection, records, item, **owner) is None:
-            which = repr(item["text"][:80]) if "text" in item else "one"
-            raise _InvalidRecord(f"of its {name}, {which} is there twice")
+        """Insert the records of a list within a record, or have them wait for the end of the batch."""
+        once = _ONCE.get(records.table)
+        if once and len({tuple(item[field] for field in once) for item in items}) < len(items):
+            raise _InvalidRecord(f"of its {name}, one is there twice")
+        for item in items:
+            if records.table == "chunks":
+                self._put_chunk(connection, item, owner["did"])
+            elif once is not None:
+                self._wait(connection, records, item, **owner)
+            elif self._insert(connection, records, item, **owner) is None:
+                raise _InvalidRecord(f"of its {name}, {item['text'][:80]!r} is there twice")
+
+    def _wait(self, connection: Connection, records: RecordList, fields: Fields, **more: Any) -> None:
+        row = self._to_row(connection, records, fields) | more
+        self._waiting.setdefault(records.table, []).append(row)
 
     def _to_row(self, connection: Connection, records: RecordList, fields: Fields) -> dict[str, Any]:
         """Return the columns of a record, as the database stores them."""

@@ -1,6 +1,6 @@
 """The store: the memories of one namespace, in a database."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
-from memorist.store.export import ExportLoader, dump
+from memorist.store.export import ExportLoader, ReportDamage, count_records, dump
 from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
@@ -102,6 +102,11 @@ class Store(StorePart):
     def own_files(self) -> tuple[str, ...]:
         """The paths of the files that this store writes."""
         return self._backend.own_files
+
+    @property
+    def database(self) -> str:
+        """The path of the file, or the address of the server without its password."""
+        return self._pool.path
 
     def close(self) -> None:
         self._backend.close()
@@ -402,9 +407,15 @@ class Store(StorePart):
 
     # Maintenance
 
-    def dump(self, *, vectors: bool, types: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    def dump(
+        self, *, vectors: bool, types: Collection[str] = (), report_damage: ReportDamage | None = None
+    ) -> Generator[dict[str, Any], None, None]:
         """Yield a header and every record of this namespace, as of one moment; see `export`."""
-        return dump(self._pool, self.namespace, vectors=vectors, types=types)
+        return dump(self._pool, self.namespace, vectors=vectors, types=types, report_damage=report_damage)
+
+    def count_records(self) -> dict[str, int]:
+        """Return the number of records that a dump has, by type."""
+        return count_records(self._pool, self.namespace)
 
     def create_loader(self, sentence_models: Collection[str] = ()) -> ExportLoader:
         """

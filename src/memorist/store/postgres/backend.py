@@ -1,8 +1,9 @@
 """PostgreSQL as the backend of a store: one namespace of a database on a server."""
 
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, StoreError
 from memorist.records import CheckReport
 from memorist.store.database import Connection
+from memorist.store.export import select_namespaces
 from memorist.store.postgres.check import check_database
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
@@ -45,6 +46,15 @@ class PostgresBackend:
     def measure_size(self) -> int:
         with self.database.reading() as connection:
             return int(connection.fetch_value("select pg_database_size(current_database())"))
+
+    def list_namespaces(self) -> list[str]:
+        with self.database.administering() as raw:
+            if raw.execute("select row_security_active('memories')").fetchone() == (True,):
+                raise StoreError(
+                    f"this user of {self.database.path} sees one namespace at a time; name the namespaces one by one, "
+                    "or connect as a user who is a superuser or has bypassrls"
+                )
+            return [name for (name,) in raw.execute(select_namespaces("tenant").encode()).fetchall()]
 
     def back_up(self, path: str, *, overwrite: bool) -> None:
         raise InvalidInput(

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.forks import renew_after_fork
-from memorist.store.database import Conflict, Row, Values
+from memorist.store.database import Conflict, Refused, Row, Values
 from memorist.store.postgres.dialect import register_types, translate
 from memorist.store.postgres.pool import (
     TOO_LONG,
@@ -210,9 +210,9 @@ class PostgresDatabase:
                     f"the owner of the tables can: grant {APP_ROLE} to that user"
                 )
             case errors.CharacterNotInRepertoire():
-                return StoreError("PostgreSQL stores no text with the character NUL; nothing was written")
+                return Refused("PostgreSQL stores no text with the character NUL; nothing was written")
             case errors.ProgramLimitExceeded():
-                return StoreError(f"a name, tag or path is too long for an index ({reason}); nothing was written")
+                return Refused(f"a name, tag or path is too long for an index ({reason}); nothing was written")
         if is_lost(error):
             then = _MAY_HAVE_HAPPENED if written else "check that the server runs, and try again"
             return StoreError(f"the connection to {self.path} was lost ({reason}): {then}")

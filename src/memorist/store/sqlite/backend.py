@@ -6,6 +6,8 @@ import apsw
 
 from memorist.records import CheckReport
 from memorist.store.database import Connection
+from memorist.store.documents import CHUNK_SUFFIX
+from memorist.store.export import select_namespaces
 from memorist.store.migrations import Migrations, load_migrations, migrate
 from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.check import check_database, make_missing_indexes
@@ -72,6 +74,10 @@ class SqliteBackend:
                 return int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
         path = self.database.path
         return sum(file.stat().st_size for suffix in ("", "-wal") if (file := Path(path + suffix)).exists())
+
+    def list_namespaces(self) -> list[str]:
+        with self.database.reading() as connection:
+            return [name for (name,) in connection.fetch(select_namespaces("namespace")) if CHUNK_SUFFIX not in name]
 
     def back_up(self, path: str, *, overwrite: bool) -> None:
         back_up_database(self.database, path, overwrite=overwrite)
