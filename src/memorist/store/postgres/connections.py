@@ -95,7 +95,7 @@ class PostgresDatabase:
 
     @property
     def staleness(self) -> float | None:
-        """How many seconds old the state is that readers see at most; None where they read from the primary."""
+        """The age of the state that readers see, at most, in seconds; None where they read from the primary."""
         return self._replica.staleness if self._replica else None
 
     def reading(self, *, stream: bool = False) -> "_PostgresLoan":

@@ -56,7 +56,7 @@ class LimitedConnection(psycopg.Connection[Row]):
 
 
 class Address:
-    """Where a database is, with its password apart."""
+    """The address of a database, with its password apart."""
 
     def __init__(self, url: str, *, writes: bool) -> None:
         try:

@@ -40,7 +40,7 @@ class Replica:
 
     @property
     def staleness(self) -> float | None:
-        """How many seconds the standby is behind at most; None if it is not read from."""
+        """The seconds that the standby is behind at most; None if it is not read from."""
         age = self._find_age()
         return age if age <= self._max_staleness and self._is_usable() else None
 

@@ -125,7 +125,7 @@ class Phrase:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is one whole token, whose rows the vocabulary counts."""
+        """True if it is one whole token, whose rows the vocabulary counts."""
         return len(self.tokens) == 1 and not self.prefix
 
     def write(self, *, loose: bool = False) -> str | None:

@@ -56,7 +56,7 @@ _ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class _Known(NamedTuple):
-    """What is known of a model: its number, its dimensions, and the vectors in its index, or None without one."""
+    """All that is known of a model: its number, its dimensions, and the vectors in its index, or None without one."""
 
     number: int
     dimensions: int

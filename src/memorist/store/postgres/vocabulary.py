@@ -70,7 +70,7 @@ _HAS_TEXT = """
 """
 
 
-class Vocabulary:
+class PostgresVocabulary:
     """
     The words of the live memories of a namespace, and those similar to a misspelt one.
 
