@@ -71,7 +71,7 @@ def write_tsvector(positions: Positions) -> tuple[str, bool]:
 
 def is_cut(length: int, found: str) -> bool:
     """Tell if a row of so many tokens may lack positions of those that were found in it."""
-    return length >= _MAX_POSITION - len(INDEX_COLUMNS) or not found or found.count(",") >= MAX_POSITIONS - 1
+    return bool(found) and (length >= _MAX_POSITION - len(INDEX_COLUMNS) or found.count(",") >= MAX_POSITIONS - 1)
 
 
 def as_array(values: Iterable[int | str]) -> str:

@@ -213,7 +213,8 @@ begin
   end if;
   if loose is not null then
     return query
-      select t.rid, t.length, t.columns, t.clipped, ''
+      select t.rid, t.length, t.columns, t.clipped,
+        read_tokens(case when stemmed then t.stems else t.words end, tokens)
       from memory_texts t
       where t.tenant = current_setting('memorist.tenant', true) and t.namespace = scan_texts.namespace and t.clipped
         and case when stemmed then t.stems @@ loose and not t.stems @@ query
