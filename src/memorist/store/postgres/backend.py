@@ -10,7 +10,6 @@ from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.postgres.vectors import PostgresVectors
 
-
 _MANY = 100  # memories, after which a table is not what it was
 
 
