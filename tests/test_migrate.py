@@ -16,7 +16,7 @@ from conftest import HashingEmbedder
 from living import ids
 from memorist import InvalidInput, Memorist, MemoristError, StoreCorrupt, StoreError
 from memorist.engine import list_namespaces, migration
-from memorist.store.export import ExportLoader
+from memorist.store.loader import ExportLoader
 from postgres_server import url_of
 from test_export import full_life
 from test_long_memories import ShortSighted, long
@@ -201,12 +201,12 @@ def test_a_server_that_is_lost_half_way_is_named_and_the_next_run_goes_on(
             killed = True
             insert = ExportLoader._put_record
 
-            def lose(self: ExportLoader, connection: Any, record: Any) -> Any:
+            def lose(self: ExportLoader, *arguments: Any) -> Any:
                 with psycopg.connect(url_of(postgres_server), autocommit=True) as admin:
                     database = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
                     sql = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s"
                     admin.execute(sql, (database,))
-                return insert(self, connection, record)
+                return insert(self, *arguments)
 
             monkeypatch.setattr(ExportLoader, "_put_record", lose)
 

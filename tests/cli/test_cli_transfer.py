@@ -271,7 +271,7 @@ def test_a_migration_that_was_stopped_says_how_to_go_on(cli: CommandLine, monkey
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("memorist.store.export.ExportLoader.put", stop)
+    monkeypatch.setattr("memorist.store.loader.ExportLoader.put", stop)
     stopped = cli("migrate", str(cli.database), "new.db")
 
     assert (stopped.code, stopped.out) == (130, "")

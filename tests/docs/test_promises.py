@@ -314,7 +314,9 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "| needs a language model to store | no |": ("test_offline.py::test_a_surface_phones_nobody",),
     "| search | keyword and vector, fused |": ("test_search.py::TestModes::test_both_legs_find_one_memory_once",),
-    "| storage | one SQLite file, or PostgreSQL |": ("test_backup.py::test_a_backup_is_the_whole_database_in_one_file",),
+    "| storage | one SQLite file, or PostgreSQL |": (
+        "test_backup.py::test_a_backup_is_the_whole_database_in_one_file",
+    ),
     "| telemetry | none |": (
         "test_offline.py::test_a_surface_phones_nobody",
         "embed/test_telemetry.py::test_embedding_leaves_no_file_of_the_runtime",

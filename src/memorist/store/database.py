@@ -60,6 +60,10 @@ class Connection(Protocol):
         """Return the first row of a query: one column as a value, several as a tuple, None if there is no row."""
         ...
 
+    def fetch_each(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Return what `fetch_value` does for each of many values, in one round trip to a server."""
+        ...
+
     def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
         """Yield the rows of a query one by one, on a connection that sees one moment throughout."""
         ...

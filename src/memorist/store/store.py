@@ -28,8 +28,9 @@ from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
-from memorist.store.export import ExportLoader, ReportDamage, count_records, dump
+from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
+from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddResult,

@@ -10,6 +10,8 @@ from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.postgres.vectors import PostgresVectors
 
+_MANY = 100  # memories, after which a table is not what it was
+
 
 class PostgresBackend:
     """A database on a server, seen by one namespace."""
@@ -17,6 +19,7 @@ class PostgresBackend:
     def __init__(self, url: str, *, namespace: str, read_only: bool = False, busy_timeout: float = 30.0) -> None:
         self.database = PostgresDatabase(url, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
         self.database.before_commit = index_queued
+        self._added = 0  # memories since plans were made anew
 
     @property
     def version(self) -> str:
@@ -34,7 +37,16 @@ class PostgresBackend:
         return PostgresVectors(self.database, namespace)
 
     def tend(self, connection: Connection, added: int) -> None:
-        """Do nothing: the server tends its indexes itself."""
+        """
+        Have this connection plan its statements anew after many memories.
+
+        Plans that were made for small tables read them whole. Triggers and foreign keys would go on like that, and each
+        thousand memories would take longer than the one before, until the server has looked at the tables again.
+        """
+        self._added += added
+        if self._added >= _MANY:
+            self._added = 0
+            connection.execute("discard plans")
 
     def purge(self, connection: Connection) -> None:
         """Do nothing: `wipe` removes what indexes keep, too."""

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg import RawCursor, RawServerCursor, errors
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Format, TransactionStatus
 
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.forks import renew_after_fork
@@ -272,9 +272,12 @@ class PostgresConnection:
 
     def fetch_value(self, sql: str, values: Values = None) -> Any:
         rows = self._run(sql, values)
-        if not rows:
-            return None
-        return rows[0] if len(rows[0]) > 1 else rows[0][0]
+        return _first_value(rows[0]) if rows else None
+
+    def fetch_each(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        statement = translate(sql)
+        ordered = [statement.order(row) for row in rows]
+        return self._attempt(lambda raw: self._fetch_each(raw, statement.sql, ordered)) if ordered else []
 
     def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
         statement = translate(sql)
@@ -307,6 +310,17 @@ class PostgresConnection:
         cursor = RawCursor(raw)
         cursor.executemany(sql.encode(), rows)
         self._changes = max(cursor.rowcount, 0)
+
+    def _fetch_each(self, raw: LimitedConnection, sql: str, rows: list[list[Any]]) -> list[Any]:
+        cursor = RawCursor(raw)
+        cursor.format = Format.BINARY
+        cursor.executemany(sql.encode(), rows, returning=True)
+        found = []
+        for _ in rows:
+            row = cursor.fetchone()
+            found.append(None if row is None else _first_value(row))
+            cursor.nextset()
+        return found
 
     def _declare(self, raw: LimitedConnection, sql: str, values: list[Any]) -> RawServerCursor[Row]:
         cursor = RawServerCursor(raw, f"memorist_{next(self._cursors)}")
@@ -437,6 +451,11 @@ def end_transaction(raw: RawConnection) -> None:
     if not raw.closed and raw.info.transaction_status != TransactionStatus.IDLE:
         with suppress(psycopg.Error):
             run_control(cast(LimitedConnection, raw), "rollback")
+
+
+def _first_value(row: Row) -> Any:
+    """Return the value of a row with one column; a row with several is a value itself."""
+    return row if len(row) > 1 else row[0]
 
 
 def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:

@@ -1,6 +1,6 @@
 """SQL in SQLite's dialect: the connection that writes it, and text that is damaged."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -38,6 +38,9 @@ class SqliteConnection(apsw.Connection):
         except UnicodeDecodeError:
             row = next(self._read_damaged_text(sql, values))
             return row if len(row) > 1 else row[0]
+
+    def fetch_each(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        return [self.fetch_value(sql, row) for row in rows]
 
     def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
         done = 0
