@@ -20,7 +20,8 @@ pytest_plugins = ["postgres_fixtures"]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is said of a memory on both databases, unless a test looks into the file itself."""
     if "target" in metafunc.fixturenames:
-        backends = ["sqlite"] if "path" in metafunc.fixturenames else ["sqlite", "postgres"]
+        looks_into_file = "path" in metafunc.fixturenames or metafunc.definition.get_closest_marker("sqlite_only")
+        backends = ["sqlite"] if looks_into_file else ["sqlite", "postgres"]
         metafunc.parametrize("target", backends, indirect=True)
 
 
@@ -82,7 +83,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def target(request: pytest.FixtureRequest) -> Path | str:
     """Where a memory is: a file, or a database on a server."""
-    found: Path | str = request.getfixturevalue("path" if request.param == "sqlite" else "postgres_url")
+    backend = getattr(request, "param", "sqlite")
+    found: Path | str = request.getfixturevalue("path" if backend == "sqlite" else "postgres_url")
     return found
 
 

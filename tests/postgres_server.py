@@ -42,8 +42,11 @@ _ACCESS = """
 local all locked scram-sha-256
 host all locked 127.0.0.1/32 scram-sha-256
 local all all trust
+local replication all trust
 host all all 127.0.0.1/32 trust
+host replication all 127.0.0.1/32 trust
 """
+REPLICATED = {"wal_level": "replica", "max_wal_senders": "5", "synchronous_commit": "on", "wal_keep_size": "64MB"}
 
 
 def url_of(address: str, database: str = "postgres", user: str = "postgres", password: str = "") -> str:
@@ -69,11 +72,10 @@ def use_server(shared: Path) -> Iterator[str]:
     try:
         yield _wait_for_address(folder)
     finally:
-        own.unlink(missing_ok=True)
-        if folder.exists() and not any(own.parent.iterdir()):
-            _wait_for_end(folder)
-        for process in _started:
-            process.poll()  # it may go on for other workers
+        if own.name == str(os.getpid()):  # and not in a child that was forked
+            own.unlink(missing_ok=True)
+            if folder.exists() and not any(own.parent.iterdir()):
+                _wait_for_end(folder)
 
 
 def _wait_for_address(folder: Path) -> str:
@@ -89,6 +91,8 @@ def _wait_for_end(folder: Path) -> None:
     deadline = time.monotonic() + 10
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(_INTERVAL / 4)
+    while _started:
+        _started.pop().wait(10)
 
 
 class Server:
@@ -116,6 +120,15 @@ class Server:
         locale = ["--locale-provider=builtin", "--locale=C.UTF-8"]
         self.run("initdb", "-D", str(self.data), *options.split(), *locale)
         (self.data / "pg_hba.conf").write_text(_ACCESS)
+
+    def follow(self, primary: "Server") -> None:
+        """Make the files of a standby that follows another server, which runs."""
+        source = url_of(primary.address)
+        self.run("pg_basebackup", "-D", str(self.data), "-d", source, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+
+    def promote(self) -> None:
+        """Make a primary of a standby."""
+        self.run("pg_ctl", "promote", "-D", str(self.data), "-w")
 
     def start(self) -> None:
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
@@ -194,7 +207,10 @@ def _serve(folder: Path) -> None:
 def _is_alive(process: int) -> bool:
     import psutil
 
-    return bool(psutil.pid_exists(process))
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -105,6 +105,7 @@ def test_a_backup_does_not_overwrite_unless_told(memory: Memorist, path: Path, t
     assert sound(tmp_path / "copy.db") == {"one", "two"}
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 @pytest.mark.parametrize(
     ("wrong", "about"),
     [
@@ -127,6 +128,7 @@ def test_a_place_that_cannot_be_backed_up_to_is_refused(
     assert not list(tmp_path.glob("*.part*"))
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 def test_a_database_that_somebody_has_open_is_not_overwritten_by_a_backup(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     with memorist.open(tmp_path / "other.db", embedder="none") as other:
@@ -257,6 +259,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date_before_anybody_sees_
     assert not list(tmp_path.glob("*.part*"))
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 def test_an_empty_database_is_no_obstacle(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     memory.backup(tmp_path / "copy.db")
@@ -364,6 +367,7 @@ def test_a_damaged_database_is_moved_aside_and_replaced(path: Path, tmp_path: Pa
     assert Path(f"{path}.before-restore").read_bytes().startswith(b"no database at all")
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 def test_a_database_of_another_program_is_not_replaced(memory: Memorist, tmp_path: Path) -> None:
     memory.add("one")
     memory.backup(tmp_path / "copy.db")

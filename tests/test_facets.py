@@ -304,6 +304,7 @@ class TestArguments:
         with open_memory(path, embedder="none", namespace="other") as other:
             assert other.facets() == other.facets("badger") == {field: {} for field in FACETS}
 
+    @pytest.mark.sqlite_only("a connection keeps the time zone in which it was made")
     def test_a_month_is_one_of_the_users_calendar(self, memory: Memorist, monkeypatch: pytest.MonkeyPatch) -> None:
         import time
 

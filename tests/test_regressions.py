@@ -416,7 +416,7 @@ class TestWrongTypes:
             lambda m: m.add("x", metadata={"deep": _deep()}),
             lambda m: memorist.open(123),
             lambda m: memorist.open(b"abc"),
-            lambda m: memorist.open("postgresql://localhost/x"),
+            lambda m: memorist.open("mysql://localhost/x"),
             lambda m: memorist.open(":memory:", threads="4"),
         ],
     )

@@ -103,6 +103,7 @@ def export_in_a_process(path: Path, target: str, out: int) -> bytes:
     return subprocess.run(command, stdout=out, check=True, env=ENVIRONMENT, timeout=60).stdout
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 @SPECIAL
 def test_a_backup_is_not_written_to_a_special_file(
     noted: Memorist, tmp_path: Path, make: Callable[[Path], Path]
@@ -115,6 +116,7 @@ def test_a_backup_is_not_written_to_a_special_file(
     assert not target.is_file()
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 @SPECIAL
 def test_a_backup_is_not_restored_to_a_special_file(
     noted: Memorist, tmp_path: Path, make: Callable[[Path], Path]
@@ -156,6 +158,7 @@ def test_a_markdown_export_needs_a_folder(noted: Memorist, tmp_path: Path) -> No
     assert pipe.is_fifo()
 
 
+@pytest.mark.sqlite_only("a server is backed up by its own tools")
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_stays_and_what_it_points_to_is_written(noted: Memorist, tmp_path: Path, there: bool) -> None:
     export, backup, text = (tmp_path / "elsewhere" / name for name in ("all.jsonl", "backup.db", "text"))

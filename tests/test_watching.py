@@ -344,6 +344,7 @@ class TestTheEnd:
         assert len(names(memory)) >= 10
         assert memory.check().problems == ()
 
+    @pytest.mark.sqlite_only("a pool of connections has threads of its own")
     def test_whoever_stops_reading_stops_the_watch(self, memory: Memorist, root: Path) -> None:
         before = threading.active_count()
         for _ in memory.watch(root):

@@ -7,6 +7,7 @@ The command line, the servers and the hooks read them; `memorist.open` never doe
 import fnmatch
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -163,6 +164,15 @@ def is_file_path(database: str) -> bool:
 def is_server(database: str) -> bool:
     """Return whether a database is on a PostgreSQL server."""
     return database.startswith(("postgresql://", "postgres://"))
+
+
+def conceal_password(database: str) -> str:
+    """Return the address of a database without its password."""
+    return _PASSWORD.sub(r"\1\2***", database) if is_server(database) else database
+
+
+# Before the host, as a parameter, and within the address of a standby.
+_PASSWORD = re.compile(r"(://[^/?#@:]*:)[^@]*(?=@)|([?&](?:password|sslpassword|replica)=)[^&#]*")
 
 
 def is_missing_or_empty(database: str) -> bool:

@@ -109,6 +109,13 @@ FEATURES: Promises = {
     "If the model is missing, keyword search goes on and says so.": (
         "test_search.py::TestDegradation::test_without_a_model_words_still_find_and_degraded_says_why",
     ),
+    '`memorist.open("postgresql://...")` is the same memory on a server, with the same ranking.': (
+        "store/postgres/test_keyword.py::TestBothBackends::test_find_the_same",
+        "store/postgres/test_schema.py::TestRowSecurity::test_hand_written_sql_sees_one_tenant",
+    ),
+    "`memorist migrate` moves it there and back.": (
+        "test_migrate.py::test_everything_goes_to_the_other_kind_of_database_and_back_byte_for_byte",
+    ),
     "A newer memory can supersede an older one.": (
         "test_supersession.py::TestLeavingOut::test_search_leaves_out_what_was_superseded",
     ),
@@ -307,7 +314,9 @@ CELLS: dict[str, tuple[str, ...]] = {
     ),
     "| needs a language model to store | no |": ("test_offline.py::test_a_surface_phones_nobody",),
     "| search | keyword and vector, fused |": ("test_search.py::TestModes::test_both_legs_find_one_memory_once",),
-    "| storage | one SQLite file |": ("test_backup.py::test_a_backup_is_the_whole_database_in_one_file",),
+    "| storage | one SQLite file, or PostgreSQL |": (
+        "test_backup.py::test_a_backup_is_the_whole_database_in_one_file",
+    ),
     "| telemetry | none |": (
         "test_offline.py::test_a_surface_phones_nobody",
         "embed/test_telemetry.py::test_embedding_leaves_no_file_of_the_runtime",

@@ -42,7 +42,7 @@ def stats_command(context: CommandContext, /, as_json: bool) -> None:
         memorist stats --json
     """
     with context.open() as memory:
-        stats = record_json(memory.stats()) | {"path": context.target}
+        stats = record_json(memory.stats()) | {"path": config.conceal_password(context.target)}
     lines = [
         f"{name.replace('_', ' '):<14} {'-' if value is None else value}"
         for name, value in stats.items()
@@ -73,7 +73,7 @@ def check_command(context: CommandContext, /, repair: bool, as_json: bool) -> in
         lines.append(f"All is well: {counts}.")
     print_answer(as_json, record_json(report), lines)
     if not (report.ok or as_json):
-        _advise(left, repair, context.target)
+        _advise(left, repair, config.conceal_password(context.target))
     return 0 if report.ok else 1
 
 
@@ -278,6 +278,8 @@ def _set_setting(name: str, value: str, project: bool) -> None:
         memorist config set trusted '["~/work/shop", "~/team/*"]'
     """
     file = _config_file(project)
+    if config.conceal_password(value) != value:
+        raise click.UsageError("others can see a password on a command line: use PGPASSWORD, or a file ~/.pgpass")
     if name in config.SECRETS:
         raise click.UsageError(f"others can see a secret on a command line: write {name} into {file} by hand")
     config.write_setting(file, name, value, in_project=project)
@@ -309,7 +311,8 @@ def _config_file(project: bool) -> Path:
 def _visible_values(context: CommandContext) -> dict[str, Any]:
     """Return all values, but of a secret only that it is set."""
     values = record_json(context.loaded.settings)
-    return values | {name: "(set)" for name in config.SECRETS if values[name] is not None}
+    values |= {name: "(set)" for name in config.SECRETS if values[name] is not None}
+    return values | ({"database": config.conceal_password(values["database"])} if values["database"] else {})
 
 
 def _format_value(value: Any) -> str:

@@ -13,7 +13,7 @@ from memorist.store.store import Store
 
 # Seconds the first recall of a batch waits for others: after every write, searches read the file again.
 BATCH_DELAY = 1.0
-_SETTLE_SECONDS = 0.2  # a reader waits so long for recalls to be written
+_SETTLE_SECONDS = 2.0  # a reader waits so long for recalls to be written
 _IDLE_SECONDS = 5.0  # without work; then the thread ends
 _MAX_PENDING = 10_000
 

@@ -314,8 +314,9 @@ def _decode_successor(successor: str | None) -> Successor | None:
 MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
 
 # True of an id that begins or ends with `:id`. Of memories there are many: they are found by indexes instead.
-ENDS_WITH_PART = "substr({0}, length({0}) - length(:id) + 1) = :id"
-HAS_ID_PART = f"(substr({{0}}, 1, length(:id)) = :id or {ENDS_WITH_PART})"
+_ENDS_WITH = "substr({0}, length({0}) - length(:id) + 1) = :id"
+HAS_ID_PART = f"(substr({{0}}, 1, length(:id)) = :id or {_ENDS_WITH})"
+ENDS_WITH_PART = f"@ending(e.id) = :ending and {_ENDS_WITH.format('e.id')}"
 
 
 def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
@@ -375,7 +376,7 @@ class StorePart:
                 f"""
                 {select} and m.id >= :id and m.id < :end
                 union all
-                {select} and @ending(m.id) = :ending and {ENDS_WITH_PART.format("m.id")}
+                {select} and m.rid in (select e.rid from memories e where e.namespace = :namespace and {ENDS_WITH_PART})
                 limit 10
                 """,
                 values,

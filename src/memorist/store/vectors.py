@@ -48,7 +48,7 @@ def vector_column(*, past: bool) -> str:
 class Vectors(ABC):
     """The vectors of one namespace."""
 
-    _model_tables: Sequence[str] = ("vectors", "old_vectors")  # that keep a model in use
+    _tables: tuple[str, ...] = ("vectors", "old_vectors")  # that refer to models
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
@@ -127,34 +127,35 @@ class Vectors(ABC):
                 for part, half in zip(parts, halves[len(texts) :], strict=True)
             ],
         )
+        self._finish_write(connection, model, number)
 
     def drop_others(self, model: Model) -> int:
         """Drop this namespace's vectors of other models; memories left without any wait for one."""
+        own = "rid in (select rid from memories where namespace = :namespace)"
         with self._database.writing() as connection:
-            number = register_model(connection, model)
-            dropped = self._drop_others(connection, number)
-            unused = " and ".join(
-                f"not exists (select 1 from {table} t where t.model = models.model)" for table in self._model_tables
+            values: dict[str, Any] = {"number": register_model(connection, model), "namespace": self._namespace}
+            connection.execute(f"delete from vectors where model <> :number and {own}", values)
+            dropped = connection.changes()
+            connection.execute(f"delete from old_vectors where model <> :number and {own}", values)
+            connection.execute(
+                """
+                insert into unembedded(rid)
+                select m.rid from memories m
+                where m.namespace = :namespace and not exists (select 1 from vectors v where v.rid = m.rid)
+                on conflict @unique(rid) do nothing
+                """,
+                {"namespace": self._namespace},
             )
-            connection.execute(f"delete from models where model <> :number and {unused}", {"number": number})
+            self._finish_drop(connection, values["number"])
+            unused = " and ".join(f"model not in (select model from {table})" for table in self._tables)
+            connection.execute(f"delete from models where model <> ? and {unused}", (values["number"],))
             return dropped
 
-    def _drop_others(self, connection: Connection, number: int) -> int:
-        values = {"number": number, "namespace": self._namespace}
-        own = "rid in (select rid from memories where namespace = :namespace)"
-        connection.execute(f"delete from vectors where model <> :number and {own}", values)
-        dropped = connection.changes()
-        connection.execute(f"delete from old_vectors where model <> :number and {own}", values)
-        connection.execute(
-            """
-            insert into unembedded(rid)
-            select m.rid from memories m
-            where m.namespace = :namespace and not exists (select 1 from vectors v where v.rid = m.rid)
-            on conflict @unique(rid) do nothing
-            """,
-            {"namespace": self._namespace},
-        )
-        return dropped
+    def _finish_write(self, connection: Connection, model: Model, number: int) -> None:  # noqa: B027
+        """Do what an index needs after vectors were written, in the same transaction."""
+
+    def _finish_drop(self, connection: Connection, number: int) -> None:  # noqa: B027
+        """Do what an index needs after the vectors of all models but one were dropped, in the same transaction."""
 
     def _match_past(
         self, connection: Connection, model: Model, vector: NDArray[np.float32], filter: Filter

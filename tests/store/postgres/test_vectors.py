@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -124,7 +126,7 @@ def plan_of(space: Space, monkeypatch: pytest.MonkeyPatch, search: Callable[[], 
     original = PostgresVectors._search
 
     def explain(self: PostgresVectors, connection: Any, filter: Filter, nearest: str, values: Any) -> Any:
-        sql = f"explain {nearest} {postgres_vectors._STATE.format(live=postgres_vectors._LIVE)}"
+        sql = f"explain {nearest} {postgres_vectors._STATE.format(live=self._live)}"
         plans.extend(line for (line,) in connection.fetch(sql, values))
         return original(self, connection, filter, nearest, values)
 
@@ -517,6 +519,14 @@ class TestIndex:
 
             assert admin.execute(valid).fetchone() == (True,)
 
+    def test_of_many_that_would_build_it_one_does(self, space: Space) -> None:
+        space.add_many(unit(200))
+        builders = [PostgresVectors(space.database, "default") for _ in range(4)]
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda builder: builder.build_index(MODEL), builders))
+
+        assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]
+
     def test_the_index_of_a_dropped_model_goes(self, few: Space) -> None:
         few.vectors.drop_others(OTHER)
 
@@ -529,20 +539,37 @@ class TestIndex:
 
             assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]
 
-    def test_it_is_built_once_there_are_vectors_enough(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_search_has_it_built_once_there_are_vectors_enough(
+        self, space: Space, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         built: list[Model] = []
         monkeypatch.setattr(PostgresVectors, "_build_in_background", lambda self, model: built.append(model))
         monkeypatch.setattr(postgres_vectors, "INDEX_AFTER", 3)
-        monkeypatch.setattr(postgres_vectors, "_CHECK_EVERY", 1)
+        monkeypatch.setattr(postgres_vectors, "_SECONDS_KNOWN", 0)
         jobs = space.add("one", "two", "three")
 
         space.put(jobs, unit(3))
+        space.nearest()
         assert built == []
         space.put(jobs[:1], unit(2), [Part(jobs[0], 0, 2)])
+        assert built == []
+        space.nearest()
         assert built == [MODEL]
 
+    def test_it_is_built_beside_what_else_happens(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_vectors, "INDEX_AFTER", 3)
+        space.add_many(unit(20))
+        before = threading.active_count()
+        space.nearest()
+        for thread in threading.enumerate():
+            if thread.name == "memorist-index":
+                thread.join(30)
+
+        assert threading.active_count() <= before
+        assert space.run("select count(*) from pg_class where relname like '%vectors_nearest_%'") == [(2,)]
+
     def test_a_failed_build_disturbs_nobody(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise StoreError("not the owner")
 
         monkeypatch.setattr(PostgresVectors, "build_index", fail)
@@ -553,3 +580,55 @@ class TestIndex:
 def test_any_name_can_be_a_constant_of_a_statement(database: PostgresDatabase, text: str) -> None:
     with database.reading() as connection:
         assert connection.fetch_value(f"select {quote_text(text)}") == text
+
+
+class TestPast:
+    """As of a time, a memory is as near as the text that it had then."""
+
+    @pytest.fixture(autouse=True)
+    def changed(self, space: Space) -> None:
+        """At 20, the text "one" becomes "other"; "two" comes at 30."""
+        reason = "filters and versions of memories are SQLite's alone so far"
+        self.at = pytest.importorskip("memorist.store.filters", reason=reason).from_micros
+        self.memories_table = pytest.importorskip("memorist.store.rows", reason=reason).memories_table
+        self.one, self.still = space.add("one", "still")
+        space.put([self.one, self.still], [QUERY, direction(1, 1)])
+        snapshot: dict[str, Any] = {
+            "content": "one",
+            "title": None,
+            "sector": "semantic",
+            "tier": "project",
+            "tags": [],
+            "metadata": {},
+        }
+        space.run(
+            "insert into memory_history(rid, version, replaced_at, snapshot) values (?, 1, 20, ?)",
+            (self.one.key, json.dumps(snapshot)),
+        )
+        space.run("update memories set content = 'other' where rid = ?", (self.one.key,))
+        space.put([EmbeddingJob(self.one.key, None, "other")], [direction(0, 1)])
+        (self.two,) = space.add("two")
+        space.run("update memories set created_at = 30, recorded_at = 30 where rid = ?", (self.two.key,))
+        space.put([self.two], [QUERY])
+
+    @pytest.mark.parametrize(("at", "expected"), [(15, ["one", "still"]), (25, ["still", "one"])])
+    def test_a_memory_has_the_vector_of_its_text_at_that_time(self, space: Space, at: int, expected: list[str]) -> None:
+        scope = Scope(Filter(as_of=self.at(at)))
+
+        assert space.nearest(scope=scope) == [getattr(self, name).key for name in expected]
+
+    def test_now_there_is_one_more(self, space: Space) -> None:
+        assert space.nearest() == [self.two.key, self.still.key, self.one.key]
+
+    def test_the_past_is_searched_beside_the_index(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_vectors, "_EXACT_FACTOR", 0)
+        space.vectors.build_index(MODEL)
+
+        assert space.nearest(scope=Scope(Filter(as_of=self.at(15))), limit=2) == [self.one.key, self.still.key]
+
+    def test_the_vector_of_a_version_can_be_read(self, space: Space) -> None:
+        sql = f"select {vector_column(past=True)} from {self.memories_table(past=True)} where m.rid = :rid"
+        values = {"model": MODEL.name, "rid": self.one.key, "as_of": 15}
+        with space.database.reading() as connection:
+            assert connection.fetch_value(sql, values) == QUERY.astype(np.float16).tobytes()
+            assert connection.fetch_value(sql, values | {"as_of": 25}) == direction(0, 1).astype(np.float16).tobytes()

@@ -71,7 +71,7 @@ class PostgresBackend:
     def back_up(self, path: str, *, overwrite: bool) -> None:
         raise InvalidInput(
             "a database on a server is backed up by its own tools, such as pg_dump; "
-            "`memorist export` writes a namespace to a file"
+            "an export writes a namespace to a file"
         )
 
     def check(self, namespace: str, *, repair: bool) -> CheckReport:

@@ -5,63 +5,49 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TypeVar, cast
-from urllib.parse import quote
 
 import psycopg
 from psycopg import RawCursor, RawServerCursor, errors
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.forks import renew_after_fork
 from memorist.store.database import Conflict, Refused, Row, Values
 from memorist.store.postgres.dialect import register_types, translate
-from memorist.time_limit import is_time_up
+from memorist.store.postgres.pool import (
+    TOO_LONG,
+    Address,
+    LimitedConnection,
+    Pool,
+    first_line,
+    is_lost,
+    run_control,
+    split_options,
+)
+from memorist.store.postgres.pool import (
+    RawConnection as RawConnection,
+)
+from memorist.store.postgres.replica import MAX_STALENESS, Replica
+from memorist.store.postgres.schema import APP_ROLE, prepare_schema
 
 MAX_CONNECTIONS = 16
-APP_ROLE = "memorist_app"
-_CHECK_INTERVAL = 0.02  # seconds between two looks at the time limit of a call
-_CONNECT_SECONDS = 10
 _PREPARED_STATEMENTS = 500
 _ROWS_AT_ONCE = 1000  # of a stream
 _SNAPSHOT = "begin isolation level repeatable read read only"
-_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+# A search reads a few rows by indexes, in memory or on a disk without a head; to compile it would take longer.
+_PLANNING = {"random_page_cost": "1.1", "jit": "off"}
 _MAY_HAVE_HAPPENED = (
     "what was being written may not have been; writing it again is safe, as what is there already stays as it is"
 )
 
 T = TypeVar("T")
-RawConnection = psycopg.Connection[Row]
-_inherited: list[object] = []  # pools of the parent process: closing them here would end its sessions
-
-
-class LimitedConnection(psycopg.Connection[Row]):
-    """A connection whose statements are cancelled when the time of a call is up."""
-
-    limited = True
-
-    def wait(self, gen: Any, interval: float = _CHECK_INTERVAL, *arguments: Any, **options: Any) -> Any:
-        return super().wait(self._watch(gen) if self.limited else gen, interval, *arguments, **options)
-
-    def _watch(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        cancelled = False
-        try:
-            state = next(gen)
-            while True:
-                ready = yield state
-                if not ready and not cancelled and is_time_up():
-                    cancelled = True
-                    self._try_cancel()
-                state = gen.send(ready)
-        except StopIteration as end:
-            return end.value
+_inherited: list[object] = []  # loans of the parent process
 
 
 class PostgresDatabase:
@@ -78,21 +64,25 @@ class PostgresDatabase:
         namespace: str,
         read_only: bool = False,
         busy_timeout: float = 30.0,
+        replica: str | None = None,
+        max_staleness: float = MAX_STALENESS,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
-        self._address = Address(url, writes=not read_only)
+        url, options = split_options(url, ("replica", "max_staleness"))
         self.namespace = namespace
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self.before_commit: Callable[[PostgresConnection], object] | None = None
-        self._max_connections = max_connections
         self._lock_number = _hash_tenant(namespace)
         self._settings: dict[str, str] = {}
         self._halfvec = 0
-        self._closed = False
-        self._pool: ConnectionPool[LimitedConnection] | None = None
-        self._lock = threading.Lock()
         self._loans: set[_PostgresLoan] = set()
+        limits: Any = {"busy_timeout": busy_timeout, "max_connections": max_connections}
+        self._primary = Pool(Address(url, writes=not read_only), self._configure, **limits)
+        self._replica: Replica | None = None
+        if replica := replica or options.get("replica"):
+            standby = Pool(Address(replica, writes=False), self._configure, **limits)
+            self._replica = Replica(standby, self._primary, _read_seconds(options.get("max_staleness"), max_staleness))
         self._prepare()
         renew_after_fork(self)
 
@@ -101,7 +91,12 @@ class PostgresDatabase:
 
     @property
     def path(self) -> str:
-        return self._address.path
+        return self._primary.address.path
+
+    @property
+    def staleness(self) -> float | None:
+        """The age of the state that readers see, at most, in seconds; None where they read from the primary."""
+        return self._replica.staleness if self._replica else None
 
     def reading(self, *, stream: bool = False) -> "_PostgresLoan":
         return _PostgresLoan(self, stream=stream)
@@ -112,55 +107,62 @@ class PostgresDatabase:
     def writing(self) -> "_PostgresLoan":
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
-        return _PostgresLoan(self, f"begin; select pg_advisory_xact_lock({self._lock_number})", writes=True)
+        # Whatever the server's default is: a statement has to see what was written while it waited for the lock.
+        begin = f"begin isolation level read committed read write; select pg_advisory_xact_lock({self._lock_number})"
+        return _PostgresLoan(self, begin, writes=True)
 
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
         """Lend a new connection in the user's own role, outside of transactions, for changes to the schema."""
-        with self.translate_errors(), self._connect() as raw:
+        with self.translate_errors(), self._primary.connect() as raw:
             yield raw
 
     def close(self) -> None:
-        with self._lock:
-            self._closed, pool, self._pool = True, self._pool, None
-        if pool:
+        for pool in self._list_pools():
             pool.close()
 
     def after_fork(self) -> None:
         """Give up the parent's connections, which the child must not touch."""
-        _inherited.append((self._pool, self._loans))
+        _inherited.append(self._loans)
         self._loans = set()
-        self._lock = threading.Lock()
-        self._pool = None
+        for pool in self._list_pools():
+            pool.after_fork()
+
+    def _list_pools(self) -> list[Pool]:
+        return [self._primary, *([self._replica.pool] if self._replica else [])]
 
     # What loans need.
 
     def borrow(self, loan: "_PostgresLoan") -> LimitedConnection:
         self._reclaim({threading.get_ident(): sys._getframe()})
-        try:
-            raw = self._open_pool().getconn()
-        except PoolClosed:
-            raise StoreError("this memory has been closed; open it again") from None
-        except PoolTimeout as exc:
-            raise self._explain_timeout() from exc
+        raw = self._replica.take() if self._replica and loan.may_read_replica else None
+        if raw is not None and self._replica:
+            loan.pool = self._replica.pool
+        else:
+            loan.pool = self._primary
+            raw = self._primary.take(lambda: self._reclaim(sys._current_frames()))
         self._loans.add(loan)
         return raw
 
     def give_back(self, loan: "_PostgresLoan", raw: LimitedConnection) -> None:
         self._loans.discard(loan)
-        pool: ConnectionPool[LimitedConnection] | None = getattr(raw, "_pool", None)
-        if pool is None or pool is not self._pool:  # closed meanwhile
-            raw.close()
-        else:
-            pool.putconn(raw)
+        (loan.pool or self._primary).put(raw)
 
     def replace(self, loan: "_PostgresLoan", raw: LimitedConnection) -> LimitedConnection:
-        """Return a fresh connection for one that was lost; others that were lost with it are dropped."""
+        """Return a fresh connection, to the primary, for one that was lost; those lost with it are dropped."""
         self.give_back(loan, raw)
-        loan.raw = None
-        with suppress(PoolClosed):
-            self._open_pool().check()
+        loan.raw, loan.may_read_replica = None, False
+        if self._replica and loan.pool is self._replica.pool:
+            self._replica.avoid()
+        else:
+            self._primary.drop_lost()
         return self.borrow(loan)
+
+    def commit(self, raw: LimitedConnection) -> None:
+        if self._replica:
+            self._replica.commit(raw)
+        else:
+            run_control(raw, "commit")
 
     def _reclaim(self, stacks: Mapping[int, FrameType]) -> None:
         """
@@ -183,14 +185,15 @@ class PostgresDatabase:
 
     def translate(self, error: psycopg.Error, *, written: bool = False) -> StoreError:
         """Return the StoreError that says what an error of PostgreSQL's means; `written`: something was sent before."""
-        reason = self._address.conceal(_first_line(error))
+        reason = first_line(error)
+        for pool in self._list_pools():
+            reason = pool.address.conceal(reason)
         match error:
             case errors.QueryCanceled():
-                return SearchTimeout(
-                    "the search took too long and was stopped: ask for fewer or rarer words, narrow it with filters, "
-                    "or allow more time with search_timeout"
-                )
-            case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
+                return SearchTimeout(TOO_LONG)
+            case errors.DeadlockDetected() | errors.SerializationFailure():
+                return StoreBusy(f"another program got in the way in {self.path} ({reason}); try again")
+            case errors.LockNotAvailable():
                 return StoreBusy(
                     f"another process held the write lock of {self.namespace!r} in {self.path} for "
                     f"{self.busy_timeout:g} s; try again, or allow a longer wait with busy_timeout"
@@ -217,50 +220,18 @@ class PostgresDatabase:
 
     def _prepare(self) -> None:
         """Bring the schema up to date, and learn what every connection needs."""
-        from memorist.store.postgres.schema import prepare_schema  # which needs this module
-
         with self.administering() as raw:
             role, self._halfvec = prepare_schema(raw, self.path, read_only=self.read_only)
             self._settings = {
                 "memorist.tenant": self.namespace,
                 "lock_timeout": f"{max(1, round(self.busy_timeout * 1000))}ms",
                 "timezone": _find_time_zone(raw),
+                **_PLANNING,
             }
             if self.read_only:
                 self._settings["default_transaction_read_only"] = "on"
             if role:
                 self._settings["role"] = role
-
-    def _connect(self) -> RawConnection:
-        try:
-            raw = LimitedConnection.connect(self._address.conninfo, autocommit=True)
-        except psycopg.Error as exc:
-            reason = self._address.conceal(_first_line(exc))
-            raise StoreError(
-                f"cannot connect to {self.path}: {reason}; check the address, the user and the password, "
-                "and that the server runs"
-            ) from None
-        return raw
-
-    def _open_pool(self) -> ConnectionPool[LimitedConnection]:
-        pool = self._pool
-        if pool is not None:
-            return pool
-        with self._lock:
-            if self._closed:
-                raise StoreError("this memory has been closed; open it again")
-            if self._pool is None:
-                self._pool = ConnectionPool(
-                    self._address.conninfo,
-                    connection_class=LimitedConnection,
-                    kwargs={"autocommit": True},
-                    min_size=0,
-                    max_size=self._max_connections,
-                    timeout=self.busy_timeout,
-                    configure=self._configure,
-                    open=True,
-                )
-            return self._pool
 
     def _configure(self, raw: LimitedConnection) -> None:
         """Bind a new connection to the namespace, in a role that row security holds for."""
@@ -272,61 +243,6 @@ class PostgresDatabase:
         if cursor.execute("select row_security_active('memories')").fetchone() != (True,):
             raise psycopg.OperationalError("row security is not active for this user")
         register_types(raw, self._halfvec)
-
-    def _explain_timeout(self) -> StoreError:
-        """Return the error of a pool that had no connection to lend in time."""
-        pool = self._pool
-        if pool and pool.get_stats().get("pool_size", 0) >= self._max_connections:
-            return StoreBusy(
-                f"all {self._max_connections} connections to {self.path} were in use for {self.busy_timeout:g} s; "
-                "try again, or allow a longer wait with busy_timeout"
-            )
-        try:
-            with self._connect() as raw:
-                self._configure(raw)  # type: ignore[arg-type]
-        except psycopg.Error as exc:
-            return self.translate(exc)
-        except StoreError as exc:
-            return exc
-        return StoreBusy(f"{self.path} gave no connection within {self.busy_timeout:g} s; try again")
-
-
-class Address:
-    """Where a database is, with its password apart."""
-
-    def __init__(self, url: str, *, writes: bool) -> None:
-        try:
-            self._parts = conninfo_to_dict(url)
-        except psycopg.Error:
-            # Without the reason: it may quote the password.
-            raise StoreError(
-                "the address of the database cannot be read; write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-            ) from None
-        self._parts.setdefault("connect_timeout", str(_CONNECT_SECONDS))
-        self._parts.setdefault("application_name", "memorist")
-        if writes and "," in str(self._parts.get("host", "")):  # of several servers, the one that is the primary now
-            self._parts.setdefault("target_session_attrs", "read-write")
-
-    def __repr__(self) -> str:
-        return f"<Address {self.path}>"
-
-    @property
-    def conninfo(self) -> str:
-        return make_conninfo(**cast(dict[str, Any], self._parts))
-
-    @property
-    def path(self) -> str:
-        part = {name: quote(str(value), safe=",") for name, value in self._parts.items() if value}
-        user = f"{part['user']}@" if "user" in part else ""
-        port = f":{part['port']}" if part.get("port", "").strip(",") else ""
-        return f"postgresql://{user}{part.get('host', part.get('hostaddr', ''))}{port}/{part.get('dbname', '')}"
-
-    def conceal(self, text: str) -> str:
-        """Return a text without the password."""
-        for name in _SECRETS:
-            if secret := self._parts.get(name):
-                text = text.replace(str(secret), "***")
-        return text
 
 
 class PostgresConnection:
@@ -432,8 +348,8 @@ class PostgresConnection:
         try:
             return send(loan.require_raw())
         except psycopg.OperationalError as exc:
-            if loan.begin or loan.cursors or not is_lost(exc):
-                raise loan.translate(exc) from exc
+            if loan.begin or loan.cursors or not (is_lost(exc) or isinstance(exc, errors.SerializationFailure)):
+                raise loan.translate(exc) from exc  # a standby may give up a reader for what it has to replay
         except psycopg.Error as exc:
             raise loan.translate(exc) from exc
         return self._translating(lambda: send(loan.renew()))
@@ -452,6 +368,8 @@ class _PostgresLoan:
         self, database: PostgresDatabase, begin: str = "", *, writes: bool = False, stream: bool = False
     ) -> None:
         self._database, self.begin, self._writes, self._stream = database, begin, writes, stream
+        self.may_read_replica = not writes
+        self.pool: Pool | None = None
         self.raw: LimitedConnection | None = None
         self.cursors: list[RawServerCursor[Row]] = []
         self.frame: FrameType | None = None
@@ -491,12 +409,16 @@ class _PostgresLoan:
             self.end()
 
     def _commit(self) -> None:
+        self._require_sound()
         if self._database.before_commit:
             self._database.before_commit(PostgresConnection(self))
-        raw = self.require_raw()
-        if raw.info.transaction_status == TransactionStatus.INERROR:  # PostgreSQL would roll it back without a word
+            self._require_sound()
+        self._database.commit(self.require_raw())
+
+    def _require_sound(self) -> None:
+        """Raise if a statement has failed: PostgreSQL would roll the transaction back without a word."""
+        if self.require_raw().info.transaction_status == TransactionStatus.INERROR:
             raise StoreError("a statement failed before, so nothing was written; write it again")
-        run_control(raw, "commit")
 
     def require_raw(self) -> LimitedConnection:
         if self.raw is None:
@@ -510,7 +432,7 @@ class _PostgresLoan:
 
     def translate(self, error: psycopg.Error) -> Exception:
         if isinstance(error, psycopg.IntegrityError):
-            return Conflict(_first_line(error))
+            return Conflict(first_line(error))
         if isinstance(error, errors.ReadOnlySqlTransaction) and self._writes and self.raw is not None:
             self.raw.close()  # a primary that has become a standby: the next connection may find the new one
         return self._database.translate(error, written=self._writes)
@@ -542,29 +464,16 @@ def _is_on_stack(frame: FrameType, top: FrameType | None) -> bool:
     return top is not None
 
 
-def run_control(raw: LimitedConnection, sql: str, *, limited: bool = False) -> None:
-    """Run statements without values in one round trip; those that end a transaction have no time limit."""
-    raw.limited = limited
-    try:
-        psycopg.Cursor(raw).execute(sql.encode())
-    finally:
-        raw.limited = True
-
-
-def is_lost(error: psycopg.Error) -> bool:
-    """Return whether an error says that the connection is gone, or the server going."""
-    return isinstance(error, psycopg.OperationalError) and (
-        error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
-    )
-
-
 def _hash_tenant(namespace: str) -> int:
     """Return the number of the lock that writers of one namespace take."""
     return int.from_bytes(hashlib.sha256(f"memorist\0{namespace}".encode()).digest()[:8], "big", signed=True)
 
 
-def _first_line(error: psycopg.Error) -> str:
-    return (error.diag.message_primary or str(error)).strip().partition("\n")[0]
+def _read_seconds(text: str | None, default: float) -> float:
+    try:
+        return default if text is None else float(text)
+    except ValueError:
+        raise StoreError(f"max_staleness is a number of seconds, such as 5, and not {text!r}") from None
 
 
 def _find_time_zone(raw: RawConnection) -> str:

@@ -29,13 +29,14 @@ class _Unique(str):
         return f"({', '.join(['tenant', *keys])})"
 
 
+# PostgreSQL knows how many numbers an array has, and they are a plain column: where row security holds, no index serves
+# a condition with a cast in it.
+_NUMBERS = "unnest(translate({0}, '[]', '{{}}')::bigint[])"
+
 FRAGMENTS: Mapping[str, str] = {
-    "keys": "(select value::bigint as value from json_array_elements_text({0}::json))",
-    "texts": "(select value from json_array_elements_text({0}::json))",
-    "numbered": (
-        "(select value::bigint as value, ordinality - 1 as place "
-        "from json_array_elements_text({0}::json) with ordinality)"
-    ),
+    "keys": f"(select value from {_NUMBERS} as list(value))",
+    "texts": "(select value from json_array_elements_text(({0})::json))",
+    "numbered": f"(select value, number - 1 as place from {_NUMBERS} with ordinality as list(value, number))",
     "array": "json_build_array({all})",
     "list": "coalesce(json_agg({0}), '[]')",
     "each": "json_array_elements_text(({0})::json)",

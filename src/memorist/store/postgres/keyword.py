@@ -5,49 +5,54 @@ A GIN index finds rows, and PostgreSQL returns of each the positions of the quer
 on SQLite, only rows with a rare word of the query, or a pair of its commoner ones, are scored: the *guard*.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from heapq import nlargest
+from typing import Any, NamedTuple
 
-from memorist.records import Filter, Match, Query, Term
+from memorist.records import Match, Query, Term
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
+from memorist.store.keyword_search import (
+    FILTERED_GUARD_ROWS,
+    GUARD_ROWS,
+    MAX_ALL_WORDS,
+    MAX_FACET_ROWS,
+    MAX_FILTERED_SUBSTRING_ROWS,
+    MAX_SUBSTRING_ROWS,
+    MIN_GUARDED,
+    STEMS,
+    Expression,
+    Guard,
+    KeywordSearch,
+    choose_guard,
+    find_substring,
+    list_expressions,
+    match_past,
+)
 from memorist.store.postgres.raw_query import RawQuery
 from memorist.store.postgres.scoring import Scorer, bm25_idf, list_weights
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
 from memorist.store.postgres.text_index import (
     Phrase,
-    Positions,
     as_array,
     is_cut,
     read_columns,
-    read_tsvector,
     tokenize_columns,
+    write_found,
 )
-from memorist.store.postgres.vocabulary import Vocabulary
+from memorist.store.postgres.vocabulary import PostgresVocabulary
 from memorist.store.records import KeywordMatches, Scope
-from memorist.store.rows import MEMORIES_CHANGED_SINCE
-from memorist.store.sqlite.keyword import STEMS, Expression, KeywordSearch, _expressions, _match_raw_texts, _substring
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
-    PastQuery,
-    index_columns,
     inverse_document_frequency,
-    match_texts,
     measure_coverage,
 )
 from memorist.text import tokenizer
 
-# The same numbers as on SQLite, so that the same rows are scored.
-_GUARD_ROWS, _FILTERED_GUARD_ROWS = 1500, 3000
-_SINGLE_WORD_SHARE = 0.6
-_PAIRED_WORDS, _PAIR_FACTOR = 4, 1.5
-_MIN_GUARDED = 20
-_MAX_ALL_WORDS = 8
-_MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000
-_MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
 _MAX_RAW_ROWS = 3000  # of which an expression in FTS5's syntax is matched, the newest ones
+_MAX_LOOKUPS = 10_000  # rows whose memories are looked up one by one
 _MAX_EXPANSIONS = 500  # of a prefix; for more, the rows' other tokens are read as well
 
 _SUPERSEDED_ROWS = """
@@ -55,35 +60,32 @@ _SUPERSEDED_ROWS = """
 """
 _TENANT = "t.tenant = current_setting('memorist.tenant', true)"  # also for the owner, whom no row security stops
 
-Guard = list[tuple[Atom, ...]]
-
 
 @dataclass(slots=True)
 class Search(KeywordSearch):
-    """A query translated for the indexes. `guard_atoms` are sets of atoms; a row must have one of them to be scored."""
+    """A query translated for the indexes."""
 
-    guard_atoms: Guard | None = None
     expansions: dict[Phrase, list[str] | None] = field(default_factory=dict)  # None: too many
     scored_counts: dict[Atom, int] = field(default_factory=dict)
     limit: int = 0
     min_found: int = 0
     weights: Sequence[float] = ()
 
+    def count_rows(self, *, guarded: bool) -> int:
+        """Return how many rows have to be read, at most."""
+        is_guarded = guarded and (self.is_narrow or self.guard is not None)
+        return FILTERED_GUARD_ROWS if is_guarded else sum(self.scored_counts.values())
+
     def list_phrases(self, expression: Expression, atoms: Iterable[Atom]) -> list[Phrase]:
         return [Phrase.from_atom(atom, stemmed=expression.index == STEMS) for atom in atoms]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedRow(NamedTuple):
     """A row that matches, scored."""
 
     key: int
     score: float
     has_all: bool = False
-
-    @property
-    def order(self) -> tuple[bool, float, int]:
-        return self.has_all, self.score, self.key
 
 
 class PostgresKeywordIndex:
@@ -92,7 +94,7 @@ class PostgresKeywordIndex:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self._statistics = TokenStatistics(namespace)
-        self._vocabulary = Vocabulary(namespace)
+        self._vocabulary = PostgresVocabulary(namespace)
 
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
         return self._vocabulary.find_known(connection, terms)
@@ -105,7 +107,7 @@ class PostgresKeywordIndex:
     ) -> KeywordMatches:
         """Return memories with words of the query, best first: with all words, then some, then only the commonest."""
         search, filter = self.prepare(query, scope), scope.filter
-        search.limit, search.min_found = limit, min(limit, max(page, _MIN_GUARDED))
+        search.limit, search.min_found = limit, min(limit, max(page, MIN_GUARDED))
         search.weights = list_weights(weights, INDEX_COLUMNS)
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None
@@ -117,7 +119,7 @@ class PostgresKeywordIndex:
         if filter.as_of is not None:
             all_keys = None
             columns = dict(zip(INDEX_COLUMNS, search.weights, strict=True))
-            found += self.match_past(connection, filter, search.past_query(raw), columns)
+            found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         unknown = tuple(atom.text for atom, count in search.counts.items() if not count)
         return KeywordMatches(found, unknown, all_keys)
@@ -126,7 +128,7 @@ class PostgresKeywordIndex:
         """Translate a query for the indexes; `plan` decides which rows are scored."""
         hides = not scope.filter.superseded and scope.filter.as_of is None
         where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
-        expressions = _expressions(query.terms, stemmed=query.stemmed)
+        expressions = list_expressions(query.terms, stemmed=query.stemmed)
         return Search(
             expressions,
             where,
@@ -135,8 +137,8 @@ class PostgresKeywordIndex:
             needs_all=not query.any_of,
             all_first=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
-            spare=_expressions(query.spare, stemmed=query.stemmed),
-            substring=_substring(query),
+            spare=list_expressions(query.spare, stemmed=query.stemmed),
+            substring=find_substring(query),
             is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
             hidden_rows=_SUPERSEDED_ROWS if hides else None,
             walled=scope.filter.walled,
@@ -152,35 +154,15 @@ class PostgresKeywordIndex:
         rows, search.mean_length, search.scored_counts = self._statistics.count(connection, counted, project)
         counts = {atom: search.scored_counts[atom] for atom in asked}
         search.rows, search.counts = rows, counts
-        if rows > (_MAX_FILTERED_SUBSTRING_ROWS if search.where else _MAX_SUBSTRING_ROWS):
+        if rows > (MAX_FILTERED_SUBSTRING_ROWS if search.where else MAX_SUBSTRING_ROWS):
             search.substring = None
         search.is_unrestricted = not search.where
         search.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
-        search.all_first = search.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
-        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
+        search.all_first = search.all_first and 1 < len(counts) <= MAX_ALL_WORDS
+        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > GUARD_ROWS
         if needs_guard and not search.is_narrow:
             is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
-            search.guard_atoms = choose_guard(counts, rows, _FILTERED_GUARD_ROWS if is_filtered else _GUARD_ROWS)
-
-    def match_past(
-        self, connection: Connection, filter: Filter, query: PastQuery, weights: Mapping[str, float]
-    ) -> list[Match]:
-        """Match memories that have changed since `as_of` as they were, one by one: the indexes hold the present."""
-        where, values = filter_conditions(filter, past=True)
-        facts = """(
-            select string_agg(f.text, chr(10) order by f.fact) from facts f
-            where f.rid = m.rid and f.created_at <= :as_of)"""
-        sql = f"""
-            select m.rid, m.title, m.content, m.tags, m.source, {facts}
-            from {MEMORIES_CHANGED_SINCE}
-            where m.namespace = :namespace and m.deleted_at is null {where}
-        """
-        rows = connection.fetch(sql, values | {"namespace": self.namespace})
-        texts = {rid: index_columns(*columns) for rid, *columns in rows}
-        if query.raw is not None:
-            matching = _match_raw_texts(texts, query.raw)
-            texts = {rid: text for rid, text in texts.items() if rid in matching}
-        return match_texts(texts, query, weights)
+            search.guard = choose_guard(counts, rows, FILTERED_GUARD_ROWS if is_filtered else GUARD_ROWS)
 
     # Expressions in the syntax of FTS5
 
@@ -189,7 +171,7 @@ class PostgresKeywordIndex:
         scores = self._score_raw(connection, expression, search)
         if scores is None:
             return None
-        ranked = sorted((Ranked(rid, score) for rid, score in scores.items()), key=lambda row: row.order, reverse=True)
+        ranked = [RankedRow(rid, score) for score, rid in sorted(((s, rid) for rid, s in scores.items()), reverse=True)]
         return self._measure(connection, search, ranked[: search.limit])
 
     def _score_raw(self, connection: Connection, expression: str, search: Search) -> dict[int, float] | None:
@@ -207,12 +189,25 @@ class PostgresKeywordIndex:
             return {}
         keys = self._find_raw(connection, raw, search)
         texts = self._read_columns(connection, keys)
-        idfs: list[float] = []
-        mean_length = search.mean_length
-        if not search.walled:  # behind a wall, an expression's phrases count alike
-            rows, mean_length, counts = self._statistics.count(connection, dict.fromkeys(raw.atoms, raw.stemmed), None)
-            idfs = [bm25_idf(counts[atom], rows) for atom in raw.atoms]
-        return raw.match(texts, search.weights, idfs, mean_length or 1.0)
+        # Behind a wall, an expression's phrases count alike.
+        idfs = [] if search.walled else self._weight_raw(connection, raw)
+        return raw.match(texts, search.weights, idfs, search.mean_length or 1.0)
+
+    def _weight_raw(self, connection: Connection, raw: RawQuery) -> list[float]:
+        """Return the weights of an expression's phrases; one for some columns counts where it is in those."""
+        atoms = {phrase.atom: raw.stemmed for phrase in raw.phrases}
+        rows, _, counts = self._statistics.count(connection, atoms, None)
+        idfs = []
+        for each in raw.phrases:
+            count = counts[each.atom]
+            if each.is_restricted and count:
+                phrase = raw.tokenize(each.atom)
+                values = {"namespace": self.namespace, "stemmed": int(raw.stemmed), "query": phrase.write()}
+                values |= {"loose": None, "tokens": None if phrase.prefix else as_array(phrase.tokens)}
+                found = connection.fetch(f"select s.found, s.columns from {_SCAN} s", values)
+                count = sum(each.is_in(phrase, text, read_columns(columns)) for text, columns in found)
+            idfs.append(bm25_idf(count, rows))
+        return idfs
 
     def _find_raw(self, connection: Connection, raw: RawQuery, search: Search) -> list[int]:
         """Return the newest rows that may match an expression and pass the filter."""
@@ -244,21 +239,21 @@ class PostgresKeywordIndex:
             found += [row for row in dict.fromkeys(further) if row.key not in known]
         return self._measure(connection, search, found[: search.limit]), all_keys
 
-    def _list_fallbacks(self, connection: Connection, search: Search, *, found: bool) -> list[Ranked]:
+    def _list_fallbacks(self, connection: Connection, search: Search, *, found: bool) -> list[RankedRow]:
         """Return all rows with one of the words, then rows with only common words, and with parts of words."""
-        rows: dict[int, Ranked] = {}
-        if search.guard_atoms is not None:
+        rows: dict[int, RankedRow] = {}
+        if search.guard is not None:
             ranked = self._rank(connection, search, guarded=False)[: search.limit]
             rows |= {row.key: row for row in ranked}
         if search.spare:
             for key in self._find_spare(connection, search):
-                rows.setdefault(key, Ranked(key, 0.0))
+                rows.setdefault(key, RankedRow(key, 0.0))
         if search.substring is not None and not found:
             for key in self._find_substring(connection, search):
-                rows.setdefault(key, Ranked(key, 1e-6))
+                rows.setdefault(key, RankedRow(key, 1e-6))
         return list(rows.values())
 
-    def _measure(self, connection: Connection, search: Search, ranked: Sequence[Ranked]) -> list[Match]:
+    def _measure(self, connection: Connection, search: Search, ranked: Sequence[RankedRow]) -> list[Match]:
         """Return matches, each with the share of the query that it contains."""
         if not ranked:
             return []
@@ -271,34 +266,23 @@ class PostgresKeywordIndex:
             if row.key in texts  # or it was deleted since
         ]
 
-    def _rank(self, connection: Connection, search: Search, *, guarded: bool) -> list[Ranked]:
-        """Return rows scored by BM25, best first, with the scores of several indexes added up."""
+    def _rank(self, connection: Connection, search: Search, *, guarded: bool) -> list[RankedRow]:
+        """Return the best rows by BM25, best first, with the scores of several indexes added up."""
         self._expand_prefixes(connection, search)
         scores: dict[int, list[tuple[float, bool]]] = {}
-        literals: dict[int, bool] = {}
+        unwritten: set[int] = set()  # rows without the symbols that the query ends in
         for expression in search.expressions:
             scorer = self._make_scorer(search, expression)
             rows = self._scan(connection, search, expression, guarded=guarded)
             if any(row[3] for row in rows):
                 rows = self._complete(connection, rows, stemmed=expression.index == STEMS)
-            for rid, length, columns, _, found, *written in rows:
-                positions = read_tsvector(found) if isinstance(found, str) else found
-                score = scorer.score(positions, length, read_columns(columns))
-                if score is not None and (score.has_all or not search.needs_all):
-                    scores.setdefault(rid, []).append((score.value, score.has_all))
-                    literals[rid] = all(written)
-        count = len(search.expressions)
-        tests_all, tests = search.all_first, search.all_first or bool(search.literals)
-        ranked = [
-            Ranked(
-                rid,
-                sum(score for score, _ in each),
-                tests and literals[rid] and (not tests_all or (len(each) == count and all(has for _, has in each))),
-            )
-            for rid, each in scores.items()
-            if len(each) == count or not search.needs_all
-        ]
-        return sorted(ranked, key=lambda row: row.order, reverse=True)
+            for rid, length, columns, _, found, is_written in rows:
+                score = scorer.score(found, length, read_columns(columns))
+                if score is not None and (score[1] or not search.needs_all):
+                    scores.setdefault(rid, []).append(score)
+                    if not is_written:
+                        unwritten.add(rid)
+        return _order(search, scores, unwritten)
 
     def _make_scorer(self, search: Search, expression: Expression) -> Scorer:
         atoms = expression.required if search.needs_all else expression.atoms
@@ -329,17 +313,24 @@ class PostgresKeywordIndex:
             values |= {"stemmed": int(stemmed), "query": query, "loose": loose}
             source = _SCAN
         filtered = "" if is_narrow else search.where
-        joined, written = "", []
+        tests = []
         for number, literal in enumerate(search.literals):
             values[f"literal{number}"] = literal
             # Of a text in the collation C, as these are, only ASCII letters become small: as on SQLite.
-            written.append(f", strpos(lower(concat_ws(' ', m.title, m.content)), :literal{number}) > 0")
-        if filtered or written:
-            joined = "join memories m on m.rid = s.rid and m.namespace = :namespace"
+            tests.append(f"strpos(lower(concat_ws(' ', m.title, m.content)), :literal{number}) > 0")
+        joined = ""
+        if filtered or tests:
+            # Looks up the memories of some rows one by one, where PostgreSQL would rather read all memories.
+            fence = "offset 0" if search.count_rows(guarded=guarded) <= _MAX_LOOKUPS else ""
+            joined = f"""
+                cross join lateral (
+                    select {" and ".join(tests) or "true"} as written from memories m
+                    where m.rid = s.rid and m.namespace = :namespace {filtered} {fence}) f
+            """
         sql = f"""
-            select s.rid, s.length, s.columns, s.clipped, s.found {"".join(written)}
+            select s.rid, s.length, s.columns, s.clipped, s.found, {"f.written" if joined else "true"}
             from {source} s {joined}
-            where s.rid is not null {filtered} {search.visible("s.rid")}
+            where s.rid is not null {search.visible("s.rid")}
         """
         return connection.fetch(sql, values)
 
@@ -354,8 +345,8 @@ class PostgresKeywordIndex:
         for row in rows:
             if row[0] in texts:
                 columns = dict(zip(INDEX_COLUMNS, texts[row[0]], strict=True))
-                positions: Positions = tokenize_columns(columns, stemmed=stemmed).positions
-                row = (*row[:4], positions, *row[5:])
+                found = write_found(tokenize_columns(columns, stemmed=stemmed).positions)
+                row = (*row[:4], found, *row[5:])
             complete.append(row)
         return complete
 
@@ -367,10 +358,14 @@ class PostgresKeywordIndex:
     def _expand_prefixes(self, connection: Connection, search: Search) -> None:
         """Read the tokens that begin with each prefix of the query."""
         for expression in search.expressions:
-            stemmed = expression.index == STEMS
-            for phrase in search.list_phrases(expression, (*expression.atoms, *expression.required)):
-                if phrase.prefix and phrase.tokens and phrase not in search.expansions:
-                    tokens = self._vocabulary.expand(connection, phrase.tokens[-1], _MAX_EXPANSIONS, stemmed=stemmed)
+            phrases = search.list_phrases(expression, (*expression.atoms, *expression.required))
+            asked = {phrase: phrase.tokens[-1] for phrase in phrases if phrase.prefix and phrase.tokens}
+            if asked and not asked.keys() <= search.expansions.keys():
+                found = self._vocabulary.expand(
+                    connection, asked.values(), _MAX_EXPANSIONS, stemmed=expression.index == STEMS
+                )
+                for phrase, prefix in asked.items():
+                    tokens = found[prefix]
                     search.expansions[phrase] = tokens if len(tokens) <= _MAX_EXPANSIONS else None
 
     def _find_spare(self, connection: Connection, search: Search) -> list[int]:
@@ -426,7 +421,7 @@ class PostgresKeywordIndex:
         if query.raw is not None and (by_raw := self._score_raw(connection, query.raw, search)) is not None:
             raw = query.raw
         if filter.as_of is not None and query:
-            changed = self.match_past(connection, filter, search.past_query(raw), {})
+            changed = match_past(connection, self.namespace, filter, search.past_query(raw), {})
             keys = [*keys, *(match.key for match in changed)]
         values: dict[str, Any] = {"namespace": self.namespace, "found_keys": as_array(keys)}
         arms = []
@@ -445,7 +440,7 @@ class PostgresKeywordIndex:
 
     def _select_by_words(self, search: Search, values: dict[str, Any], *, filtered: bool) -> str:
         """Return a query for the rows with words of the query; add its values to others."""
-        guarded = sum(search.counts.values()) > _MAX_FACET_ROWS
+        guarded = sum(search.counts.values()) > MAX_FACET_ROWS
         arms = []
         for number, expression in enumerate(search.expressions):
             query, loose = _write_query(search, expression, guarded=guarded)
@@ -487,31 +482,24 @@ _SELECT_TEXTS = """
 """
 
 
-def choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> Guard | None:
-    """Return the atoms of the rows worth scoring: rare ones alone, commoner ones in pairs; None for all rows."""
-    if sum(counts.values()) <= 1.5 * budget:
-        return None
-    rare_first = sorted(((count, atom) for atom, count in counts.items()), key=lambda it: (it[0], it[1].expression))
-    singles, total = 0, 0.0
-    while singles < len(rare_first) and total + rare_first[singles][0] <= _SINGLE_WORD_SHARE * budget:
-        total += rare_first[singles][0]
-        singles += 1
-    guard: Guard = [(atom,) for _, atom in rare_first[:singles]]
-    rest = rare_first[singles : singles + _PAIRED_WORDS]
-    pairs = sorted(
-        (
-            (_PAIR_FACTOR * first * second / rows, one, other)
-            for place, (first, one) in enumerate(rest)
-            for second, other in rest[place + 1 :]
-        ),
-        key=lambda pair: (pair[0], pair[1].expression, pair[2].expression),
-    )
-    for expected, one, other in pairs:
-        if guard and total + expected > budget:
-            break
-        guard.append((one, other))
-        total += expected
-    return guard or [(rare_first[0][1],)]
+def _order(
+    search: Search, scores: Mapping[int, list[tuple[float, bool]]], unwritten: Collection[int]
+) -> list[RankedRow]:
+    """Return rows by their scores in each index: those with all words first, then the best."""
+    count = len(search.expressions)
+    if search.needs_all:
+        scores = {rid: each for rid, each in scores.items() if len(each) == count}
+    complete: Collection[int] = ()
+    if search.all_first:
+        complete = {rid for rid, each in scores.items() if len(each) == count and all(has_all for _, has_all in each)}
+    elif search.literals:
+        complete = scores.keys()
+    if search.literals:
+        complete = set(complete).difference(unwritten)
+    found = [(rid in complete, sum([score for score, _ in each]), rid) for rid, each in scores.items()]
+    # A narrow search tells all that it has found.
+    best = sorted(found, reverse=True) if search.is_narrow else nlargest(search.limit, found)
+    return [RankedRow(rid, score, has_all) for has_all, score, rid in best]
 
 
 def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tuple[str | None, str | None]:
@@ -522,8 +510,8 @@ def _write_query(search: Search, expression: Expression, *, guarded: bool) -> tu
     """
     if search.needs_all:
         sets: Guard = [expression.required]
-    elif guarded and search.guard_atoms is not None:
-        sets = search.guard_atoms
+    elif guarded and search.guard is not None:
+        sets = search.guard
     else:
         sets = [(atom,) for atom in expression.atoms]
     strict, loose = (

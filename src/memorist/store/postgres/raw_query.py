@@ -6,43 +6,67 @@ PostgreSQL finds the rows that may match; an FTS5 index made of their texts, in 
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
 from apsw import fts5query
 
-from memorist.store.postgres.text_index import Phrase
+from memorist.store.postgres.text_index import Columns, Phrase
 from memorist.store.sqlite.bm25 import register_functions
 from memorist.store.word_matching import INDEX_COLUMNS, Atom
 from memorist.text import tokenizer
 
 _COLUMNS = ", ".join(INDEX_COLUMNS)
+_ALL_COLUMNS = frozenset(range(len(INDEX_COLUMNS)))
+
+
+@dataclass(frozen=True, slots=True)
+class RawPhrase:
+    """A phrase of an expression, which may ask for some columns, by number, or for their beginnings."""
+
+    atom: Atom
+    columns: frozenset[int] = _ALL_COLUMNS
+    initial: bool = False
+
+    @property
+    def is_restricted(self) -> bool:
+        return self.initial or self.columns != _ALL_COLUMNS
+
+    def is_in(self, phrase: Phrase, found: str, columns: Columns) -> bool:
+        """Tell if a row has it where it is asked for, given the tokens found in the row."""
+        entries = (entry.rpartition(":") for entry in found.split(" ") if entry)
+        for end in phrase.find({token[1:-1]: places for token, _, places in entries}):
+            number, start = next((number, start) for number, start in reversed(columns) if end >= start)
+            if number in self.columns and (not self.initial or end - len(phrase.tokens) + 1 == start):
+                return True
+        return False
 
 
 class RawQuery:
-    """An expression of which rows with `query` may match; `atoms` are its phrases, in order."""
+    """An expression of which rows with `query` may match; `phrases` are in its order."""
 
     def __init__(self, expression: str) -> None:
         self.expression = expression
         self.stemmed = "*" not in expression
         try:
             tree: Any = fts5query.parse_query_string(expression)
-            self.atoms = [_read_phrase(phrase) for phrase in _list_phrases(tree)]
+            self.phrases = list(_list_phrases(tree, _ALL_COLUMNS))
             self.query, self.loose = self._write(tree, loose=False), self._write(tree, loose=True)
-        except fts5query.ParseError:
+        except (fts5query.ParseError, RecursionError):
             # FTS5 reads it, so it has words, and one of them is in every row that matches.
-            self.atoms = [Atom(token) for token in tokenizer.list_tokens(expression)]
-            parts = [self._phrase(atom).write() for atom in self.atoms]
+            self.phrases = [RawPhrase(Atom(token)) for token in tokenizer.list_tokens(expression)]
+            parts = [self.tokenize(phrase.atom).write() for phrase in self.phrases]
             self.query = self.loose = " | ".join(filter(None, parts)) or None
 
-    def _phrase(self, atom: Atom) -> Phrase:
+    def tokenize(self, atom: Atom) -> Phrase:
         return Phrase.from_atom(atom, stemmed=self.stemmed)
 
     def _write(self, tree: Any, *, loose: bool) -> str | None:
         """Return a tsquery that every row matches which the expression matches; None if no row does."""
         match tree:
             case fts5query.PHRASE():
-                return self._phrase(_read_phrase(tree)).write(loose=loose)
+                return self.tokenize(_read_phrase(tree)).write(loose=loose)
             case fts5query.COLUMNFILTER():
                 return self._write(tree.query, loose=loose)
             case fts5query.NOT():
@@ -93,18 +117,19 @@ def _join(operator: str, parts: Iterator[str]) -> str | None:
     return f"({written})" if written else None
 
 
-def _list_phrases(tree: Any) -> Iterator[Any]:
+def _list_phrases(tree: Any, columns: frozenset[int]) -> Iterator[RawPhrase]:
     match tree:
         case fts5query.PHRASE():
-            yield tree
+            yield RawPhrase(_read_phrase(tree), columns, tree.initial)
         case fts5query.COLUMNFILTER():
-            yield from _list_phrases(tree.query)
+            named = {number for number, name in enumerate(INDEX_COLUMNS) if name in map(str.lower, tree.columns)}
+            yield from _list_phrases(tree.query, columns & named if tree.filter == "include" else columns - named)
         case fts5query.NOT():
-            yield from _list_phrases(tree.match)
-            yield from _list_phrases(tree.no_match)
+            yield from _list_phrases(tree.match, columns)
+            yield from _list_phrases(tree.no_match, columns)
         case _:
             for part in getattr(tree, "queries", None) or tree.phrases:
-                yield from _list_phrases(part)
+                yield from _list_phrases(part, columns)
 
 
 def _read_phrase(phrase: Any) -> Atom:

@@ -10,8 +10,9 @@ from psycopg.sql import SQL, Identifier
 
 from memorist.errors import StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
-from memorist.store.postgres.connections import APP_ROLE, RawConnection
+from memorist.store.postgres.pool import RawConnection
 
+APP_ROLE = "memorist_app"
 _OLDEST_SERVER = 160_000  # `is json`
 _LOCK = 0x6D656D6F72697374  # "memorist"
 

@@ -2,28 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from memorist.store.postgres.text_index import Phrase, Positions
+from memorist.store.postgres.text_index import Columns, Phrase, quote_token, read_positions
 from memorist.store.word_matching import K1
 
 _B = 0.75  # as in FTS5, like K1
 _LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
 
-Columns = Sequence[tuple[int, int]]
-
 
 def bm25_idf(count: int, rows: int) -> float:
     """Return the weight of a phrase that is in `count` of `rows` memories."""
     return max(_LEAST_IDF, math.log((rows - count + 0.5) / (count + 0.5))) if count <= rows else _LEAST_IDF
-
-
-@dataclass(slots=True)
-class Score:
-    """The score of a row by one index, and whether it has every phrase that was asked for."""
-
-    value: float
-    has_all: bool
 
 
 class Scorer:
@@ -36,50 +25,55 @@ class Scorer:
         weights: Sequence[float],
         mean_length: float,
     ) -> None:
-        self._phrases = phrases
         self._weights = weights
         self._mean_length = mean_length
-        # Of words alone, a token is a phrase, and need not be looked for.
-        self._is_plain = all(phrase.is_word for phrase, _ in phrases)
-        self._idfs = {phrase.tokens[0]: idf for phrase, idf in phrases} if self._is_plain else {}
-        scored = {phrase for phrase, _ in phrases}
-        self._required = list(dict.fromkeys(required))
-        self._is_scored = self._is_plain and scored.issuperset(self._required)
+        self._idfs: dict[str, float] = {}  # of words, by the token as PostgreSQL writes it
+        for phrase, idf in phrases:
+            if phrase.is_word:
+                token = quote_token(phrase.tokens[0])
+                self._idfs[token] = self._idfs.get(token, 0.0) + idf
+        self._phrases = [(phrase, idf) for phrase, idf in phrases if not phrase.is_word]
+        self._required_words = {quote_token(phrase.tokens[0]) for phrase in required if phrase.is_word}
+        self._required_phrases = {phrase for phrase in required if not phrase.is_word}
+        self._reads_positions = bool(self._phrases or self._required_phrases)
 
-    def score(self, positions: Positions, length: int, columns: Columns) -> Score | None:
-        """Return the score of a row; None if it has none of the phrases."""
+    def score(self, found: str, length: int, columns: Columns) -> tuple[float, bool] | None:
+        """
+        Return the score of a row and whether it has all that is required; None if it has none of the phrases.
+
+        `found` are the tokens of the query that it has, as PostgreSQL writes a tsvector.
+        """
+        if not found:
+            return None
         norm = K1 * (1 - _B + _B * length / self._mean_length)
-        if self._is_plain and len(self._idfs) == len(self._phrases):
-            return self._score_words(positions, norm, columns)
-        value, found = 0.0, False
+        # Most rows have one column, and of that only the number of places matters.
+        weight = self._weights[columns[0][0]] if len(columns) == 1 else None
+        value, has_any, places_of = 0.0, False, {}
+        for entry in found.split(" "):
+            token, _, places = entry.rpartition(":")
+            places_of[token] = places
+            idf = self._idfs.get(token)
+            if idf is not None:
+                has_any = True
+                if weight is not None:
+                    frequency = weight * (places.count(",") + 1)
+                else:
+                    frequency = self._weigh(read_positions(places), columns)
+                value += idf * ((frequency * (K1 + 1.0)) / (frequency + norm))
+        has_all = self._required_words.issubset(places_of)
+        if not self._reads_positions:
+            return (value, has_all) if has_any else None
+        positions = {token[1:-1]: places for token, places in places_of.items()}
         for phrase, idf in self._phrases:
-            places = phrase.find(positions)
-            if places:
-                found = True
-                weight = self._weigh(places, columns)
-                value += idf * ((weight * (K1 + 1.0)) / (weight + norm))
-        if not found:
-            return None
-        return Score(value, all(phrase.find(positions) for phrase in self._required))
-
-    def _score_words(self, positions: Positions, norm: float, columns: Columns) -> Score | None:
-        value, found = 0.0, 0
-        for token, idf in self._idfs.items():
-            places = positions.get(token)
-            if places:
-                found += 1
-                weight = self._weigh(places, columns)
-                value += idf * ((weight * (K1 + 1.0)) / (weight + norm))
-        if not found:
-            return None
-        if self._is_scored and len(self._required) == len(self._idfs):
-            return Score(value, found == len(self._idfs))
-        return Score(value, all(phrase.find(positions) for phrase in self._required))
+            if at := phrase.find(positions):
+                has_any = True
+                frequency = self._weigh(at, columns)
+                value += idf * ((frequency * (K1 + 1.0)) / (frequency + norm))
+        has_all = has_all and all(phrase.find(positions) for phrase in self._required_phrases)
+        return (value, has_all) if has_any else None
 
     def _weigh(self, places: Sequence[int], columns: Columns) -> float:
         """Return the weights of the columns that the places are in, added up."""
-        if len(columns) == 1:
-            return self._weights[columns[0][0]] * len(places)
         total = 0.0
         for place in places:
             for number, start in reversed(columns):

@@ -52,7 +52,7 @@ class TokenStatistics:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._phrases: dict[str | None, _Memory] = {}  # by project
+        self._phrases: dict[str | None, _KnownCounts] = {}  # by project
         self._lock = threading.RLock()  # Ctrl-C at the end of a `with` may leave it held: not against its own thread
         renew_after_fork(self)
 
@@ -123,18 +123,18 @@ class TokenStatistics:
         values |= {} if project is None else {"project": project}
         return {key: count for key, (count,) in zip(keys, connection.fetch(sql, values), strict=True)}
 
-    def _recall(self, project: str | None, rows: int, changes: int) -> "_Memory":
+    def _recall(self, project: str | None, rows: int, changes: int) -> "_KnownCounts":
         """Return what is remembered of a project, or of all, unless too much has changed since."""
         with self._lock:
             memory = self._phrases.get(project)
             if memory is None or memory.is_outdated(rows, changes):
                 if sum(len(each.counts) + 1 for each in self._phrases.values()) > _MAX_COUNTS:
                     self._phrases.clear()
-                memory = self._phrases[project] = _Memory(changes)
+                memory = self._phrases[project] = _KnownCounts(changes)
             return memory
 
 
-class _Memory:
+class _KnownCounts:
     """Counts, remembered for a while."""
 
     def __init__(self, changes: int) -> None:

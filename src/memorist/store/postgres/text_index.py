@@ -20,9 +20,10 @@ MAX_LEXEME_CHARACTERS = 255  # a key of the vocabulary must fit into a page of i
 _MAX_POSITION = 16_382  # PostgreSQL takes everything behind it for 16,383
 MAX_POSITIONS = 255  # of one token
 _MAX_BYTES = 1_000_000  # of a tsvector; PostgreSQL's limit is 1 MB
-_MAX_ROWS, _MAX_CHARACTERS = 500, 2_000_000  # indexed at a time
+_MAX_ROWS, _MAX_CHARACTERS = 500, 2_000_000  # taken from the queue, and written, at a time
 
 Positions = dict[str, list[int]]  # by token
+Columns = tuple[tuple[int, int], ...]  # the number of each column, and the position it begins at
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class TextTokens:
 
     positions: Positions
     length: int
-    columns: tuple[tuple[int, int], ...]  # the number of a column, and the position it begins at
+    columns: Columns
 
 
 def tokenize_columns(texts: Mapping[str, str | None], *, stemmed: bool) -> TextTokens:
@@ -64,13 +65,13 @@ def write_tsvector(positions: Positions) -> tuple[str, bool]:
         size += len(token.encode()) + 2 * len(kept) + 4
         if size > _MAX_BYTES:
             return " ".join(written), True
-        written.append(f"{_quote(token)}:{','.join(map(str, kept))}")
+        written.append(f"{quote_token(token)}:{','.join(map(str, kept))}")
     return " ".join(written), clipped
 
 
 def is_cut(length: int, found: str) -> bool:
     """Tell if a row of so many tokens may lack positions of those that were found in it."""
-    return length >= _MAX_POSITION - len(INDEX_COLUMNS) or not found or found.count(",") >= MAX_POSITIONS - 1
+    return bool(found) and (length >= _MAX_POSITION - len(INDEX_COLUMNS) or found.count(",") >= MAX_POSITIONS - 1)
 
 
 def as_array(values: Iterable[int | str]) -> str:
@@ -82,25 +83,29 @@ def _quote_element(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _quote(token: str) -> str:
+def quote_token(token: str) -> str:
+    """Return a token as PostgreSQL reads and writes it."""
     return "'" + token.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def read_tsvector(text: str) -> Positions:
-    """Return the tokens of a tsvector that PostgreSQL has written, all of whose positions have the weight A."""
-    found = {}
-    for entry in text.split(" ") if text else ():
-        token, _, places = entry.rpartition(":")
-        found[token[1:-1]] = [int(place) for place in places[:-1].split("A,")]
-    return found
+def write_found(positions: Positions) -> str:
+    """Return tokens as PostgreSQL writes those that it has found, all of whose positions have the weight A."""
+    return " ".join(
+        f"{quote_token(token)}:{','.join(f'{place}A' for place in places)}" for token, places in positions.items()
+    )
 
 
-def write_columns(columns: Sequence[tuple[int, int]]) -> str:
+def read_positions(places: str) -> list[int]:
+    """Return the positions of a token, all of which have the weight A."""
+    return [int(place) for place in places[:-1].split("A,")]
+
+
+def write_columns(columns: Columns) -> str:
     return ",".join(f"{number}:{place}" for number, place in columns)
 
 
 @lru_cache(10_000)
-def read_columns(text: str) -> tuple[tuple[int, int], ...]:
+def read_columns(text: str) -> Columns:
     """Return the number of each column and the position it begins at."""
     pairs = (pair.split(":") for pair in text.split(",") if pair)
     return tuple((int(number), int(place)) for number, place in pairs)
@@ -120,64 +125,62 @@ class Phrase:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is one whole token, whose rows the vocabulary counts."""
+        """True if it is one whole token, whose rows the vocabulary counts."""
         return len(self.tokens) == 1 and not self.prefix
 
     def write(self, *, loose: bool = False) -> str | None:
         """Return it as PostgreSQL reads a tsquery, `loose` without the order of the words; None if it has no tokens."""
         last = len(self.tokens) - 1
         words = [
-            _quote(token) + (":*" if self.prefix and number == last else "") for number, token in enumerate(self.tokens)
+            quote_token(token) + (":*" if self.prefix and number == last else "")
+            for number, token in enumerate(self.tokens)
         ]
         if len(words) < 2:
             return words[0] if words else None
         return f"({(' & ' if loose else ' <-> ').join(words)})"
 
-    def find(self, positions: Positions) -> Sequence[int]:
-        """Return the positions at which it begins."""
-        if not self.tokens:
+    def find(self, places: Mapping[str, str]) -> Sequence[int]:
+        """Return the positions at which it ends, given those of the tokens found, as PostgreSQL writes them."""
+        *others, last = self.tokens or ("",)
+        if not all(token in places for token in others):
             return ()
-        last = self._find_last(positions)
-        if len(self.tokens) == 1 or not last:
-            return last
-        ends = set(last)
-        for back, token in enumerate(reversed(self.tokens[:-1]), 1):
-            places = positions.get(token)
-            if not places:
+        if self.prefix and last:
+            ends = {
+                at for token, at_places in places.items() if token.startswith(last) for at in read_positions(at_places)
+            }
+        else:
+            ends = set(read_positions(places[last])) if last in places else set()
+        for back, token in enumerate(reversed(others), 1):
+            if not ends:
                 return ()
-            ends = {end for end in ends if end - back in places} if len(ends) < 8 else _shift(ends, places, back)
-        return sorted(ends)
-
-    def _find_last(self, positions: Positions) -> Sequence[int]:
-        token = self.tokens[-1]
-        if not self.prefix:
-            return positions.get(token, ())
-        return [place for found, places in positions.items() if found.startswith(token) for place in places]
-
-
-def _shift(ends: set[int], places: Iterable[int], back: int) -> set[int]:
-    return ends.intersection(place + back for place in places)
+            ends.intersection_update([place + back for place in read_positions(places[token])])
+        return list(ends)
 
 
 def index_queued(connection: Connection) -> None:
     """Index the memories that the transaction has changed, before it ends."""
-    while rows := connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS, "characters": _MAX_CHARACTERS}):
-        connection.execute(_INDEX, {"rows": json.dumps([_index_row(*row) for row in rows])})
+    is_full = True
+    while is_full:
+        rows = connection.fetch(_TAKE_QUEUED, {"rows": _MAX_ROWS})
+        is_full = len(rows) == _MAX_ROWS
+        written: list[dict[str, Any]] = []
+        size = 0
+        for row in rows:
+            written.append(_index_row(*row))
+            size += len(row[3])
+            if size > _MAX_CHARACTERS or row is rows[-1]:
+                connection.execute(_INDEX, {"rows": json.dumps(written)})
+                written, size = [], 0
 
 
-# A memory counts for at least one character, and the first one is taken however long it is.
+# Both parts see the queue as it was before. The keys are in arrays so that PostgreSQL looks each of them up: these
+# tables change more quickly than its statistics, by which it would choose a way to join them.
 _TAKE_QUEUED = """
-    with queued as (
-        select u.rid, sum(length(m.content)) over (order by u.rid) - length(m.content) as before
-        from (select rid from unindexed order by rid limit :rows) u
-        join memories m on m.rid = u.rid),
-    taken as (
-        delete from unindexed
-        where rid in (select rid from queued where before < :characters)
-        returning rid)
+    with taken as (
+        delete from unindexed where rid = any(array(select rid from unindexed order by rid limit :rows)))
     select m.rid, m.namespace, m.title, m.content, m.tags, m.source, m.segments, m.facts
-    from taken t
-    join memories m on m.rid = t.rid
+    from memories m
+    where m.rid = any(array(select rid from unindexed order by rid limit :rows))
 """
 
 _INDEX = """

@@ -16,9 +16,12 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from psycopg import errors
 
@@ -27,7 +30,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
-from memorist.store.postgres.connections import PostgresDatabase, RawConnection
+from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.vectors import Vectors, check_dimensions, check_metric
 
@@ -43,17 +46,17 @@ _MAX_SCANNED = 200_000  # vectors that an index is asked for until enough of the
 _EXACT_FACTOR = 25
 _SECONDS_KNOWN = 60.0  # how long a model, a filter and counts are remembered
 _MAX_FILTERS = 1000  # remembered
-_MAX_TOTAL = 1000  # counted of memories that all have their vectors: nobody is told how many they are
+_MAX_TOTAL = 100  # counted of memories that all have their vectors: nobody is told how many they are
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
-_CHECK_EVERY = 2000  # vectors written between two looks at whether an index is due
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
+_LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
 
-_LIVE = "m.namespace = :namespace and m.deleted_at is null"
+_ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 class _Known(NamedTuple):
-    """What is known of a model: its number, its dimensions, and the vectors in its index, or None without one."""
+    """All that is known of a model: its number, its dimensions, and the vectors in its index, or None without one."""
 
     number: int
     dimensions: int
@@ -84,6 +87,8 @@ class PostgresVectors(Vectors):
     def __init__(self, database: PostgresDatabase, namespace: str) -> None:
         super().__init__(database, namespace)
         self._tenant = quote_text(database.namespace)
+        # Row security adds the tenant in any case; of a constant, the planner knows how common it is.
+        self._live = f"m.tenant = {self._tenant} and m.namespace = :namespace and m.deleted_at is null"
         self.after_fork()
         renew_after_fork(self)
 
@@ -94,7 +99,6 @@ class PostgresVectors(Vectors):
         self._narrow: dict[Filter, tuple[bool, float]] = {}
         self._counts: dict[tuple[str, Filter], _Counts] = {}
         self._parts = True  # whether there are any, or may be
-        self._written: dict[str, int] = {}  # vectors since the last look at whether an index is due
         self._tried: set[str] = set()  # models whose index this process has begun to build
 
     def put(
@@ -102,14 +106,6 @@ class PostgresVectors(Vectors):
     ) -> None:
         super().put(model, texts, vectors, parts)
         self._parts = self._parts or bool(parts)
-        with self._lock:
-            written = self._written[model.name] = self._written.get(model.name, _CHECK_EVERY) + len(vectors)
-            if written >= _CHECK_EVERY:
-                self._written[model.name] = 0
-        if written >= _CHECK_EVERY:
-            self._forget_model(model.name)
-            with suppress(StoreError):  # what was put is safe
-                self._identify(model)
 
     def drop_others(self, model: Model) -> int:
         before = self._list_models()
@@ -163,19 +159,19 @@ class PostgresVectors(Vectors):
             values["keys"] = json.dumps(scope.keys.tolist())
             return self._search(connection, filter, _select_all("select k.value from @keys(:keys) k", known), values)
         if self._can_use_index(connection, known, filter, limit):
-            nearest = _select_nearest(f"{_LIVE} {where}", known, self._tenant)
+            nearest = _select_nearest(f"{self._live} {where}", known, self._tenant)
             values |= {"part_limit": _PARTS_FACTOR * limit, "candidates": str(_count_candidates(limit))}
             found = self._search(connection, filter, nearest, values)
             if len(found.matches) == limit:
                 return found
             self._remember_filter(filter, narrow=True)  # few pass, or few of what is near
-        passing = f"select m.rid from memories m where {_LIVE} {where}"
+        passing = f"select m.rid from memories m where {self._live} {where}"
         return self._search(connection, filter, _select_all(passing, known), values)
 
     def _search(self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any]) -> _Found:
         """Run a search, and look at the state of the namespace, or of what is within the wall, in one round trip."""
         where, more = filter_conditions(filter.wall)
-        sql = f"{nearest} {_STATE.format(live=f'{_LIVE} {where}')}"
+        sql = f"{nearest} {_STATE.format(live=f'{self._live} {where}')}"
         keys, scores, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
         matches = [Match(key, score) for key, score in zip(keys or (), scores or (), strict=True)]
         return _Found(matches, waiting, others, total)
@@ -185,13 +181,12 @@ class PostgresVectors(Vectors):
         # Of a walled one, what lies beyond may not even decide which matches are looked at.
         if known.indexed is None or filter.walled:
             return False
-        now = time.monotonic()
-        narrow, until = self._narrow.get(filter, (False, 0.0))
-        if until < now:
+        narrow, until = self._narrow.get(_ignore_moment(filter), (False, 0.0))
+        if until < time.monotonic():
             most = math.isqrt(int(_EXACT_FACTOR * max(limit, 1) * max(known.indexed, 1)))
             where, values = filter_conditions(filter)
             narrow = most >= connection.fetch_value(
-                f"select count(*) from (select 1 from memories m where {_LIVE} {where} limit {most + 1}) passing",
+                f"select count(*) from (select 1 from memories m where {self._live} {where} limit {most + 1}) passing",
                 values | {"namespace": self._namespace},
             )
             self._remember_filter(filter, narrow=narrow)
@@ -201,7 +196,7 @@ class PostgresVectors(Vectors):
         with self._lock:
             if len(self._narrow) >= _MAX_FILTERS:
                 self._narrow.clear()
-            self._narrow[filter] = narrow, time.monotonic() + _SECONDS_KNOWN
+            self._narrow[_ignore_moment(filter)] = narrow, time.monotonic() + _SECONDS_KNOWN
 
     # Counting
 
@@ -224,24 +219,24 @@ class PostgresVectors(Vectors):
             if known is None
             else f"""
             (select count(*) from memories m join vectors v on v.rid = m.rid
-            where v.model = {known.number} and {_LIVE} {where})
+            where v.model = {known.number} and {self._live} {where})
         """
         )
-        sql = f"select count(*), {embedded} from memories m where {_LIVE} {where}"
+        sql = f"select count(*), {embedded} from memories m where {self._live} {where}"
         total, have_one = connection.fetch_value(sql, values | {"namespace": self._namespace})
         return total, max(0, total - have_one)
 
     # Models and their indexes
 
-    def _identify(self, model: Model, connection: Connection | None = None) -> _Known | None:
-        """Return what is known of a model, None if it is new; begin to build its index if one is due."""
+    def _identify(self, model: Model, connection: Connection) -> _Known | None:
+        """
+        Return what is known of a model, None if it is new; begin to build its index if one is due.
+
+        A search finds that out, and not a write: a large import is done sooner without the index.
+        """
         known = self._models.get(model.name)
         if known is None or known.until < time.monotonic():
-            if connection is None:
-                with self._database.reading() as connection:
-                    known = self._read_model(connection, model)
-            else:
-                known = self._read_model(connection, model)
+            known = self._read_model(connection, model)
             if known is None:
                 return None
             self._models[model.name] = known
@@ -284,32 +279,36 @@ class PostgresVectors(Vectors):
     def _try_to_build(self, model: Model) -> None:
         # A user who does not own the tables may not: searches then compare all.
         with suppress(StoreError):
-            self.build_index(model)
+            self.build_index(model, wait=False)
 
-    def build_index(self, model: Model) -> None:
+    def build_index(self, model: Model, *, wait: bool = True) -> None:
         """Build the approximate index of a model, while others go on reading and writing, unless it is there."""
         with self._database.reading() as connection:
             number = connection.fetch_value("select model from models where name = :name", {"name": model.name})
             if number is None:
                 return
-            counts = [
+            most = max(
                 connection.fetch_value(f"select count(*) from {table} where model = {number}") for table in _TABLES
-            ]
-        memory = max(counts) * (2 * model.dimensions + _BUILD_BYTES)
+            )
         with self._database.administering() as raw:
             lock = _number_lock(self._name_index(_TABLES[0], number))
-            if not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
-                return  # another process is at it
+            # Asked for again and again: what waits for a lock would keep the one that builds from its end.
+            while not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
+                if not wait:
+                    return
+                time.sleep(_LOCK_SECONDS)
             try:
-                megabytes = min(max(memory // 2**20 + 1, 64), 8192)
-                raw.execute(f"set maintenance_work_mem = '{megabytes}MB'".encode())
+                megabytes = most * (2 * model.dimensions + _BUILD_BYTES) // 2**20
+                raw.execute(f"set maintenance_work_mem = '{min(max(megabytes, 64), 8192)}MB'".encode())
                 for table in _TABLES:
                     self._build(raw, table, number, model.dimensions)
+                # Without statistics, any index that begins with the tenant would do to look a memory up.
+                raw.execute(b"analyze memories, vectors, part_vectors")
             finally:
                 raw.execute(f"select pg_advisory_unlock({lock})".encode())
         self._forget_model(model.name)
 
-    def _build(self, raw: RawConnection, table: str, number: int, dimensions: int) -> None:
+    def _build(self, raw: psycopg.Connection[Any], table: str, number: int, dimensions: int) -> None:
         name = self._name_index(table, number)
         valid = _fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
         if valid:
@@ -327,7 +326,6 @@ class PostgresVectors(Vectors):
             raw.execute(f"drop index concurrently if exists {name}".encode())
             raw.execute(b"set max_parallel_maintenance_workers = 0")
             raw.execute(create.encode())
-        raw.execute(f"analyze {table}(tenant, rid, model)".encode())
 
     def _name_index(self, table: str, number: int) -> str:
         digest = hashlib.sha256(f"{self._database.namespace}\0{number}".encode()).hexdigest()
@@ -345,6 +343,11 @@ class PostgresVectors(Vectors):
 def quote_text(text: str) -> str:
     """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
     return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
+
+
+def _ignore_moment(filter: Filter) -> Filter:
+    """Return a filter that stands for itself as of any time: each search may be as of another."""
+    return filter if filter.as_of is None else replace(filter, as_of=_ANY_MOMENT)
 
 
 def _count_candidates(limit: int) -> int:
@@ -409,8 +412,9 @@ _STATE = f"""
         (select array_agg(b.similarity order by b.similarity desc, b.rid) from best b),
         exists (select 1 from unembedded u join memories m on m.rid = u.rid where {{live}}),
         (select count(*) > 1 from models),
-        (select count(*) from (select 1 from memories m where {{live}} limit {_MAX_TOTAL}) few),
-        exists (select 1 from part_vectors)
+        (select count(*) from (
+            select 1 from memories m where {{live}} order by m.created_at, m.rid limit {_MAX_TOTAL}) few),
+        (select min(p.part) is not null from part_vectors p)
 """
 
 # Of these indexes, how many can be used, and the number of their vectors when they were last counted.
@@ -427,6 +431,6 @@ def _number_lock(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
-def _fetch_value(raw: RawConnection, sql: str) -> Any:
+def _fetch_value(raw: psycopg.Connection[Any], sql: str) -> Any:
     row = raw.execute(sql.encode()).fetchone()
     return row[0] if row else None

@@ -1,9 +1,10 @@
 """The vocabulary of a namespace on PostgreSQL, for suggesting corrections of a query."""
 
+import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memorist.forks import renew_after_fork
 from memorist.records import Term
@@ -24,9 +25,13 @@ _MAX_SPELT, _MAX_SPELLINGS = 5, 10  # words whose spelling is looked up, and mem
 _LAST_CHARACTER = "\U0010ffff"  # no word goes on with it
 
 _EXPAND = """
-    select term from vocabulary
-    where namespace = :namespace and stemmed = (:stemmed = 1) and term >= :first and term < :last
-    limit :most
+    select p.value, v.term
+    from json_array_elements_text(cast(:prefixes as json)) p
+    cross join lateral (
+        select term from vocabulary
+        where namespace = :namespace and stemmed = (:stemmed = 1)
+          and term >= p.value collate "C" and term < (p.value || :last) collate "C"
+        limit :most) v
 """
 
 _READ_LIST = """
@@ -65,7 +70,7 @@ _HAS_TEXT = """
 """
 
 
-class Vocabulary:
+class PostgresVocabulary:
     """
     The words of the live memories of a namespace, and those similar to a misspelt one.
 
@@ -86,16 +91,21 @@ class Vocabulary:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def expand(self, connection: Connection, prefix: str, most: int, *, stemmed: bool) -> list[str]:
-        """Return the tokens that begin with a prefix, one more than `most` if there are more."""
+    def expand(
+        self, connection: Connection, prefixes: Iterable[str], most: int, *, stemmed: bool
+    ) -> dict[str, list[str]]:
+        """Return the tokens that begin with each prefix, one more than `most` if there are more."""
+        found: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
         values = {
             "namespace": self._namespace,
             "stemmed": int(stemmed),
-            "first": prefix,
-            "last": prefix + _LAST_CHARACTER,
+            "prefixes": json.dumps(list(found)),
+            "last": _LAST_CHARACTER,
             "most": most + 1,
         }
-        return [term for (term,) in connection.fetch(_EXPAND, values)]
+        for prefix, term in connection.fetch(_EXPAND, values):
+            found[prefix].append(term)
+        return found
 
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
         """Return the terms that live memories contain: prefixes as they are, everything else by its stems."""
@@ -108,7 +118,7 @@ class Vocabulary:
 
     def _has_phrase(self, connection: Connection, phrase: Phrase) -> bool:
         if len(phrase.tokens) == 1:
-            return bool(self.expand(connection, phrase.tokens[0], 0, stemmed=False))
+            return any(self.expand(connection, phrase.tokens, 0, stemmed=False).values())
         query, loose = phrase.write(), phrase.write(loose=True)
         values = {"namespace": self._namespace, "stemmed": int(not phrase.prefix), "query": query, "loose": loose}
         return query is not None and bool(connection.fetch_value(_HAS_TEXT, values))

@@ -1,62 +1,47 @@
-"""
-The keyword leg on FTS5.
-
-FTS5 walks through the rows with a word almost for free; scoring and joining them is what costs. A natural question has
-words that are in a tenth of all rows. So only rows with a rare word of the query, or a pair of its commoner ones, are
-scored, with all words of the query: the *guard*. Its size is a number of rows, not a share, so that small stores are
-ranked completely. If it leaves too few rows, the rest is ranked, too. If a filter lets only few memories through, those
-are the guard.
-"""
+"""The keyword leg on FTS5, which walks through the rows with a word almost for free; scoring is what costs."""
 
 import json
-import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import Filter, Match, Query, Term
+from memorist.records import Match, Query
 from memorist.store.database import Connection
-from memorist.store.filters import (
-    filter_conditions,
+from memorist.store.filters import filter_conditions
+from memorist.store.keyword_search import (
+    FILTERED_GUARD_ROWS,
+    GUARD_ROWS,
+    MAX_ALL_WORDS,
+    MAX_FILTERED_SUBSTRING_ROWS,
+    MAX_SUBSTRING_ROWS,
+    MIN_GUARDED,
+    STEMS,
+    WORDS,
+    Expression,
+    KeywordSearch,
+    choose_guard,
+    find_substring,
+    list_expressions,
+    match_past,
 )
 from memorist.store.records import KeywordMatches, Scope
-from memorist.store.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.sqlite.bm25 import MEAN_LENGTH
-from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
-    PastQuery,
-    PastTerm,
-    QueryWords,
-    index_columns,
     inverse_document_frequency,
-    match_texts,
     measure_coverage,
 )
 from memorist.text import tokenizer
-from memorist.text.query import MAX_PHRASE_WORDS
 
-STEMS, WORDS = "memories_stems", "memories_words"
 INDEXES = (STEMS, WORDS)
 
-# Chosen on LoCoMo's questions over 100,000 memories: a quarter of the time of ranking all, 99.6 % of the same ten best.
-_GUARD_ROWS = 1500
-_FILTERED_GUARD_ROWS = 3000  # a filter takes some away again
-_SINGLE_WORD_SHARE = 0.6  # of the guard, for rows with one rare word
-_PAIRED_WORDS = 4
-_PAIR_FACTOR = 1.5  # words of one query are in the same row this much more often than by chance
-_MIN_GUARDED = 20  # with fewer rows from behind the guard, the rest is ranked, too
-_MAX_ATOMS = 128  # of one index in one search; SQLite's limits are higher
-_MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs time
 MERGE_EVERY, _MERGE_PAGES = 4096, 2000  # rows added before segments are merged, and pages merged at a time
-_MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
 _MAX_COUNTS = 20_000  # remembered
 _MAX_PROJECTS = 100  # whose statistics are remembered
 _COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, at which counts are read again
@@ -83,7 +68,7 @@ class KeywordLeg:
         search, filter = self.prepare(query, scope), scope.filter
         # The derived column of character pairs is weighted like the content.
         columns = {**weights, "segments": weights.get("content", 0.0)}
-        search.values |= {"limit": limit, "min_found": min(limit, max(page, _MIN_GUARDED))}
+        search.values |= {"limit": limit, "min_found": min(limit, max(page, MIN_GUARDED))}
         search.values |= {f"weight{number}": columns.get(column, 0.0) for number, column in enumerate(INDEX_COLUMNS)}
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
         raw, all_keys = None if found is None else query.raw, None
@@ -94,13 +79,13 @@ class KeywordLeg:
             found, all_keys = _run(connection, search)
         if filter.as_of is not None:
             all_keys = None
-            found += self.match_past(connection, filter, search.past_query(raw), columns)
+            found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         # If there are other namespaces, the index cannot tell which words are unknown in this one.
         unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
         return KeywordMatches(found, tuple(unknown), all_keys)
 
-    def _match_raw(self, connection: Connection, expression: str, search: "KeywordSearch") -> list[Match] | None:
+    def _match_raw(self, connection: Connection, expression: str, search: "Fts5Search") -> list[Match] | None:
         """Return the matches of an expression in the index's own syntax; None if it is not valid."""
         # The index holds unspaced script as pairs of characters, and only terms are split into them.
         if any(len(run) > 2 for run in tokenizer.find_unspaced_runs(expression)):
@@ -115,40 +100,40 @@ class KeywordLeg:
         except apsw.SQLError:
             return None  # not the index's syntax after all: plain words
 
-    def prepare(self, query: Query, scope: Scope) -> "KeywordSearch":
+    def prepare(self, query: Query, scope: Scope) -> "Fts5Search":
         """Translate a query for the index; `plan` decides which rows are scored."""
         hides = not scope.filter.superseded and scope.filter.as_of is None
         where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
-        expressions = _expressions(query.terms, stemmed=query.stemmed)
-        return KeywordSearch(
+        expressions = list_expressions(query.terms, stemmed=query.stemmed)
+        return Fts5Search(
             expressions,
             where,
             values | {"namespace": self.namespace, "passing": None if scope.keys is None else str(scope.keys.tolist())},
             needs_all=not query.any_of,
             all_first=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
-            spare=_expressions(query.spare, stemmed=query.stemmed),
-            substring=_substring(query),
+            spare=list_expressions(query.spare, stemmed=query.stemmed),
+            substring=find_substring(query),
             is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
             hidden_rows=_SUPERSEDED_ROWS if hides else None,
             walled=scope.filter.walled,
         )
 
-    def plan(self, connection: Connection, search: "KeywordSearch") -> None:
+    def plan(self, connection: Connection, search: "Fts5Search") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
         statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
         rows, others, counts, search.mean_length = statistics.count(connection, search)
         search.rows, search.counts = rows, counts
-        if rows > (_MAX_FILTERED_SUBSTRING_ROWS if search.where else _MAX_SUBSTRING_ROWS):
+        if rows > (MAX_FILTERED_SUBSTRING_ROWS if search.where else MAX_SUBSTRING_ROWS):
             search.substring = None
         search.shares_index = bool(others)
         search.is_unrestricted = not others and not search.where
         search.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
-        search.all_first = search.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
-        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > _GUARD_ROWS
+        search.all_first = search.all_first and 1 < len(counts) <= MAX_ALL_WORDS
+        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > GUARD_ROWS
         if needs_guard and not search.is_narrow:
             is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
-            search.guard = _choose_guard(counts, rows, _FILTERED_GUARD_ROWS if is_filtered else _GUARD_ROWS)
+            search.guard = choose_guard(counts, rows, FILTERED_GUARD_ROWS if is_filtered else GUARD_ROWS)
 
     def _statistics_of(self, project: str) -> "_WordStatistics":
         if len(self._by_project) >= _MAX_PROJECTS:
@@ -164,65 +149,17 @@ class KeywordLeg:
             return None
         return raw
 
-    def match_past(
-        self, connection: Connection, filter: Filter, query: PastQuery, weights: Mapping[str, float]
-    ) -> list[Match]:
-        """Match memories that have changed since `as_of` as they were, one by one: the indexes hold the present."""
-        where, values = filter_conditions(filter, past=True)
-        facts = "(select group_concat(f.text, char(10)) from facts f where f.rid = m.rid and f.created_at <= :as_of)"
-        sql = f"""
-            select m.rid, m.title, m.content, m.tags, m.source, {facts}
-            from {MEMORIES_CHANGED_SINCE}
-            where m.namespace = :namespace and m.deleted_at is null {where}
-        """
-        rows = connection.fetch(sql, values | {"namespace": self.namespace})
-        texts = {rid: index_columns(*columns) for rid, *columns in rows}
-        if query.raw is not None:
-            matching = _match_raw_texts(texts, query.raw)
-            texts = {rid: text for rid, text in texts.items() if rid in matching}
-        return match_texts(texts, query, weights)
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """The atoms to look for in one index, and the expression for all of them together."""
-
-    index: str
-    atoms: tuple[Atom, ...]
-    all_of: str
-    required: tuple[Atom, ...] = ()  # those in `all_of`
-
-    @property
-    def any_of(self) -> str:
-        return " OR ".join(atom.expression for atom in self.atoms)
-
 
 @dataclass(slots=True)
-class KeywordSearch:
-    """A query translated for the index."""
+class Fts5Search(KeywordSearch):
+    """A query translated for FTS5."""
 
-    expressions: list[Expression]
-    where: str
-    values: dict[str, Any]
-    needs_all: bool = False  # only rows with all words
-    all_first: bool = False  # rows with all words first
-    literals: tuple[str, ...] = ()
-    spare: list[Expression] = field(default_factory=list)
-    substring: str | None = None  # to look for inside words, if nothing else is found
-    guard: str | None = None
-    is_narrow: bool = False  # the filter lets so few memories through that they are the guard
-    is_unrestricted: bool = False  # no filter and no other namespace: every row of the index may be found
-    shares_index: bool = False  # there are other namespaces in the index
-    hidden_rows: str | None = None  # a query for rows that must not be found
-    walled: bool = False  # only the project `:project` counts
-    mean_length: float | None = None  # of that project's memories, in tokens
-    rows: int = 0
-    counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
-    word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
-
-    def visible(self, key: str) -> str:
-        """Return the condition that the row with this key may be found, as ` and ...`."""
-        return f"and {key} not in ({self.hidden_rows})" if self.hidden_rows else ""
+    @property
+    def guard_expression(self) -> str | None:
+        """The guard in the syntax of the index."""
+        if self.guard is None:
+            return None
+        return " OR ".join(f"({' AND '.join(atom.expression for atom in atoms)})" for atoms in self.guard)
 
     def join_wall(self, index: str) -> str:
         """Return the join that leaves the rows of an index which the caller may know of."""
@@ -238,31 +175,6 @@ class KeywordSearch:
         self.values["mean_length"] = self.mean_length
         return f"project_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
 
-    def query_words(self) -> list[QueryWords]:
-        return [QueryWords.from_atom(atom, weight, self.literals) for atom, weight in self.word_weights.items()]
-
-    def past_query(self, raw: str | None = None) -> PastQuery:
-        """Return the same query for texts that the indexes do not hold."""
-        return PastQuery(
-            self._past_terms(self.expressions),
-            self.query_words(),
-            self.needs_all,
-            raw,
-            self._past_terms(self.spare),
-            self.substring,
-        )
-
-    def _past_terms(self, expressions: Sequence[Expression]) -> list[PastTerm]:
-        """Return each atom with the weight that BM25 gives it."""
-        return [
-            PastTerm.from_atom(atom, self._bm25_idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
-            for expression in expressions
-            for atom in expression.atoms
-        ]
-
-    def _bm25_idf(self, count: int) -> float:
-        return max(1e-6, math.log((self.rows - count + 0.5) / (count + 0.5))) if count <= self.rows else 1e-6
-
 
 class _WordStatistics:
     """The numbers of rows with each atom, remembered for a while."""
@@ -276,7 +188,7 @@ class _WordStatistics:
     def after_fork(self) -> None:
         self._lock = threading.RLock()
 
-    def count(self, connection: Connection, search: KeywordSearch) -> tuple[int, int, dict[Atom, int], float | None]:
+    def count(self, connection: Connection, search: Fts5Search) -> tuple[int, int, dict[Atom, int], float | None]:
         """
         Return the number of all rows, a number above 0 if there are other namespaces, and the rows of each atom.
 
@@ -328,90 +240,11 @@ def merge_index_segments(connection: Connection) -> None:
         connection.execute(f"insert into {index}({index}, rank) values ('merge', ?)", (_MERGE_PAGES,))
 
 
-def _substring(query: Query) -> str | None:
-    """Return the text to look for inside words: the only word of the query, if it is long enough."""
-    text = query.terms[0].text.lower() if len(query.terms) == 1 else ""
-    return text if len(text) > 2 else None
-
-
 def _raw_expression(expression: str) -> Expression:
     return Expression(WORDS if "*" in expression else STEMS, (), expression)
 
 
-def _match_raw_texts(texts: Mapping[int, Mapping[str, str]], expression: str) -> set[int]:
-    """Return the texts that match an expression in the index's own syntax, by an index made of them."""
-    stem = "" if "*" in expression else "porter "
-    tokenize = f"tokenize = '{stem}unicode61 remove_diacritics 2'"
-    with closing(SqliteConnection(":memory:")) as index, suppress(apsw.SQLError):
-        index.execute(f"create virtual table then_text using fts5({', '.join(INDEX_COLUMNS)}, {tokenize})")
-        index.executemany(
-            f"insert into then_text(rowid, {', '.join(INDEX_COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?)",
-            [(rid, *(text.get(column) for column in INDEX_COLUMNS)) for rid, text in texts.items()],
-        )
-        return {rid for (rid,) in index.fetch("select rowid from then_text where then_text match ?", (expression,))}
-    return set()  # not the index's syntax
-
-
-def _expressions(terms: Sequence[Term], *, stemmed: bool) -> list[Expression]:
-    """Return the terms by index: prefixes in the unstemmed one, all others in the stemmed one if it is wanted."""
-    found = []
-    for index in (STEMS, WORDS):
-        atoms: dict[Atom, None] = {}
-        required: list[Atom] = []
-        for term in terms:
-            if index == (STEMS if stemmed and not term.prefix else WORDS):
-                together, alternatives = _split_term(term)
-                required += together
-                atoms |= dict.fromkeys(alternatives)
-        if atoms:
-            all_of = " AND ".join(atom.expression for atom in required[:_MAX_ATOMS])
-            found.append(Expression(index, tuple(atoms)[:_MAX_ATOMS], all_of, tuple(required[:_MAX_ATOMS])))
-    return found
-
-
-def _split_term(term: Term) -> tuple[list[Atom], list[Atom]]:
-    """Return a term as atoms that together ask for all of it, and as atoms any of which matches some of it."""
-    together, alternatives = [], []
-    for run, unspaced in tokenizer.split_unspaced(term.text):
-        if not unspaced:
-            if any(character.isalnum() for character in run):
-                alternatives.append(Atom(run, term.prefix))
-                together.append(alternatives[-1])
-        elif len(run) == 1:
-            alternatives.append(Atom(run, prefix=True))  # every character begins a pair
-            together.append(alternatives[-1])
-        else:
-            pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-            together.append(Atom(" ".join(pairs[:MAX_PHRASE_WORDS])))
-            alternatives += [together[-1]] if term.exact else [Atom(pair) for pair in pairs]
-    return together, alternatives
-
-
-def _choose_guard(counts: Mapping[Atom, int], rows: int, budget: int) -> str | None:
-    """Return the expression for the rows worth scoring: rare atoms alone, commoner ones in pairs; None for all."""
-    if sum(counts.values()) <= 1.5 * budget:
-        return None
-    rare_first = sorted((count, atom.expression) for atom, count in counts.items())
-    singles, total = 0, 0.0
-    while singles < len(rare_first) and total + rare_first[singles][0] <= _SINGLE_WORD_SHARE * budget:
-        total += rare_first[singles][0]
-        singles += 1
-    parts = [expression for _, expression in rare_first[:singles]]
-    rest = rare_first[singles : singles + _PAIRED_WORDS]
-    pairs = sorted(
-        (_PAIR_FACTOR * first[0] * second[0] / rows, first[1], second[1])
-        for place, first in enumerate(rest)
-        for second in rest[place + 1 :]
-    )
-    for expected, first_word, second_word in pairs:
-        if parts and total + expected > budget:
-            break
-        parts.append(f"({first_word} AND {second_word})")
-        total += expected
-    return " OR ".join(parts) or rare_first[0][1]
-
-
-def _run(connection: Connection, search: KeywordSearch) -> tuple[list[Match], list[int] | None]:
+def _run(connection: Connection, search: Fts5Search) -> tuple[list[Match], list[int] | None]:
     """
     Rank the rows behind the guard and, if they are too few, the rest in one more statement.
 
@@ -420,7 +253,7 @@ def _run(connection: Connection, search: KeywordSearch) -> tuple[list[Match], li
     for number, expression in enumerate(search.expressions):
         wanted = expression.all_of if search.needs_all else expression.any_of
         search.values |= {f"wanted{number}": wanted, f"all{number}": expression.all_of}
-    search.values["guard"] = search.guard
+    search.values["guard"] = search.guard_expression
     found: dict[int, Match] = {}
     _collect_matches(connection, found, [_select_ranked(search, guarded=True)], search)
     all_keys = list(found) if search.is_narrow and found else None
@@ -430,7 +263,7 @@ def _run(connection: Connection, search: KeywordSearch) -> tuple[list[Match], li
     return list(found.values())[: search.values["limit"]], all_keys
 
 
-def _collect_matches(connection: Connection, found: dict[int, Match], stages: list[str], search: KeywordSearch) -> None:
+def _collect_matches(connection: Connection, found: dict[int, Match], stages: list[str], search: Fts5Search) -> None:
     """Add the rows of some queries that are not found yet, in the order of the queries."""
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
@@ -448,7 +281,7 @@ def _collect_matches(connection: Connection, found: dict[int, Match], stages: li
 _INDEXED_TEXT = "concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)"
 
 
-def _list_fallbacks(search: KeywordSearch, found: int) -> list[str]:
+def _list_fallbacks(search: Fts5Search, found: int) -> list[str]:
     """Return queries for all rows with one of the words, for rows with only common words, and for parts of words."""
     stages = [_select_ranked(search, guarded=False)] if search.guard is not None else []
     if search.spare:
@@ -458,7 +291,7 @@ def _list_fallbacks(search: KeywordSearch, found: int) -> list[str]:
     return stages
 
 
-def _select_ranked(search: KeywordSearch, *, guarded: bool) -> str:
+def _select_ranked(search: Fts5Search, *, guarded: bool) -> str:
     """Return a query for rows scored by BM25, with the scores of several indexes added up."""
     scored = " union all ".join(
         _select_scored(search, number, expression.index, guarded=guarded)
@@ -484,7 +317,7 @@ _SUPERSEDED_ROWS = """
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 
-def _select_scored(search: KeywordSearch, number: int, index: str, *, guarded: bool) -> str:
+def _select_scored(search: Fts5Search, number: int, index: str, *, guarded: bool) -> str:
     score = f"""
         select {index}.rowid as rid, {search.score(number, index)} as score
         from {index}
@@ -506,7 +339,7 @@ def _select_scored(search: KeywordSearch, number: int, index: str, *, guarded: b
     return f"{score} where {index} match :wanted{number} and +{index}.rowid in ({guard}) {visible}"
 
 
-def _has_all_words(search: KeywordSearch) -> str:
+def _has_all_words(search: Fts5Search) -> str:
     """Return the condition that a row has every word, and symbols such as the ++ of C++ as they were written."""
     tests = []
     if search.all_first:
@@ -521,7 +354,7 @@ def _has_all_words(search: KeywordSearch) -> str:
     return " and ".join(tests) or "0"
 
 
-def _select_spare(search: KeywordSearch) -> str:
+def _select_spare(search: Fts5Search) -> str:
     """Return a query for the newest rows with nothing but words so common that they say little."""
     index = search.spare[0].index
     search.values["spare"] = search.spare[0].any_of
@@ -540,7 +373,7 @@ def contains_condition(substring: str) -> tuple[str, str]:
     return "instr(folded(cast(m.content as blob)), :substring) > 0", tokenizer.fold(substring)
 
 
-def _select_substring(search: KeywordSearch) -> str:
+def _select_substring(search: Fts5Search) -> str:
     """Return a query for the newest rows with the only word of the query inside a longer word."""
     contains, search.values["substring"] = contains_condition(search.substring or "")
     return f"""

@@ -6,11 +6,10 @@ from typing import Any
 
 from memorist.records import Query, Term
 from memorist.store.database import Connection
+from memorist.store.keyword_search import MAX_FACET_ROWS, Expression, match_past
 from memorist.store.records import Scope
-from memorist.store.sqlite.keyword import PASSING, Expression, KeywordLeg, KeywordSearch, contains_condition
+from memorist.store.sqlite.keyword import PASSING, Fts5Search, KeywordLeg, contains_condition
 from memorist.store.sqlite.vocabulary import Vocabulary
-
-_MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
 
 
 class SqliteKeywordIndex(KeywordLeg):
@@ -39,13 +38,13 @@ class SqliteKeywordIndex(KeywordLeg):
         if search.expressions and (filtered or filter.as_of is not None):
             self.plan(connection, search)
         expressions: Sequence[Expression] = search.expressions
-        guard = search.guard if sum(search.counts.values()) > _MAX_FACET_ROWS else None
+        guard = search.guard_expression if sum(search.counts.values()) > MAX_FACET_ROWS else None
         wanted = [each.all_of if search.needs_all else guard or each.any_of for each in expressions]
         raw = None
         if query.raw is not None and (parsed := self.parse_raw(connection, query.raw)) is not None:
             expressions, wanted, raw = [parsed], [query.raw], query.raw
         if filter.as_of is not None and query:
-            changed = self.match_past(connection, filter, search.past_query(raw), {})
+            changed = match_past(connection, self.namespace, filter, search.past_query(raw), {})
             keys = [*keys, *(match.key for match in changed)]
         values: dict[str, Any] = {"found_keys": json.dumps(list(keys))}
         values |= {f"found{number}": text for number, text in enumerate(wanted)}
@@ -71,7 +70,7 @@ class SqliteKeywordIndex(KeywordLeg):
         return sql, values, filtered and passed and search.substring is None and filter.as_of is None
 
 
-def _select_matching_substring(search: KeywordSearch, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
+def _select_matching_substring(search: Fts5Search, arms: Sequence[str], values: dict[str, Any]) -> list[str]:
     """Return a query for rows with the only word of the query inside a longer word, if no word is it."""
     if search.substring is None or not arms:
         return []

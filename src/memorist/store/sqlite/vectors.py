@@ -19,9 +19,9 @@ from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import decode_keys, filter_conditions
-from memorist.store.records import PART_BITS, EmbeddingJob, Part, Scope, VectorMatches
+from memorist.store.records import PART_BITS, Scope, VectorMatches
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
-from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric, damaged_vector, register_model
+from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric, damaged_vector
 from memorist.time_limit import without_limit
 
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
@@ -36,7 +36,7 @@ _MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
 class SqliteVectors(Vectors):
     """The vectors of one namespace, and a scan of them in memory."""
 
-    _model_tables = ("vectors", "old_vectors", "vector_blocks")
+    _tables = ("vectors", "old_vectors", "vector_blocks")
 
     def __init__(self, database: Database, namespace: str) -> None:
         super().__init__(database, namespace)
@@ -45,17 +45,10 @@ class SqliteVectors(Vectors):
         self._narrow: set[Filter] = set()
         renew_after_fork(self)
 
-    def write(
-        self,
-        connection: Connection,
-        model: Model,
-        texts: Sequence[EmbeddingJob],
-        vectors: NDArray[np.float32],
-        parts: Sequence[Part] = (),
-    ) -> None:
-        super().write(connection, model, texts, vectors, parts)
+    def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
+        """Shorten the log, and pack full blocks."""
         connection.execute("delete from vector_log where seq <= (select max(seq) from vector_log) - ?", (LOG_KEPT,))
-        self._pack_full_blocks(connection, register_model(connection, model), model.dimensions)
+        self._pack_full_blocks(connection, number, model.dimensions)
 
     def _pack_full_blocks(self, connection: Connection, number: int, dimensions: int) -> None:
         """Pack the blocks that no new memory will join any more."""
@@ -80,10 +73,9 @@ class SqliteVectors(Vectors):
                 (pack(keys, encode(halves)), parts, number, self._namespace, block),
             )
 
-    def _drop_others(self, connection: Connection, number: int) -> int:
+    def _finish_drop(self, connection: Connection, number: int) -> None:
         values = {"number": number, "namespace": self._namespace}
         connection.execute("delete from vector_blocks where model <> :number and namespace = :namespace", values)
-        return super()._drop_others(connection, number)
 
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         mirror = self._refresh_mirror(model)

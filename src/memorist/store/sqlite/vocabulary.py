@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from memorist.forks import renew_after_fork
 from memorist.records import Term
 from memorist.store.database import Connection
-from memorist.store.sqlite.keyword import STEMS, WORDS
+from memorist.store.keyword_search import STEMS, WORDS
 from memorist.store.word_matching import Atom
 from memorist.text.spelling import Lexicon, max_typos
 from memorist.text.tokenizer import find_unspaced_runs, fold, list_tokens

@@ -44,11 +44,12 @@ create table memories (
 );
 
 -- The same text twice in one project is one memory, whichever process comes first.
-create unique index memories_once on memories(tenant, namespace, coalesce(project, ''), content_hash)
+create unique index memories_once on memories(tenant, namespace, content_hash, coalesce(project, ''))
   where deleted_at is null;
 create index memories_by_time on memories(tenant, namespace, created_at, rid);
+-- Which memories pass a filter, answered without touching their text.
 create index memories_scope on memories(tenant, namespace, project, sector, tier, kind, created_at)
-  where deleted_at is null;
+  include (rid, salience, valid_until, pinned) where deleted_at is null;
 create index memories_by_ending on memories(tenant, namespace, id_ending);
 create index memories_forgotten on memories(tenant, deleted_at) where deleted_at is not null;
 create index memories_superseded on memories(tenant, namespace) where valid_until is not null and deleted_at is null;
@@ -266,7 +267,7 @@ create table recalls (
   sid bigint,
   primary key (tenant, recall),
   unique (tenant, namespace, id),
-  foreign key (tenant, sid) references sessions(tenant, sid) on delete set null (sid)
+  foreign key (tenant, sid) references sessions(tenant, sid)  -- `set null` is a trigger: Citus has none with a tenant
 );
 create index recalls_by_time on recalls(tenant, namespace, at, recall);
 create index recalls_by_session on recalls(tenant, sid) where sid is not null;
@@ -452,3 +453,10 @@ begin
 end $$;
 create trigger session_memories_placed before insert on session_memories for each row
   when (new.usage = 'created' and new.position is null) execute function session_memories_placed();
+
+create function sessions_leaving() returns trigger language plpgsql as $$
+begin
+  update recalls set sid = null where tenant = old.tenant and sid = old.sid;
+  return old;
+end $$;
+create trigger sessions_leaving before delete on sessions for each row execute function sessions_leaving();

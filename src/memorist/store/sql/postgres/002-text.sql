@@ -9,7 +9,7 @@
 
 do $$
 begin
-  -- Lets an index of texts begin with a tenant, so that a search reads the postings of one.
+  -- Lets an index of texts begin with a namespace, so that a search reads the postings of one.
   create extension if not exists btree_gin;
 exception
   when feature_not_supported or undefined_file or insufficient_privilege then
@@ -40,11 +40,16 @@ create policy tenant_only on memory_texts
 do $$
 declare
   before text := case when exists (select 1 from pg_extension where extname = 'btree_gin')
-    then 'tenant, namespace, ' else '' end;
+    then 'namespace, ' else '' end;
+  kind text;
 begin
-  -- Without a list of pending entries, which every search would have to read.
-  execute format('create index memory_texts_stems on memory_texts using gin(%s stems) with (fastupdate = off)', before);
-  execute format('create index memory_texts_words on memory_texts using gin(%s words) with (fastupdate = off)', before);
+  -- A namespace belongs to one tenant, and one more column would make each search take twice as long.
+  -- Every search reads the list of entries that are still to be merged, and each merge takes a while: it is kept short.
+  foreach kind in array array['stems', 'words'] loop
+    execute format(
+      'create index memory_texts_%s on memory_texts using gin(%s %s) with (gin_pending_list_limit = 512)',
+      kind, before, kind);
+  end loop;
 end $$;
 
 -- The number of live memories with each token.
@@ -208,7 +213,8 @@ begin
   end if;
   if loose is not null then
     return query
-      select t.rid, t.length, t.columns, t.clipped, ''
+      select t.rid, t.length, t.columns, t.clipped,
+        read_tokens(case when stemmed then t.stems else t.words end, tokens)
       from memory_texts t
       where t.tenant = current_setting('memorist.tenant', true) and t.namespace = scan_texts.namespace and t.clipped
         and case when stemmed then t.stems @@ loose and not t.stems @@ query
