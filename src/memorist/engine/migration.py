@@ -109,6 +109,7 @@ class _Migration:
         self._total = sum(source.count_records().values())
         self._present: Counter[str] = Counter()  # the number of first records of a type that the target has,
         self._absent: set[tuple[str, int]] = set()  # but for these, which it refused
+        self._named: set[tuple[str, str]] = set()  # those that it has of types that are sorted by name
         self._damaged: list[tuple[str, str]] = []
         self._refused: set[tuple[str, int]] = set()  # types and positions
         self._written = 0
@@ -150,7 +151,7 @@ class _Migration:
                     self._compare_named(type, found)
                 elif first := next(found, None):
                     self._compare_ordered(type, first, found)
-            self._report_progress("comparing", sum(self._present.values()))
+            self._report_progress("comparing", sum(self._present.values()) + len(self._named))
 
     def _compare_named(self, type: str, found: Iterator[Record]) -> None:
         with closing(_read(self._source, type)) as records:
@@ -158,6 +159,7 @@ class _Migration:
         for record in found:
             if known.get(record["name"]) != record:
                 raise self._describe_other(record)
+            self._named.add((type, record["name"]))
 
     def _compare_ordered(self, type: str, first: Record, found: Iterator[Record]) -> None:
         expected: Record | None = first
@@ -188,7 +190,8 @@ class _Migration:
     def _copy(self) -> None:
         done = 0
         for batch in _batches(self._read_items()):
-            self._put([item for item in batch if not item.present])
+            # The loader has to know the models of all vectors.
+            self._put([item for item in batch if not item.present or item.record.type == "model"])
             for item in batch:
                 if (item.record.type, item.position) not in self._refused:
                     self._digest.update(item.line)
@@ -205,13 +208,18 @@ class _Migration:
                     continue
                 type, place = record["type"], name_record(record["type"], record)
                 position, positions[type] = positions[type], positions[type] + 1
-                present = position < self._present[type] and (type, position) not in self._absent
                 try:
                     checked = check_record(record, place)
                 except InvalidInput as exc:
                     self._refuse(type, position, place, str(exc))
                 else:
-                    yield _Item(checked, position, encode_line(record), present)
+                    yield _Item(checked, position, encode_line(record), self._is_present(record, position))
+
+    def _is_present(self, record: Record, position: int) -> bool:
+        type = record["type"]
+        if type in _SORTED_BY_NAME:
+            return (type, record["name"]) in self._named
+        return position < self._present[type] and (type, position) not in self._absent
 
     def _put(self, items: Sequence[_Item]) -> None:
         """Write records, or all but those that are refused."""
@@ -226,7 +234,7 @@ class _Migration:
             else:
                 self._refuse(items[0].record.type, items[0].position, items[0].record.place, str(exc))
             return
-        self._written += len(items) - len(report.skipped)
+        self._written += sum(not item.present for item in items) - len(report.skipped)
         for place, reason in report.skipped:
             skipped = next(item for item in items if item.record.place == place)
             self._refuse(skipped.record.type, skipped.position, place, reason)
