@@ -97,6 +97,7 @@ COMMAND_LINES = """
     stats
     check
     salvage data/copy.db data/salvaged.db
+    migrate data/copy.db data/moved.db
     reembed
     models list
     config

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
 from memorist.atomic_file import lock_file, make_folder, write_atomically
-from memorist.config import LoadedSettings, is_missing_or_empty, is_server
+from memorist.config import LoadedSettings, is_file_path, is_missing_or_empty, is_server
 from memorist.errors import InvalidInput, MemoristError
 
 # Events and answers
@@ -287,7 +287,7 @@ class Hook:
         """Store the turns at once, for keyword search; another process makes their vectors."""
         if event.transcript is None or not event.transcript.is_file():  # nothing was said in the session
             return
-        if workspace.target == ":memory:":  # it would be lost
+        if not (is_file_path(workspace.target) or is_server(workspace.target)):  # it would be lost
             return
         settings = workspace.loaded.settings
         database = workspace.target if is_server(workspace.target) else os.path.abspath(workspace.target)

@@ -104,9 +104,17 @@ def namespace(value: object) -> str:
 
 def path(value: object) -> Path:
     """One path, of a file or folder that may be there or not; ~ is the home folder."""
-    if not isinstance(value, str | os.PathLike) or not str(value).strip() or "\0" in str(value):
+    if not isinstance(value, str | os.PathLike) or not str(value).strip() or not _is_encodable(str(value)):
         raise InvalidInput(f"a file or folder must be named by its path, not {value!r}")
     return Path(os.path.expanduser(value))  # Path.expanduser() fails where there is no such user
+
+
+def _is_encodable(path: str) -> bool:
+    """Return whether a file system can have such a name: no NUL, and no half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def paths(value: object, what: str) -> list[str]:

@@ -501,7 +501,7 @@ class TestSaving:
         assert "is gone" in agent.log
         assert not agent.cli.database.exists()
 
-    @pytest.mark.parametrize("database", [":memory:", "postgres://somewhere/x"])
+    @pytest.mark.parametrize("database", [":memory:", "mysql://somewhere/x"])
     def test_where_nothing_is_kept_nothing_is_saved(
         self, agent: Agent, monkeypatch: pytest.MonkeyPatch, database: str
     ) -> None:

@@ -195,9 +195,11 @@ class ConnectionPool:
         """Take a lent connection back, out of any transaction; in this order, so that Ctrl-C leaves it reclaimable."""
         with self._lock:  # two threads may reclaim it at once
             connection, usable = loan.connection, True
-            if connection and connection.in_transaction:
+            if connection:
                 try:
-                    connection.execute("rollback")
+                    connection.end_streams()
+                    if connection.in_transaction:
+                        connection.execute("rollback")
                 except apsw.Error:
                     usable = False
             loan.connection = None

@@ -14,6 +14,10 @@ from memorist.store.database import Conflict, Row, Values, expand
 class SqliteConnection(apsw.Connection):
     """A connection that writes the fragments of a statement in SQLite's dialect."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._streams: list[apsw.Cursor] = []
+
     def execute(self, statements: str, bindings: Values = None, **options: Any) -> apsw.Cursor:
         try:
             return super().execute(_write_fragments(statements), bindings, **options)
@@ -44,12 +48,27 @@ class SqliteConnection(apsw.Connection):
 
     def stream(self, sql: str, values: Values = None) -> Iterator[Row]:
         done = 0
+        cursor = self.execute(sql, values)
+        self._streams.append(cursor)
         try:
-            for row in self.execute(sql, values):
+            for row in cursor:
                 yield row
                 done += 1
         except UnicodeDecodeError:
             yield from islice(self._read_damaged_text(sql, values), done, None)
+        finally:
+            if cursor in self._streams:
+                self._streams.remove(cursor)
+
+    def end_streams(self) -> None:
+        """
+        End the queries whose rows nobody will read any more.
+
+        Whoever keeps an exception keeps the generators in its frames, and with each a query that holds the connection
+        to the moment it began.
+        """
+        while self._streams:
+            self._streams.pop().close(True)
 
     def _read_damaged_text(self, sql: str, values: Values) -> Iterator[Row]:
         """
