@@ -683,6 +683,15 @@ class TestNeighbours:
         assert len(far) == 2
         assert [hit.memory.content for hit in far] == [lines_of(hit) for hit in far]
 
+    def test_as_many_places_as_a_search_returns_are_shown_so(self, memory: Memorist, folder: Path) -> None:
+        write(folder, **{f"n{number}": f"A fox, number {number}." for number in range(600)})
+        memory.index(folder)
+
+        found = places(memory.search_documents("fox", limit=1000, neighbours=1))
+
+        assert len(found) == 600
+        assert all(hit.memory.content == lines_of(hit) for hit in found)
+
     def test_sentences_that_chunks_share_are_shown_once(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="\n".join(f"Sentence number {n} has its own words here." for n in range(120)))
         memory.index(folder)
