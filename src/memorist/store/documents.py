@@ -255,8 +255,8 @@ class DocumentStore(StorePart):
         sql = """
             select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
             from @keys(:keys) k
-            join chunks c on c.rid = k.value
-            join documents d on d.did = c.did
+            @then chunks c on c.rid = k.value
+            @then documents d on d.did = c.did
             where d.namespace = :namespace
         """
         with self._pool.reading() as connection:
