@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -683,6 +683,15 @@ class TestNeighbours:
         assert len(far) == 2
         assert [hit.memory.content for hit in far] == [lines_of(hit) for hit in far]
 
+    def test_as_many_places_as_a_search_returns_are_shown_so(self, memory: Memorist, folder: Path) -> None:
+        write(folder, **{f"n{number}": f"A fox, number {number}." for number in range(600)})
+        memory.index(folder)
+
+        found = places(memory.search_documents("fox", limit=1000, neighbours=1))
+
+        assert len(found) == 600
+        assert all(hit.memory.content == lines_of(hit) for hit in found)
+
     def test_sentences_that_chunks_share_are_shown_once(self, memory: Memorist, folder: Path) -> None:
         write(folder, a="\n".join(f"Sentence number {n} has its own words here." for n in range(120)))
         memory.index(folder)
@@ -836,6 +845,17 @@ class TestAmongMemories:
         assert len({counts["files", limit] for limit in (1, 10, 100)}) == 1, counts
         assert counts["files", 10] <= 6, counts
         assert counts["both", 10] <= 12, counts
+
+    def test_where_a_hit_stands_is_read_by_its_key_and_not_of_every_chunk(self, path: Path, folder: Path) -> None:
+        write(folder, **{f"f{n}": f"a fox {n}" for n in range(40)})
+        with watched() as seen, memorist.open(path, embedder="none") as memory:
+            memory.index(folder)
+            memory.search_documents("fox", limit=2)
+
+        located = next((sql, values) for sql, values in seen if "c.breadcrumb" in sql and "d.path" in sql)
+        with closing(apsw.Connection(str(path))) as plain:
+            plan = [row[3] for row in plain.execute(f"explain query plan {located[0]}", located[1])]
+        assert [line for line in plan if "PRIMARY KEY" not in line] == ["SCAN json_each VIRTUAL TABLE INDEX 1:"]
 
     def test_neighbours_are_read_at_once_not_hit_by_hit(self, path: Path, folder: Path) -> None:
         write(folder, **{f"f{n}": f"a fox {n}" for n in range(40)})

@@ -1,14 +1,17 @@
 """The life of a memory: in, changed, forgotten, brought back, erased."""
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import memorist
 from memorist import Ambiguous, InvalidInput, Memorist, NotFound
+from statements import watched
 
 
 class TestAdding:
@@ -417,3 +420,17 @@ class TestOpening:
     def test_arguments_that_cannot_be_used_are_refused(self, arguments: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):
             memorist.open(**{"target": ":memory:", "embedder": "none"} | arguments)
+
+
+@pytest.mark.parametrize("past", [False, True])
+def test_a_memory_is_found_by_a_part_of_its_id_without_reading_the_others(path: Path, past: bool) -> None:
+    with watched() as seen, memorist.open(path, embedder="none") as memory:
+        ids = memory.add_many(f"note {number}" for number in range(50))
+        seen.clear()
+        for part in (ids[7][-8:], ids[7][:-1]):
+            assert memory.get(part, as_of=datetime.now(UTC) if past else None).id == ids[7]
+
+    with closing(apsw.Connection(str(path))) as plain:
+        plans = {row[3] for sql, values in seen for row in plain.execute(f"explain query plan {sql}", values)}
+    assert "SEARCH e USING INDEX memories_by_ending (namespace=? AND <expr>=?)" in plans
+    assert not [plan for plan in plans if plan.endswith("(namespace=?)") or plan.startswith("SCAN m")]

@@ -34,8 +34,12 @@ Row = tuple[Any, ...]
 Fragments = Mapping[str, str]  # `{0}` is the first argument, `{all}` all of them
 
 
-class Conflict(Exception):
+class Conflict(StoreError):
     """A row contradicts a unique key, or another rule of the schema. The transaction can only be given up."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the database refused an operation: {reason}")
+        self.reason = reason
 
 
 class Refused(StoreError):

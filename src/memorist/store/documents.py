@@ -255,8 +255,8 @@ class DocumentStore(StorePart):
         sql = """
             select c.rid, d.id, d.path, d.title, c.breadcrumb, c.start_line, c.end_line, c.ordinal
             from @keys(:keys) k
-            join chunks c on c.rid = k.value
-            join documents d on d.did = c.did
+            @then chunks c on c.rid = k.value
+            @then documents d on d.did = c.did
             where d.namespace = :namespace
         """
         with self._pool.reading() as connection:
@@ -268,13 +268,11 @@ class DocumentStore(StorePart):
 
     def load_chunk_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[list[StoredChunk]]:
         """Return the chunks of each range: the id of a file, the first and the last ordinal."""
-        wanted = " union all ".join(
-            f"select {number} as number, :id{number} as id, :first{number} as first, :last{number} as last"
-            for number in range(len(ranges))
-        )
+        wanted = ", ".join(f"({number}, :id{number}, :first{number}, :last{number})" for number in range(len(ranges)))
         sql = f"""
+            with wanted(number, id, first, last) as (values {wanted})
             select w.number, m.content, c.start_line, c.end_line, c.ordinal
-            from ({wanted}) w
+            from wanted w
             join documents d on d.namespace = :namespace and d.id = w.id
             join chunks c on c.did = d.did and c.ordinal between w.first and w.last
             join memories m on m.rid = c.rid

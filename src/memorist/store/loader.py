@@ -160,7 +160,7 @@ class ExportLoader:
         except _InvalidRecord as exc:
             raise InvalidInput(f"{record.place}: {exc}; nothing from there on was imported") from exc
         except Conflict as exc:
-            raise InvalidInput(f"{record.place}: it contradicts what is stored ({exc})") from exc
+            raise InvalidInput(f"{record.place}: it contradicts what is stored ({exc.reason})") from exc
         except Refused as exc:
             raise InvalidInput(f"{record.place}: {exc}") from exc
 

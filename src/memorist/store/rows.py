@@ -316,7 +316,9 @@ MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
 # True of an id that begins or ends with `:id`. Of memories there are many: they are found by indexes instead.
 _ENDS_WITH = "substr({0}, length({0}) - length(:id) + 1) = :id"
 HAS_ID_PART = f"(substr({{0}}, 1, length(:id)) = :id or {_ENDS_WITH})"
-ENDS_WITH_PART = f"@ending(e.id) = :ending and {_ENDS_WITH.format('e.id')}"
+_KEYS_BY_ENDING = f"""
+    select e.rid from memories e @hint(memories_by_ending)
+    where e.namespace = :namespace and @ending(e.id) = :ending and {_ENDS_WITH.format("e.id")}"""
 
 
 def ambiguous_id(part: str, ids: Sequence[str]) -> Ambiguous:
@@ -362,11 +364,11 @@ class StorePart:
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
         if project is not None:
             state += " and m.project = :project"
-        select = f"""
+        source = f"""
             select m.rid, {memory_columns(past=as_of is not None)}
             from {memories_table(past=as_of is not None)}
-            where m.namespace = :namespace {state}
         """
+        select = f"{source} where m.namespace = :namespace {state}"
         values: dict[str, Any] = {"namespace": self.namespace, "id": id, "end": id + "\U0010ffff", "as_of": as_of}
         values |= {"project": project, "ending": id[-MIN_ID_LENGTH:]}
         rows = connection.fetch(f"{select} and m.id = :id", values)
@@ -376,7 +378,7 @@ class StorePart:
                 f"""
                 {select} and m.id >= :id and m.id < :end
                 union all
-                {select} and m.rid in (select e.rid from memories e where e.namespace = :namespace and {ENDS_WITH_PART})
+                {source} where m.rid in ({_KEYS_BY_ENDING}) and @plain(m.namespace) = :namespace {state}
                 limit 10
                 """,
                 values,

@@ -430,7 +430,7 @@ class _PostgresLoan:
         self.raw = self._database.replace(self, self.require_raw())
         return self.raw
 
-    def translate(self, error: psycopg.Error) -> Exception:
+    def translate(self, error: psycopg.Error) -> StoreError:
         if isinstance(error, psycopg.IntegrityError):
             return Conflict(first_line(error))
         if isinstance(error, errors.ReadOnlySqlTransaction) and self._writes and self.raw is not None:

@@ -18,7 +18,6 @@ import apsw
 
 from memorist.atomic_file import is_special, make_folder, sync_to_disk
 from memorist.errors import Hint, SearchTimeout, StoreBusy, StoreCorrupt, StoreError
-from memorist.store.database import Conflict
 from memorist.store.sqlite.bm25 import register_functions
 from memorist.store.sqlite.dialect import SqliteConnection, decode_text
 from memorist.text.tokenizer import fold
@@ -344,8 +343,6 @@ class _Loan:
             self._end()
         if isinstance(error, apsw.Error):
             raise self._pool.translate(error) from error
-        if isinstance(error, Conflict):
-            raise StoreError(f"the database refused an operation: {error}") from error
 
     def _end(self) -> None:
         self._pool.give_back(self)
