@@ -172,7 +172,7 @@ def conceal_password(database: str) -> str:
 
 
 # Before the host, as a parameter, and within the address of a standby.
-_PASSWORD = re.compile(r"(://[^/?#@:]*:)[^@]*(?=@)|([?&](?:password|sslpassword|replica)=)[^&#]*")
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^/]*(?=@)|([?&](?:password|sslpassword|replica)=)[^&#]*")
 
 
 def is_missing_or_empty(database: str) -> bool:

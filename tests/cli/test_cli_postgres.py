@@ -33,6 +33,8 @@ def test_memories_are_added_found_and_counted(cli: CommandLine, postgres_url: st
         ),
         ("postgres://host/db?password=s3cret&sslmode=require", "postgres://host/db?password=***&sslmode=require"),
         ("postgresql://host/db?replica=postgresql%3A%2F%2Fanna%3As3cret%40b%2Fdb", "postgresql://host/db?replica=***"),
+        ("postgresql://anna:p@ss@host/db", "postgresql://anna:***@host/db"),
+        ("postgresql://host:5432/db?user=a@b", "postgresql://host:5432/db?user=a@b"),
         ("postgresql://host:5432/db", "postgresql://host:5432/db"),
         ("folder/a:b@c.db", "folder/a:b@c.db"),
     ],
