@@ -43,7 +43,6 @@ def test_what_every_process_added_is_there(postgres_url: str, processes: int, se
     with memorist.open(postgres_url, embedder="none") as memory:
         assert memory.stats().memories == sum(added) + sum(5 * (count // 5) for count in added)
         for number, count in enumerate(added):
-            assert memory.search(f"badger {number} {count - 1}", limit=1)[0].memory.content == (
-                f"badger {number} {count - 1}"
-            )
+            (last,) = memory.search(f'"badger {number} {count - 1}"')
+            assert last.memory.content == f"badger {number} {count - 1}"
         assert memory.check().ok
