@@ -10,14 +10,15 @@ If it leaves too few rows, the rest is ranked, too. If a filter lets only few me
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import apsw
 
 from memorist.records import Filter, Match, Query, Term
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
+from memorist.store.records import Scope
 from memorist.store.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
@@ -26,6 +27,7 @@ from memorist.store.word_matching import (
     PastTerm,
     QueryWords,
     index_columns,
+    inverse_document_frequency,
     match_texts,
 )
 from memorist.text import tokenizer
@@ -41,11 +43,16 @@ _PAIRED_WORDS = 4
 _PAIR_FACTOR = 1.5  # words of one query are in the same row this much more often than by chance
 MIN_GUARDED = 20  # with fewer rows from behind the guard, the rest is ranked, too
 _MAX_ATOMS = 128  # of one index in one search; the databases' limits are higher
-MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs time
-MAX_FILTERED_SUBSTRING_ROWS, MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
+_MAX_ALL_WORDS = 8  # no text has all of more words, and looking for one costs time
+_MAX_FILTERED_SUBSTRING_ROWS, _MAX_SUBSTRING_ROWS = 2000, 20_000  # looking inside words means reading all rows
 MAX_FACET_ROWS = 30_000  # rows with any of the words; of more, only those behind the guard are counted
 
 Guard = list[tuple[Atom, ...]]
+
+_SUPERSEDED_ROWS = """
+    select rid from memories @hint(memories_superseded)
+    where namespace = :namespace and valid_until is not null and deleted_at is null
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,38 @@ class KeywordSearch:
     rows: int = 0
     counts: dict[Atom, int] = field(default_factory=dict)  # the number of rows with each atom
     word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
+
+    @classmethod
+    def from_query(cls, query: Query, scope: Scope, namespace: str, passing: str | None) -> Self:
+        """Translate a query; `passing` lists the keys of a narrow scope, as the database reads them."""
+        hides = not scope.filter.superseded and scope.filter.as_of is None
+        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
+        expressions = list_expressions(query.terms, stemmed=query.stemmed)
+        return cls(
+            expressions,
+            where,
+            values | {"namespace": namespace, "passing": passing},
+            needs_all=not query.any_of,
+            all_first=query.every and query.any_of,
+            literals=tuple(term.text.lower() for term in query.terms if term.literal),
+            spare=list_expressions(query.spare, stemmed=query.stemmed),
+            substring=find_substring(query),
+            is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
+            hidden_rows=_SUPERSEDED_ROWS if hides else None,
+            walled=scope.filter.walled,
+        )
+
+    def weigh(self, rows: int, counts: dict[Atom, int]) -> None:
+        """Weight the atoms by their frequency, and choose the rows that are worth scoring."""
+        self.rows, self.counts = rows, counts
+        if rows > (_MAX_FILTERED_SUBSTRING_ROWS if self.where else _MAX_SUBSTRING_ROWS):
+            self.substring = None
+        self.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
+        self.all_first = self.all_first and 1 < len(counts) <= _MAX_ALL_WORDS
+        needs_guard = not self.needs_all and len(self.expressions) == 1 and rows > GUARD_ROWS
+        if needs_guard and not self.is_narrow:
+            is_filtered = self.where and not self.walled  # what a wall takes away is not counted in the first place
+            self.guard = choose_guard(counts, rows, FILTERED_GUARD_ROWS if is_filtered else GUARD_ROWS)
 
     def visible(self, key: str) -> str:
         """Return the condition that the row with this key may be found, as ` and ...`."""

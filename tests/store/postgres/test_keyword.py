@@ -109,9 +109,9 @@ class TestBothBackends:
 
     @pytest.mark.parametrize("rows", [20, 60])
     def test_find_the_same_behind_the_guard(self, twins: Twins, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-        for module in ("sqlite", "postgres"):
-            monkeypatch.setattr(f"memorist.store.{module}.keyword.GUARD_ROWS", rows)
-            monkeypatch.setattr(f"memorist.store.{module}.keyword.FILTERED_GUARD_ROWS", 2 * rows)
+        monkeypatch.setattr("memorist.store.keyword_search.GUARD_ROWS", rows)
+        for module in ("keyword_search", "postgres.keyword"):
+            monkeypatch.setattr(f"memorist.store.{module}.FILTERED_GUARD_ROWS", 2 * rows)
         monkeypatch.setattr("memorist.store.filters._MAX_SCOPE_KEYS", 10)  # no filter is narrow
         differences = [each for filter in FILTERS for text in QUERIES for each in twins.compare(text, "auto", filter)]
         assert differences == []

@@ -12,22 +12,14 @@ from typing import Any, NamedTuple
 
 from memorist.records import Match, Query, Term
 from memorist.store.database import Connection
-from memorist.store.filters import filter_conditions
 from memorist.store.keyword_search import (
     FILTERED_GUARD_ROWS,
-    GUARD_ROWS,
-    MAX_ALL_WORDS,
     MAX_FACET_ROWS,
-    MAX_FILTERED_SUBSTRING_ROWS,
-    MAX_SUBSTRING_ROWS,
     MIN_GUARDED,
     STEMS,
     Expression,
     Guard,
     KeywordSearch,
-    choose_guard,
-    find_substring,
-    list_expressions,
     match_past,
 )
 from memorist.store.postgres.raw_query import RawQuery
@@ -46,7 +38,6 @@ from memorist.store.records import KeywordMatches, Scope
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
-    inverse_document_frequency,
     measure_coverage,
 )
 from memorist.text import tokenizer
@@ -55,9 +46,6 @@ _MAX_RAW_ROWS = 3000  # of which an expression in FTS5's syntax is matched, the 
 _MAX_LOOKUPS = 10_000  # rows whose memories are looked up one by one
 _MAX_EXPANSIONS = 500  # of a prefix; for more, the rows' other tokens are read as well
 
-_SUPERSEDED_ROWS = """
-    select rid from memories where namespace = :namespace and valid_until is not null and deleted_at is null
-"""
 _TENANT = "t.tenant = current_setting('memorist.tenant', true)"  # also for the owner, whom no row security stops
 
 
@@ -126,23 +114,8 @@ class PostgresKeywordIndex:
 
     def prepare(self, query: Query, scope: Scope) -> Search:
         """Translate a query for the indexes; `plan` decides which rows are scored."""
-        hides = not scope.filter.superseded and scope.filter.as_of is None
-        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
-        expressions = list_expressions(query.terms, stemmed=query.stemmed)
-        return Search(
-            expressions,
-            where,
-            values
-            | {"namespace": self.namespace, "passing": None if scope.keys is None else as_array(scope.keys.tolist())},
-            needs_all=not query.any_of,
-            all_first=query.every and query.any_of,
-            literals=tuple(term.text.lower() for term in query.terms if term.literal),
-            spare=list_expressions(query.spare, stemmed=query.stemmed),
-            substring=find_substring(query),
-            is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
-            hidden_rows=_SUPERSEDED_ROWS if hides else None,
-            walled=scope.filter.walled,
-        )
+        passing = None if scope.keys is None else as_array(scope.keys.tolist())
+        return Search.from_query(query, scope, self.namespace, passing)
 
     def plan(self, connection: Connection, search: Search) -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
@@ -152,17 +125,8 @@ class PostgresKeywordIndex:
         counted = asked | scored if search.needs_all and not search.walled else asked
         project = search.values["project"] if search.walled else None
         rows, search.mean_length, search.scored_counts = self._statistics.count(connection, counted, project)
-        counts = {atom: search.scored_counts[atom] for atom in asked}
-        search.rows, search.counts = rows, counts
-        if rows > (MAX_FILTERED_SUBSTRING_ROWS if search.where else MAX_SUBSTRING_ROWS):
-            search.substring = None
         search.is_unrestricted = not search.where
-        search.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
-        search.all_first = search.all_first and 1 < len(counts) <= MAX_ALL_WORDS
-        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > GUARD_ROWS
-        if needs_guard and not search.is_narrow:
-            is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
-            search.guard = choose_guard(counts, rows, FILTERED_GUARD_ROWS if is_filtered else GUARD_ROWS)
+        search.weigh(rows, {atom: search.scored_counts[atom] for atom in asked})
 
     # Expressions in the syntax of FTS5
 

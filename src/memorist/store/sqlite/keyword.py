@@ -12,21 +12,12 @@ import apsw
 from memorist.forks import renew_after_fork
 from memorist.records import Match, Query
 from memorist.store.database import Connection
-from memorist.store.filters import filter_conditions
 from memorist.store.keyword_search import (
-    FILTERED_GUARD_ROWS,
-    GUARD_ROWS,
-    MAX_ALL_WORDS,
-    MAX_FILTERED_SUBSTRING_ROWS,
-    MAX_SUBSTRING_ROWS,
     MIN_GUARDED,
     STEMS,
     WORDS,
     Expression,
     KeywordSearch,
-    choose_guard,
-    find_substring,
-    list_expressions,
     match_past,
 )
 from memorist.store.records import KeywordMatches, Scope
@@ -34,7 +25,6 @@ from memorist.store.sqlite.bm25 import MEAN_LENGTH
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
-    inverse_document_frequency,
     measure_coverage,
 )
 from memorist.text import tokenizer
@@ -102,38 +92,16 @@ class KeywordLeg:
 
     def prepare(self, query: Query, scope: Scope) -> "Fts5Search":
         """Translate a query for the index; `plan` decides which rows are scored."""
-        hides = not scope.filter.superseded and scope.filter.as_of is None
-        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
-        expressions = list_expressions(query.terms, stemmed=query.stemmed)
-        return Fts5Search(
-            expressions,
-            where,
-            values | {"namespace": self.namespace, "passing": None if scope.keys is None else str(scope.keys.tolist())},
-            needs_all=not query.any_of,
-            all_first=query.every and query.any_of,
-            literals=tuple(term.text.lower() for term in query.terms if term.literal),
-            spare=list_expressions(query.spare, stemmed=query.stemmed),
-            substring=find_substring(query),
-            is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
-            hidden_rows=_SUPERSEDED_ROWS if hides else None,
-            walled=scope.filter.walled,
-        )
+        passing = None if scope.keys is None else str(scope.keys.tolist())
+        return Fts5Search.from_query(query, scope, self.namespace, passing)
 
     def plan(self, connection: Connection, search: "Fts5Search") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
         statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
         rows, others, counts, search.mean_length = statistics.count(connection, search)
-        search.rows, search.counts = rows, counts
-        if rows > (MAX_FILTERED_SUBSTRING_ROWS if search.where else MAX_SUBSTRING_ROWS):
-            search.substring = None
         search.shares_index = bool(others)
         search.is_unrestricted = not others and not search.where
-        search.word_weights = {atom: inverse_document_frequency(count, rows) for atom, count in counts.items()}
-        search.all_first = search.all_first and 1 < len(counts) <= MAX_ALL_WORDS
-        needs_guard = not search.needs_all and len(search.expressions) == 1 and rows > GUARD_ROWS
-        if needs_guard and not search.is_narrow:
-            is_filtered = search.where and not search.walled  # what a wall takes away is not counted in the first place
-            search.guard = choose_guard(counts, rows, FILTERED_GUARD_ROWS if is_filtered else GUARD_ROWS)
+        search.weigh(rows, counts)
 
     def _statistics_of(self, project: str) -> "_WordStatistics":
         if len(self._by_project) >= _MAX_PROJECTS:
@@ -310,10 +278,6 @@ def _select_ranked(search: Fts5Search, *, guarded: bool) -> str:
 
 _IN_WALL = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
 PASSING = "select value from json_each(:passing)"
-_SUPERSEDED_ROWS = """
-    select rid from memories indexed by memories_superseded
-    where namespace = :namespace and valid_until is not null and deleted_at is null
-"""
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 
