@@ -13,7 +13,7 @@ from memorist import Memorist
 from memorist.records import GRAMMARS, Term
 from memorist.search.suggest import MAX_QUERY_CHARACTERS, MAX_UNKNOWN_WORDS, suggest_query
 from memorist.store.sqlite.dialect import SqliteConnection
-from memorist.store.sqlite.vocabulary import Vocabulary
+from memorist.store.sqlite.vocabulary import SqliteVocabulary
 from memorist.text.query import parse_query
 
 Ask = Callable[..., str | None]
@@ -35,7 +35,7 @@ def ask(path: Path, memory: Memorist) -> Iterator[Ask]:
     """What is suggested for a question to a store with these notes."""
     memory.add_many(NOTES)
     connection = SqliteConnection(str(path))
-    vocabulary = Vocabulary("default")
+    vocabulary = SqliteVocabulary("default")
 
     def asked(text: str, grammar: str = "auto") -> str | None:
         return suggest_query(

@@ -12,9 +12,9 @@ import pytest
 import memorist
 from memorist import Memorist
 from memorist.records import Term
-from memorist.store.sqlite import vocabulary
+from memorist.store import vocabulary
 from memorist.store.sqlite.dialect import SqliteConnection
-from memorist.store.sqlite.vocabulary import Vocabulary
+from memorist.store.sqlite.vocabulary import SqliteVocabulary
 
 Similar = Callable[[str], list[str]]
 
@@ -28,13 +28,13 @@ def connection(path: Path, memory: Memorist) -> Iterator[SqliteConnection]:
 
 @pytest.fixture
 def similar(connection: SqliteConnection) -> Similar:
-    vocabulary = Vocabulary("default")
+    vocabulary = SqliteVocabulary("default")
     return lambda word: vocabulary.find_similar(connection, word)
 
 
 @pytest.fixture
 def stands(connection: SqliteConnection) -> Callable[..., bool]:
-    vocabulary = Vocabulary("default")
+    vocabulary = SqliteVocabulary("default")
 
     def asked(text: str, *, prefix: bool = False) -> bool:
         term = Term(text, prefix=prefix)
@@ -268,13 +268,13 @@ class TestConnections:
     def test_a_database_that_is_only_read_will_do(self, path: Path, memory: Memorist) -> None:
         memory.add("the zebra")
         memory.close()
-        vocabulary = Vocabulary("default")
+        vocabulary = SqliteVocabulary("default")
 
         for name in (f"file:{path}?mode=ro", f"file:{path}?immutable=1"):
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             connection = SqliteConnection(name, flags=flags)
             assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
-            assert Vocabulary("default").find_similar(connection, "zebar") == ["zebra"]
+            assert SqliteVocabulary("default").find_similar(connection, "zebar") == ["zebra"]
             connection.close()
 
     def test_the_file_does_not_change(self, path: Path, tmp_path: Path, memory: Memorist) -> None:
@@ -283,7 +283,7 @@ class TestConnections:
         shutil.copy(path, tmp_path / "before.db")
 
         connection = SqliteConnection(str(path))
-        assert Vocabulary("default").find_similar(connection, "zebar") == ["zebra"]
+        assert SqliteVocabulary("default").find_similar(connection, "zebar") == ["zebra"]
         tables = connection.execute("select count(*) from main.sqlite_master where name = 'vocabulary'").get
         connection.close()
 
@@ -292,7 +292,7 @@ class TestConnections:
 
     def test_a_connection_can_still_do_all_it_could(self, memory: Memorist, connection: SqliteConnection) -> None:
         memory.add("the zebra")
-        vocabulary = Vocabulary("default")
+        vocabulary = SqliteVocabulary("default")
         assert vocabulary.find_similar(connection, "zebar") == ["zebra"]
 
         connection.execute("insert into memories_words(memories_words) values ('rebuild')")
@@ -303,7 +303,7 @@ class TestConnections:
 
     def test_many_threads_ask_at_once(self, path: Path, memory: Memorist) -> None:
         memory.add_many(f"zebra giraffe antelope {number}" for number in range(200))
-        vocabulary = Vocabulary("default")
+        vocabulary = SqliteVocabulary("default")
         answers: list[list[str]] = []
 
         def ask() -> None:
@@ -322,7 +322,7 @@ class TestConnections:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
     def test_a_lock_that_is_held_while_a_process_forks_does_not_stop_the_child(self) -> None:
-        vocabulary = Vocabulary("default")
+        vocabulary = SqliteVocabulary("default")
         with vocabulary._lock:
             child = os.fork()
             if not child:

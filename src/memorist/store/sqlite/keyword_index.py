@@ -9,7 +9,7 @@ from memorist.store.database import Connection
 from memorist.store.keyword_search import MAX_FACET_ROWS, Expression, match_past
 from memorist.store.records import Scope
 from memorist.store.sqlite.keyword import PASSING, Fts5Search, KeywordLeg, contains_condition
-from memorist.store.sqlite.vocabulary import Vocabulary
+from memorist.store.sqlite.vocabulary import SqliteVocabulary
 
 
 class SqliteKeywordIndex(KeywordLeg):
@@ -17,7 +17,7 @@ class SqliteKeywordIndex(KeywordLeg):
 
     def __init__(self, namespace: str) -> None:
         super().__init__(namespace)
-        self._vocabulary = Vocabulary(namespace)
+        self._vocabulary = SqliteVocabulary(namespace)
 
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
         return self._vocabulary.find_known(connection, terms)
