@@ -7,7 +7,6 @@ words of the query: the *guard*. Its size is a number of rows, not a share, so t
 If it leaves too few rows, the rest is ranked, too. If a filter lets only few memories through, those are the guard.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from memorist.store.word_matching import (
     PastQuery,
     PastTerm,
     QueryWords,
+    bm25_idf,
     index_columns,
     inverse_document_frequency,
     match_texts,
@@ -145,13 +145,10 @@ class KeywordSearch:
     def _past_terms(self, expressions: Sequence[Expression]) -> list[PastTerm]:
         """Return each atom with the weight that BM25 gives it."""
         return [
-            PastTerm.from_atom(atom, self._bm25_idf(self.counts.get(atom, 0)), stemmed=expression.index == STEMS)
+            PastTerm.from_atom(atom, bm25_idf(self.counts.get(atom, 0), self.rows), stemmed=expression.index == STEMS)
             for expression in expressions
             for atom in expression.atoms
         ]
-
-    def _bm25_idf(self, count: int) -> float:
-        return max(1e-6, math.log((self.rows - count + 0.5) / (count + 0.5))) if count <= self.rows else 1e-6
 
 
 def find_substring(query: Query) -> str | None:

@@ -13,7 +13,8 @@ from memorist.records import Match
 from memorist.text import tokenizer
 
 INDEX_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
-K1 = 1.2  # of BM25, as in FTS5
+K1, B = 1.2, 0.75  # of BM25, as in FTS5
+_LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
 _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
 _WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
 
@@ -34,6 +35,11 @@ class Atom:
 def inverse_document_frequency(count: int, rows: int) -> float:
     """Return the weight of a word found in `count` of `rows` texts, in the form that is positive for every word."""
     return math.log(1 + (max(rows, count) - count + 0.5) / (count + 0.5))
+
+
+def bm25_idf(count: int, rows: int) -> float:
+    """Return the weight that BM25 gives a phrase in `count` of `rows` texts, as FTS5 computes it."""
+    return max(_LEAST_IDF, math.log((rows - count + 0.5) / (count + 0.5))) if count <= rows else _LEAST_IDF
 
 
 @dataclass(frozen=True, slots=True)

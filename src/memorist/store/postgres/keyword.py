@@ -23,7 +23,7 @@ from memorist.store.keyword_search import (
     match_past,
 )
 from memorist.store.postgres.raw_query import RawQuery
-from memorist.store.postgres.scoring import Scorer, bm25_idf, list_weights
+from memorist.store.postgres.scoring import Scorer, list_weights
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics
 from memorist.store.postgres.text_index import (
     Phrase,
@@ -38,6 +38,7 @@ from memorist.store.records import KeywordMatches, Scope
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
+    bm25_idf,
     measure_coverage,
 )
 from memorist.text import tokenizer

@@ -1,18 +1,9 @@
 """BM25 of rows whose tokens a search has read: the formula of FTS5's bm25(), with its constants."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from memorist.store.postgres.text_index import Columns, Phrase, quote_token, read_positions
-from memorist.store.word_matching import K1
-
-_B = 0.75  # as in FTS5, like K1
-_LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
-
-
-def bm25_idf(count: int, rows: int) -> float:
-    """Return the weight of a phrase that is in `count` of `rows` memories."""
-    return max(_LEAST_IDF, math.log((rows - count + 0.5) / (count + 0.5))) if count <= rows else _LEAST_IDF
+from memorist.store.word_matching import K1, B
 
 
 class Scorer:
@@ -45,7 +36,7 @@ class Scorer:
         """
         if not found:
             return None
-        norm = K1 * (1 - _B + _B * length / self._mean_length)
+        norm = K1 * (1 - B + B * length / self._mean_length)
         # Most rows have one column, and of that only the number of places matters.
         weight = self._weights[columns[0][0]] if len(columns) == 1 else None
         value, has_any, places_of = 0.0, False, {}

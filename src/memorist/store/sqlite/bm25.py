@@ -10,9 +10,8 @@ from typing import Any
 
 import apsw
 
-from memorist.store.word_matching import K1
+from memorist.store.word_matching import K1, B
 
-_B = 0.75  # as in FTS5, like K1
 _LENGTH_SAMPLE = 1000  # of the newest memories
 
 # The mean number of tokens of a project's memories. FTS5 keeps those of each column in a blob.
@@ -38,7 +37,7 @@ def _project_bm25(api: apsw.FTS5ExtensionApi, *arguments: Any) -> float:
         known += [1.0] * (api.phrase_count - len(known))
         api.aux_data = known, float(mean or 1.0), [float(weight or 0.0) for weight in weights]
     idfs, mean, weights = api.aux_data
-    length = K1 * (1 - _B + _B * api.column_size() / mean)
+    length = K1 * (1 - B + B * api.column_size() / mean)
     score = 0.0
     for phrase, idf in enumerate(idfs):
         count = 0.0

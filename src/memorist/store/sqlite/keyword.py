@@ -25,6 +25,7 @@ from memorist.store.sqlite.bm25 import MEAN_LENGTH
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
+    bm25_idf,
     measure_coverage,
 )
 from memorist.text import tokenizer
@@ -139,7 +140,7 @@ class Fts5Search(KeywordSearch):
             return f"-bm25({index}, {_WEIGHTS})"
         expression = self.expressions[number]
         atoms = expression.required if self.needs_all else expression.atoms
-        self.values[f"idf{number}"] = json.dumps([self._bm25_idf(self.counts.get(atom, 0)) for atom in atoms])
+        self.values[f"idf{number}"] = json.dumps([bm25_idf(self.counts.get(atom, 0), self.rows) for atom in atoms])
         self.values["mean_length"] = self.mean_length
         return f"project_bm25({index}, :idf{number}, :mean_length, {_WEIGHTS})"
 
