@@ -45,9 +45,10 @@ from memorist.present.render import (
     memory_text,
     printable,
     record_json,
+    shell_id,
     timestamp,
 )
-from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, Version
+from memorist.records import IF_EXISTS, NEAR_ACTIONS, Memory, NearDuplicate, Version, shorten_id
 from memorist.text.snippet import preview
 
 _field_options = combine_options(
@@ -78,7 +79,8 @@ _BATCH = 500  # memories looked at together
 @_field_options
 @click.option("--metadata", help="A JSON object to store with it.")
 @click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
-@click.option("--id", "id", help="An id of your own.")
+@click.option("--id", "id", help="An id of your own; the memory that has it already is replaced.")
+@click.option("--if-exists", help=f"If a memory has that id already: {', '.join(IF_EXISTS)} (default: update).")
 @session_option
 @click.option("--fact", "facts", multiple=True, help="A fact that it states (repeat for several).")
 @click.option("--near", help=f"If an older memory says almost the same: {', '.join(NEAR_ACTIONS)}.")
@@ -106,6 +108,8 @@ def add_command(
     """
     if sum(source is not None for source in (text, file, jsonl)) != 1:
         raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
+    if jsonl is not None and options["id"] is not None:
+        raise click.UsageError("--id names a single memory; with --jsonl, give each line its own")
     if jsonl is not None and near is not None:
         raise click.UsageError("--near compares a single new memory with older ones; leave it out with --jsonl")
     defaults = {"project": context.loaded.settings.project} | _parse_fields(options)
@@ -118,15 +122,23 @@ def add_command(
     with context.open(create=True, redact=redact) as memory:
         added = memory.add(near=near, **fields)
     print_redacted(_find_redacted(context.redaction(redact), fields))
-    outcome = "Remembered" if added.recorded_at >= started else "Already known and now reinforced:"
+    outcome = _describe_outcome(added, started, by_id="id" in fields)
     lines = [f"{outcome} {memory_line(added, style())}", *([_near_line(added.near)] if added.near else [])]
     print_degraded(added)
     print_answer(as_json, memory_json(added), lines)
 
 
+def _describe_outcome(added: Memory, started: datetime, *, by_id: bool) -> str:
+    if added.recorded_at >= started:
+        return "Remembered"
+    if not by_id:
+        return "Already known and now reinforced:"
+    return "Updated" if added.updated_at >= started else "Nothing changed:"
+
+
 def _near_line(near: NearDuplicate) -> str:
     relation = "Replaces" if near.merged else "Almost the same as"
-    return f"{relation} {near.id[-8:]}: {printable(preview(near.content, LINE_CHARACTERS))}"
+    return f"{relation} {printable(shorten_id(near.id))}: {printable(preview(near.content, LINE_CHARACTERS))}"
 
 
 def _find_redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
@@ -311,10 +323,11 @@ def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool)
         for id in ids:
             replaced = [] if hard else _find_replaced(memory, id)
             memory.forget(id, hard=hard)
-            click.echo(f"Erased {id}" if hard else f"Forgot {id}; `memorist restore {id}` brings it back")
+            undo = f"`memorist restore {shell_id(id)}` brings it back"
+            click.echo(f"Erased {printable(id)}" if hard else f"Forgot {printable(id)}; {undo}")
             for old in replaced:
-                undo = f"`memorist supersede --undo {old.short_id}` makes it current again"
-                click.echo(f"It had replaced {old.short_id}, which stays superseded: {undo}", err=True)
+                undo = f"`memorist supersede --undo {shell_id(old.short_id)}` makes it current again"
+                click.echo(f"It had replaced {printable(old.short_id)}, which stays superseded: {undo}", err=True)
     if hard:
         click.echo("Erased words may stay in the file until `memorist purge` rewrites it.", err=True)
 
