@@ -604,9 +604,9 @@ PLAIN = set(
     active after allow alpha amount at before boosts budget change confidence core created_at decay_rate detail
     documents embedder end exclude explain facts fields format fusion grammar grouped hard if_exists include
     include_documents include_facts include_global include_superseded kind limit metadata min_relevance min_salience
-    mode month neighbours now object overwrite pinned predicate profile progress prune recalled recency record redact repair
-    said_by salience sector since source start stop subject summary tags text threshold tier title tools until
-    vectors
+    mode month neighbours now object overwrite pinned predicate profile progress prune recalled recency record
+    redact repair said_by salience sector since source start stop subject summary tags text threshold tier title
+    tools until vectors
     """.split()
 )
 TRIED = [

@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
+from memorist.metadata_filter import Condition
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -240,10 +242,10 @@ class Filter:
     The conditions that memories must meet to be found.
 
     Any value of a field matches, except for `tags`, of which all must be there. `since` is inclusive, `until`
-    exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded memories pass. With `include_global`,
-    memories of no project and of the tier `global` pass, whatever the `project`. With `as_of`, every condition holds
-    for that time. If it is `walled`, what the one `project` does not contain has no influence on an answer at all:
-    neither on a score nor on a count.
+    exclusive. `month` is a local one, as 2026-03. `metadata` is a condition on its values. `superseded` lets superseded
+    memories pass. With `include_global`, memories of no project and of the tier `global` pass, whatever the `project`.
+    With `as_of`, every condition holds for that time. If it is `walled`, what the one `project` does not contain has no
+    influence on an answer at all: neither on a score nor on a count.
     """
 
     project: tuple[str, ...] = ()
@@ -260,6 +262,7 @@ class Filter:
     month: tuple[str, ...] = ()
     pinned: bool | None = None
     recalled: bool | None = None
+    metadata: Condition | None = None
     superseded: bool = True
     include_global: bool = False
     as_of: datetime | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
+from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter
 from memorist.records import (
     DETAILS,
     FACETS,
@@ -41,9 +42,9 @@ CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
 
 TimeLike = datetime | str | float  # a time as callers may give it
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 MAX_ID_CHARACTERS = 512
 _NOT_IN_ID = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of surrogate pairs, and ends of lines
+_NUL_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 MAX_SESSION_ID = 128
 _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
 # Sequences that another program may take for a step up or down, also encoded, and encoded twice.
@@ -56,7 +57,7 @@ _TOKEN = re.compile("[!-~]+")
 
 def clean(text: str) -> str:
     """Replace what no database can store (NUL, half of a surrogate pair) by U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
+    return UNSTORABLE.sub("\ufffd", text)
 
 
 def content(value: object, what: str = "content") -> str:
@@ -215,7 +216,8 @@ def metadata(value: object) -> Mapping[str, Any]:
         raise InvalidInput(f"metadata must be a mapping, not {_type_name(value)}")
     try:
         # A copy by way of JSON: the caller gets back what was stored, and cannot change it afterwards.
-        copied: dict[str, Any] = json.loads(clean(json.dumps(dict(value), ensure_ascii=False, allow_nan=False)))
+        text = _NUL_IN_JSON.sub(r"\1\\ufffd", json.dumps(dict(value), ensure_ascii=False, allow_nan=False))
+        copied: dict[str, Any] = json.loads(clean(text))
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
     return copied
@@ -412,6 +414,7 @@ FILTERS: Mapping[str, Callable[[object], Any]] = {
     "month": _any_of("month", _month),
     "pinned": lambda value: flag(value, "pinned"),
     "recalled": lambda value: flag(value, "recalled"),
+    "metadata": parse_metadata_filter,
     "include_global": lambda value: flag(value, "include_global"),
     "as_of": as_of,
 }

@@ -24,6 +24,7 @@ from memorist.cli.options import (
     memory_lines,
     must_confirm,
     open_input,
+    parse_json,
     print_answer,
     print_degraded,
     print_json,
@@ -395,10 +396,7 @@ def _parse_fields(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a memory that were set on the command line."""
     fields = drop_unset(options)
     if "metadata" in fields:
-        try:
-            fields["metadata"] = json.loads(fields["metadata"])
-        except ValueError as exc:
-            raise InvalidInput(f"--metadata is not JSON: {exc}") from exc
+        fields["metadata"] = parse_json(fields["metadata"], "--metadata")
     return fields
 
 

@@ -161,6 +161,7 @@ class Memorist:
         since: TimeLike | None = None,
         until: TimeLike | None = None,
         as_of: TimeLike | None = None,
+        metadata: Mapping[str, Any] | None = None,
         now: TimeLike | None = None,
         pinned: bool | None = None,
         recalled: bool | None = None,
@@ -187,7 +188,7 @@ class Memorist:
         filters = dict(
             project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source,
             fact_kind=fact_kind, month=month, since=since, until=until, as_of=as_of, pinned=pinned, recalled=recalled,
-            min_salience=min_salience, include_global=include_global,
+            min_salience=min_salience, include_global=include_global, metadata=metadata,
         )  # fmt: skip
         request = self._searcher.build_request(
             query, filters, {**options, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
