@@ -324,19 +324,19 @@ _FIELDS: dict[str, Callable[[object], Any]] = {
 }
 DEFAULTS: Mapping[str, Any] = {"sector": "semantic", "tier": "project", "salience": 0.5}
 UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"))
+_DRAFT_FIELDS: Mapping[str, Callable[[object], Any]] = {**_FIELDS, "session": session_id, "facts": facts}
+_EMPTY_DRAFT: Mapping[str, Any] = {**dict.fromkeys(UPDATABLE), "tags": (), **DEFAULTS}
 
 
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
     """A new memory from the arguments of `add`; None means the default."""
-    known: dict[str, Callable[[object], Any]] = {**_FIELDS, "session": session_id, "facts": facts}
-    _refuse_unknown(fields, known)
-    given = {key: value for key, value in fields.items() if value is not None}
-    values = {
-        key: check(given.get(key, DEFAULTS.get(key)))
-        for key, check in known.items()
-        if key in given or key in UPDATABLE
-    }
-    return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values})
+    _refuse_unknown(fields, _DRAFT_FIELDS)
+    checked = {key: _DRAFT_FIELDS[key](value) for key, value in fields.items() if value is not None}
+    if "content" not in checked:
+        content(None)
+    if "id" not in checked:
+        checked["id"] = new_id()
+    return MemoryDraft(**{**_EMPTY_DRAFT, "metadata": {}, "created_at": now, "recorded_at": now, **checked})
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,14 @@ class AddResult:
 
 
 @dataclass(frozen=True, slots=True)
+class AddedBatch:
+    """The ids of the memories that hold the drafts of a batch, in order, and the embedding jobs of the new ones."""
+
+    ids: list[str]
+    pending: list[EmbeddingJob]
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationResult:
     """The ids and embedding jobs of new turns, the number of turns known already, and the number of new sessions."""
 

@@ -33,6 +33,7 @@ from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_
 from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
+    AddedBatch,
     AddResult,
     ConversationResult,
     EmbeddingJob,
@@ -61,7 +62,7 @@ from memorist.store.rows import (
     to_memory,
     to_row,
 )
-from memorist.store.sessions import SessionStore, link_memories, require_open_session
+from memorist.store.sessions import SessionStore, link_created, link_memories, require_open_session
 from memorist.store.statistics import collect_stats
 from memorist.store.vectors import Halves, find_nearest_parts, vector_column
 from memorist.store.writes import (
@@ -69,7 +70,7 @@ from memorist.store.writes import (
     as_json,
     content_hash,
     find_same_text,
-    insert_memory,
+    insert_memories,
     update_memory,
 )
 from memorist.validation import MAX_TAGS
@@ -114,11 +115,26 @@ class Store(StorePart):
 
     # Writing
 
-    def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]:
+    def add(self, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
         with self._pool.writing() as connection:
-            results = [self._add(connection, draft, reinforcement) for draft in drafts]
-            self._backend.tend(connection, len(results))
-            return results
+            ((rid, is_new),) = self._write(connection, [draft], reinforcement)
+            self._backend.tend(connection, 1)
+            pending = EmbeddingJob(rid, draft.title, draft.content) if is_new else None
+            return AddResult(load_memory(connection, rid), pending)
+
+    def add_many(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> AddedBatch:
+        """Add memories, all of them or none."""
+        with self._pool.writing() as connection:
+            written = self._write(connection, drafts, reinforcement)
+            self._backend.tend(connection, len(drafts))
+            known = [rid for rid, is_new in written if not is_new]
+            sql = "select rid, id from memories where rid in @keys(:keys)"
+            ids: dict[int, str] = dict(connection.fetch(sql, {"keys": as_json(known)}))
+        pairs = list(zip(drafts, written, strict=True))
+        return AddedBatch(
+            [draft.id if is_new else ids[rid] for draft, (rid, is_new) in pairs],
+            [EmbeddingJob(rid, draft.title, draft.content) for draft, (rid, is_new) in pairs if is_new],
+        )
 
     def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
         """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
@@ -127,26 +143,50 @@ class Store(StorePart):
             self._backend.tend(connection, len(result.ids))
             return result
 
-    def _add(self, connection: Connection, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
-        recorded = to_micros(draft.recorded_at)
-        sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
-        hash = content_hash(draft.content)
-        rid = insert_memory(connection, self.namespace, draft, hash)
-        if rid is not None:
-            if sid is not None:
-                link_memories(connection, sid, [rid], "created", recorded)
-            add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
-            return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
+    def _write(
+        self, connection: Connection, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement
+    ) -> list[tuple[int, bool]]:
+        """Write drafts; return for each the key of the memory that holds it, and if that is new."""
+        sessions = {
+            id: require_open_session(connection, self.namespace, id)
+            for id in dict.fromkeys(draft.session for draft in drafts)
+            if id is not None
+        }
+        hashes = [content_hash(draft.content) for draft in drafts]
+        keys = insert_memories(connection, self.namespace, drafts, hashes)
+        new = [(rid, draft) for rid, draft in zip(keys, drafts, strict=True) if rid is not None]
+        created = [(rid, sessions[one.session], to_micros(one.recorded_at)) for rid, one in new if one.session]
+        link_created(connection, created)
+        for rid, draft in new:
+            if draft.facts:
+                since = to_micros(min(draft.recorded_at, draft.created_at))
+                add_facts(connection, rid, draft.facts, since, indexed=True)
+        return [
+            (rid, True)
+            if rid is not None
+            else (self._reinforce(connection, draft, hash, sessions, reinforcement), False)
+            for rid, draft, hash in zip(keys, drafts, hashes, strict=True)
+        ]
+
+    def _reinforce(
+        self,
+        connection: Connection,
+        draft: MemoryDraft,
+        hash: bytes,
+        sessions: Mapping[str, int],
+        reinforcement: Reinforcement,
+    ) -> int:
+        """Reinforce the memory that has the text of a draft already, and return its key."""
         same = find_same_text(connection, self.namespace, draft.project, hash)
         if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
-        known = same[0]
+        known, recorded = same[0], to_micros(draft.recorded_at)
         adjust_salience(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
         unsupersede(connection, known, recorded)  # said again, it holds again
-        if sid is not None:
-            link_memories(connection, sid, [known], "reinforced", recorded)
+        if draft.session is not None:
+            link_memories(connection, sessions[draft.session], [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
-        return AddResult(load_memory(connection, known), None)
+        return known
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None

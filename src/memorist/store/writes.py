@@ -16,33 +16,42 @@ from memorist.store.sessions import link_memories
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
-_INSERT = """
-    insert into memories(
-        id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, facts, sector,
-        tier, salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
-    values (
-        :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :facts,
-        :sector, :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
-    on conflict do nothing
-    returning rid
-"""
+_COLUMNS = (
+    "id", "namespace", "project", "content", "content_hash", "title", "summary", "kind", "source", "tags", "segments",
+    "facts", "sector", "tier", "salience", "metadata", "created_at", "updated_at", "reinforced_at", "recorded_at",
+)  # fmt: skip
 
 
 def insert_memory(connection: Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
     """Insert a memory and return its key; None if its id, or its hash within the project, is taken."""
-    facts = list(dict.fromkeys(fact.text for fact in draft.facts))
-    values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
-        "facts": "\n".join(facts) or None,
-        "namespace": namespace,
-        "content_hash": hash,
-        "tags": as_json(draft.tags),
-        "segments": unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
-        "metadata": as_json(draft.metadata),
-        "created_at": to_micros(draft.created_at),
-        "recorded_at": to_micros(draft.recorded_at),
-    }
-    rid: int | None = connection.fetch_value(_INSERT, values)
-    return rid
+    return insert_memories(connection, namespace, [draft], [hash])[0]
+
+
+def insert_memories(
+    connection: Connection, namespace: str, drafts: Sequence[MemoryDraft], hashes: Sequence[bytes]
+) -> list[int | None]:
+    """Insert memories and return their keys; None for each whose id, or hash within the project, is taken."""
+    rows = [_to_row(namespace, draft, hash) for draft, hash in zip(drafts, hashes, strict=True)]
+    inserted = connection.insert_rows("memories", _COLUMNS, rows, _ENDING)
+    keys: dict[tuple[str, bytes], int] = {(id, hash): rid for id, hash, rid in inserted}
+    # Of two that are the same, the first was inserted.
+    return [keys.pop((draft.id, hash), None) for draft, hash in zip(drafts, hashes, strict=True)]
+
+
+_ENDING = "on conflict do nothing returning id, content_hash, rid"
+
+
+def _to_row(namespace: str, draft: MemoryDraft, hash: bytes) -> tuple[Any, ...]:
+    """Return the columns of a memory, also those that follow from its texts."""
+    facts = list(dict.fromkeys(fact.text for fact in draft.facts)) if draft.facts else []
+    recorded_at = to_micros(draft.recorded_at)
+    created_at = recorded_at if draft.created_at is draft.recorded_at else to_micros(draft.created_at)
+    return (
+        draft.id, namespace, draft.project, draft.content, hash, draft.title, draft.summary, draft.kind, draft.source,
+        as_json(draft.tags), unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
+        "\n".join(facts) or None, draft.sector, draft.tier, draft.salience, as_json(draft.metadata),
+        created_at, recorded_at, recorded_at, recorded_at,
+    )  # fmt: skip
 
 
 def find_same_text(connection: Connection, namespace: str, project: str | None, hash: bytes) -> tuple[int, str] | None:
@@ -72,8 +81,11 @@ def identity_hash(id: str, content: str) -> bytes:
     return content_hash(f"{id}\0{content}")
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: making it takes longest
+
+
 def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 _UPDATE = f"""
