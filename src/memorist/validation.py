@@ -44,6 +44,8 @@ _TOKEN = re.compile("[!-~]+")
 
 def clean(text: str) -> str:
     """Replace what no database can store (NUL, half of a surrogate pair) by U+FFFD."""
+    if text.isascii() and "\0" not in text:
+        return text  # most texts, at once
     return _UNSTORABLE.sub("\ufffd", text)
 
 

@@ -34,10 +34,11 @@ class Writer:
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
         draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
-        result = self._store.add(draft, self._reinforcement)
+        ready = self._resources.vectorizer.embed_early([draft])
+        result = self._store.add(draft, self._reinforcement, ready)
         degraded = self._resources.embed(result.pending)
         memory = self._resources.present(result.memory)
-        if result.pending is not None and action != "off":
+        if result.is_new and action != "off":
             memory = self._relations.report_near_duplicate(memory, action)
         return replace(memory, degraded=degraded)
 
@@ -74,7 +75,8 @@ class Writer:
     def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[AddedBatch, MemoristError | None]:
         """Store all drafts in one transaction; if one is refused, those before it, and return the refusal too."""
         try:
-            return self._store.add_many(drafts, self._reinforcement), None
+            ready = self._resources.vectorizer.embed_early(drafts)
+            return self._store.add_many(drafts, self._reinforcement, ready), None
         except _REFUSALS:
             results = AddedBatch([], [])
             for draft in drafts:

@@ -38,6 +38,7 @@ from memorist.store.records import (
     ConversationResult,
     EmbeddingJob,
     KeywordMatches,
+    ReadyVectors,
     Scope,
 )
 from memorist.store.relations import (
@@ -115,25 +116,28 @@ class Store(StorePart):
 
     # Writing
 
-    def add(self, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
+    def add(self, draft: MemoryDraft, reinforcement: Reinforcement, ready: ReadyVectors | None = None) -> AddResult:
+        """Add a memory, with its vectors if they are ready."""
         with self._pool.writing() as connection:
-            ((rid, is_new),) = self._write(connection, [draft], reinforcement)
+            ((rid, is_new),) = self._write(connection, [draft], reinforcement, ready)
             self._backend.tend(connection, 1)
-            pending = EmbeddingJob(rid, draft.title, draft.content) if is_new else None
-            return AddResult(load_memory(connection, rid), pending)
+            pending = EmbeddingJob(rid, draft.title, draft.content) if is_new and not ready else None
+            return AddResult(load_memory(connection, rid), is_new, pending)
 
-    def add_many(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> AddedBatch:
-        """Add memories, all of them or none."""
+    def add_many(
+        self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement, ready: ReadyVectors | None = None
+    ) -> AddedBatch:
+        """Add memories, all of them or none, with their vectors if they are ready."""
         with self._pool.writing() as connection:
-            written = self._write(connection, drafts, reinforcement)
+            written = self._write(connection, drafts, reinforcement, ready)
             self._backend.tend(connection, len(drafts))
             known = [rid for rid, is_new in written if not is_new]
             sql = "select rid, id from memories where rid in @keys(:keys)"
-            ids: dict[int, str] = dict(connection.fetch(sql, {"keys": as_json(known)}))
+            ids: dict[int, str] = dict(connection.fetch(sql, {"keys": as_json(known)})) if known else {}
         pairs = list(zip(drafts, written, strict=True))
         return AddedBatch(
             [draft.id if is_new else ids[rid] for draft, (rid, is_new) in pairs],
-            [EmbeddingJob(rid, draft.title, draft.content) for draft, (rid, is_new) in pairs if is_new],
+            [EmbeddingJob(rid, draft.title, draft.content) for draft, (rid, is_new) in pairs if is_new and not ready],
         )
 
     def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
@@ -144,7 +148,11 @@ class Store(StorePart):
             return result
 
     def _write(
-        self, connection: Connection, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement
+        self,
+        connection: Connection,
+        drafts: Sequence[MemoryDraft],
+        reinforcement: Reinforcement,
+        ready: ReadyVectors | None,
     ) -> list[tuple[int, bool]]:
         """Write drafts; return for each the key of the memory that holds it, and if that is new."""
         sessions = {
@@ -161,12 +169,16 @@ class Store(StorePart):
             if draft.facts:
                 since = to_micros(min(draft.recorded_at, draft.created_at))
                 add_facts(connection, rid, draft.facts, since, indexed=True)
-        return [
-            (rid, True)
-            if rid is not None
-            else (self._reinforce(connection, draft, hash, sessions, reinforcement), False)
-            for rid, draft, hash in zip(keys, drafts, hashes, strict=True)
-        ]
+        if ready:
+            by_place = {place: rid for place, rid in enumerate(keys) if rid is not None}
+            self.vectors.write_ready(connection, ready, by_place)
+        written: list[tuple[int, bool]] = []
+        for key, draft, hash in zip(keys, drafts, hashes, strict=True):
+            if key is None:
+                written.append((self._reinforce(connection, draft, hash, sessions, reinforcement), False))
+            else:
+                written.append((key, True))
+        return written
 
     def _reinforce(
         self,
@@ -374,6 +386,21 @@ class Store(StorePart):
         """
         with self._pool.reading() as connection:
             return self._keyword.match(connection, query, scope, limit, page, weights)
+
+    def match_texts(self, query: Query, filter: Filter, limit: int) -> list[tuple[str, str | None, str]]:
+        """Return the id, project and text of memories that match a query and pass a filter, in the order of writing."""
+        where, values = filter_conditions(filter)
+        with self._pool.reading() as connection:
+            matching, more, _ = self._keyword.select_matching(connection, query, Scope(filter), (), filtered=False)
+            sql = f"""
+                select m.id, m.project, m.content
+                from ({matching}) found @then memories m on m.rid = found.rid
+                where @plain(m.namespace) = :namespace and m.deleted_at is null {where}
+                order by m.rid
+                limit :limit
+            """
+            rows = connection.fetch(sql, values | more | {"namespace": self.namespace, "limit": limit})
+        return [(id, project, content) for id, project, content in rows]
 
     def count_facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +15,7 @@ from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import filter_conditions
-from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
+from memorist.store.records import EmbeddingJob, Part, ReadyVectors, Scope, VectorMatches
 from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
 
 METRIC = "cosine"
@@ -104,14 +104,33 @@ class Vectors(ABC):
         parts: Sequence[Part] = (),
     ) -> None:
         """Store vectors like `put`, within a transaction."""
+        unchanged = _find_unchanged(connection, texts)
+        self._insert(connection, model, texts, vectors, parts, {key: key for key in unchanged})
+
+    def write_ready(self, connection: Connection, ready: ReadyVectors, keys: Mapping[int, int]) -> None:
+        """Store vectors of texts that are inserted in the same transaction; `keys` are those of memories, by place."""
+        self._insert(connection, ready.model, ready.texts, ready.vectors, ready.parts, keys)
+
+    def _insert(
+        self,
+        connection: Connection,
+        model: Model,
+        texts: Sequence[EmbeddingJob],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part],
+        keys: Mapping[int, int],
+    ) -> None:
+        """Store the vectors of texts and parts whose jobs have keys that are known, each as one of a memory."""
         number = register_model(connection, model)
         blobs = _to_blobs(vectors)
-        unchanged = _find_unchanged(connection, texts)
-        rows = [(job.key, number, blob) for job, blob in zip(texts, blobs[: len(texts)], strict=True)]
         connection.insert_rows(
             "vectors",
             ("rid", "model", "vector"),
-            [row for row in rows if row[0] in unchanged],
+            [
+                (keys[job.key], number, blob)
+                for job, blob in zip(texts, blobs[: len(texts)], strict=True)
+                if job.key in keys
+            ],
             "on conflict @unique(rid, model) do update set vector = excluded.vector",
         )
         # Earlier parts of a memory were deleted together with its vector.
@@ -119,9 +138,9 @@ class Vectors(ABC):
             "part_vectors",
             ("rid", "model", "first", "last", "vector"),
             [
-                (part.job.key, number, part.first, part.last, blob)
+                (keys[part.job.key], number, part.first, part.last, blob)
                 for part, blob in zip(parts, blobs[len(texts) :], strict=True)
-                if part.job.key in unchanged
+                if part.job.key in keys
             ],
         )
         self._finish_write(connection, model, number)
