@@ -57,6 +57,8 @@ _TOKEN = re.compile("[!-~]+")
 
 def clean(text: str) -> str:
     """Replace what no database can store (NUL, half of a surrogate pair) by U+FFFD."""
+    if text.isascii() and "\0" not in text:
+        return text  # most texts, at once
     return UNSTORABLE.sub("\ufffd", text)
 
 
@@ -338,24 +340,26 @@ _FIELDS: dict[str, Callable[[object], Any]] = {
 }
 DEFAULTS: Mapping[str, Any] = {"sector": "semantic", "tier": "project", "salience": 0.5}
 UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"))
+_DRAFT_FIELDS: Mapping[str, Callable[[object], Any]] = {
+    **_FIELDS,
+    "session": session_id,
+    "facts": facts,
+    "if_exists": lambda value: choice(value, IF_EXISTS, "if_exists"),
+}
+_EMPTY_DRAFT: Mapping[str, Any] = {**dict.fromkeys(UPDATABLE), "tags": (), **DEFAULTS}
 
 
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
     """A new memory from the arguments of `add`; None means the default."""
-    known: dict[str, Callable[[object], Any]] = {**_FIELDS, "session": session_id, "facts": facts}
-    known["if_exists"] = lambda value: choice(value, IF_EXISTS, "if_exists")
-    _refuse_unknown(fields, known)
-    given = {key: value for key, value in fields.items() if value is not None}
-    values = {
-        key: check(given.get(key, DEFAULTS.get(key)))
-        for key, check in known.items()
-        if key in given or key in UPDATABLE
-    }
-    if "id" in values:
-        values |= {"if_exists": values.get("if_exists", IF_EXISTS[0]), "keeps_salience": "salience" not in given}
+    _refuse_unknown(fields, _DRAFT_FIELDS)
+    checked = {key: _DRAFT_FIELDS[key](value) for key, value in fields.items() if value is not None}
+    if "content" not in checked:
+        content(None)
+    if "id" in checked:
+        checked = {"if_exists": IF_EXISTS[0], "keeps_salience": "salience" not in checked, **checked}
     else:
-        values.pop("if_exists", None)
-    return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values})
+        checked |= {"id": new_id(), "if_exists": None}
+    return MemoryDraft(**{**_EMPTY_DRAFT, "metadata": {}, "created_at": now, "recorded_at": now, **checked})
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,7 @@ class ActiveModel:
         self.embedder = embedder
         self._paused_until = 0.0
         self._failure: str | None = None
+        self.seconds_per_text: float | None = None  # that embedding took at last; None if it failed, or never was tried
 
     @property
     def name(self) -> str | None:
@@ -107,7 +108,10 @@ class ActiveModel:
 
     def embed_documents(self, texts: Sequence[str], *, promptly: bool = False) -> Vectors:
         """Return one unit vector a text; `promptly` does not wait for a provider that refuses."""
-        return self._call(lambda embedder: embed_documents(embedder, texts, promptly=promptly))
+        started, self.seconds_per_text = time.monotonic(), None
+        vectors = self._call(lambda embedder: embed_documents(embedder, texts, promptly=promptly))
+        self.seconds_per_text = (time.monotonic() - started) / max(1, len(texts))
+        return vectors
 
     def _call(self, ask: Callable[[Embedder], T]) -> T:
         if self.embedder is None:

@@ -1,5 +1,6 @@
 """Relations between memories: supersession and links that were stated, and similarity that is found."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.errors import EmbedderError, InvalidInput, MemoristError
-from memorist.records import Filter, Memory, Model, NearDuplicate, Related, Relation, Row
+from memorist.records import Filter, Memory, Model, NearDuplicate, Query, Related, Relation, Row
 from memorist.search.duplicates import find_near_duplicates, jaccard
 from memorist.search.legs import find_nearest, find_predecessor, load_compared_rows
-from memorist.text.query import parse_query
-from memorist.text.tokenizer import list_stems, unspaced_bigrams
+from memorist.text.query import MAX_TERMS, parse_query
+from memorist.text.tokenizer import find_unspaced_runs, list_stems, list_tokens, unspaced_bigrams
 from memorist.validation import TimeLike
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common
 _DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
+_MAX_COMPARED = 200  # memories that are so by most words of a short text
 _QUERY_WORDS = 12  # the longest words of a text: long words are rare, and a similar text has most of them
 _QUERY_CHARACTERS = 2000  # of a text, from which those are taken
 _EXCERPT_CHARACTERS = 200  # of a near duplicate
@@ -108,16 +110,24 @@ class Relations:
         project = (memory.project,) if memory.project else ()
         scope = replace(self._resources.wall, superseded=False, project=project)
         # By words: almost the same text has almost the same words, and no vectors need to be read for it.
-        others = [row.memory() for row in self._similar_by_words(memory, _DUPLICATE_CANDIDATES, scope)]
-        same_project = [other for other in others if other.project == memory.project]
-        scored = [(jaccard(words, _word_set(other.content)), other) for other in same_project]
-        share, nearest = max(scored, key=lambda entry: entry[0], default=(0.0, None))
-        if nearest is None or share < DUPLICATE_THRESHOLD:
+        others = self._list_similar_texts(memory, scope)
+        scored = [(jaccard(words, _word_set(text)), id, text) for id, _, text in others]
+        share, nearest, text = max(scored, key=lambda entry: entry[0], default=(0.0, "", ""))
+        if share < DUPLICATE_THRESHOLD:
             return memory
         merged = action == "merge"
         if merged:
-            memory = self.merge(memory.id, [nearest.id])
-        return replace(memory, near=NearDuplicate(nearest.id, nearest.content[:_EXCERPT_CHARACTERS], share, merged))
+            memory = self.merge(memory.id, [nearest])
+        return replace(memory, near=NearDuplicate(nearest, text[:_EXCERPT_CHARACTERS], share, merged))
+
+    def _list_similar_texts(self, memory: Memory, filter: Filter) -> list[tuple[str, str | None, str]]:
+        """Return the id, project and text of memories of the same project that a new one may nearly repeat."""
+        if query := _near_duplicate_query(memory.content):
+            found = self._store.match_texts(query, filter, _MAX_COMPARED)
+        else:
+            rows = self._similar_by_words(memory, _DUPLICATE_CANDIDATES, filter)
+            found = [(one.id, one.project, one.content) for one in (row.memory() for row in rows)]
+        return [other for other in found if other[0] != memory.id and other[1] == memory.project]
 
     def _most_similar(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
         """Return other memories, the most similar first: by vector where it has one, else by words."""
@@ -154,6 +164,23 @@ class Relations:
         rank = {match.key: number for number, match in enumerate(matches)}
         rows = sorted(self._store.load_rows(list(rank), None, None, filter.as_of), key=lambda row: rank[row.key])
         return _without(rows, memory)[:limit]
+
+
+def _near_duplicate_query(content: str) -> Query | None:
+    """
+    Return a query that every near duplicate of a text matches, and little else; None for a text it does not suit.
+
+    A near duplicate lacks few of the words. Dealt into one group more than that, the words of one group are all there.
+    """
+    if find_unspaced_runs(content):
+        return None  # the expression would have to be written in pairs of characters
+    words = dict(zip(list_stems(content), list_tokens(content), strict=True))
+    if not 0 < len(words) <= MAX_TERMS:
+        return None
+    rarest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare: one for each group
+    groups = len(words) - math.ceil(DUPLICATE_THRESHOLD * len(words)) + 1
+    all_of = [" AND ".join(f'"{word}"' for word in rarest_first[number::groups]) for number in range(groups)]
+    return Query(content, raw=" OR ".join(f"({words})" for words in all_of))
 
 
 def _without(rows: Sequence[Row], memory: Memory) -> list[Row]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _EXPORT_FORMATS = ("jsonl", "markdown")
 OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
 _FOLDER = "folder"  # of notes, perhaps with conversations
-BATCH, _BATCH_CHARACTERS = 500, 4_000_000  # records, and characters of their texts, that are written together
+BATCH, _BATCH_CHARACTERS = 5000, 4_000_000  # records, and characters of their texts, that are written together
 
 
 class Transfer:

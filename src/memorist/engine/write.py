@@ -1,5 +1,6 @@
 """Writing: memories added, changed, confirmed, forgotten, restored and erased, and their facts."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,10 +14,12 @@ from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import NEAR_ACTIONS, Fact, Memory, MemoryDraft, Reinforcement
 from memorist.search.signals import with_effective_confidence
-from memorist.store.records import AddResult
+from memorist.store.records import AddedBatch
 from memorist.validation import TimeLike
 
 _REINFORCEMENT = 0.1  # of a memory that is added once more
+_MAX_BATCH = 8192  # memories that are added in one transaction
+_QUICK_BATCH = 0.5  # seconds
 _REFUSALS = (InvalidInput, NotFound, Ambiguous)
 
 
@@ -31,10 +34,11 @@ class Writer:
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
         draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
-        (result,) = self._store.add([draft], self._reinforcement, self._resources.wall)
+        ready = self._resources.vectorizer.embed_early([draft])
+        result = self._store.add(draft, self._reinforcement, ready, self._resources.wall)
         degraded = self._resources.embed(result.pending)
         memory = self._resources.present(result.memory)
-        if result.pending is not None and action != "off":
+        if result.is_new and action != "off":
             memory = self._relations.report_near_duplicate(memory, action)
         return replace(memory, degraded=degraded)
 
@@ -44,36 +48,44 @@ class Writer:
         ids: list[str] = []
         remaining = iter(items)
         error: Exception | None = None
+        size = BATCH
         while error is None:
+            started = time.monotonic()
             drafts: list[MemoryDraft] = []
             try:
-                for item in islice(remaining, BATCH):
+                for item in islice(remaining, size):
                     draft = _draft_item(item, len(ids) + len(drafts) + 1)
                     drafts.append(self._resources.redaction.redact_draft(draft))
             except Exception as exc:  # the caller's own too, if reading the items raises it
                 error = exc
             if drafts:
-                results, refusal = self._add_batch(drafts, len(ids))
+                added, refusal = self._add_batch(drafts, len(ids))
                 error = refusal or error
-                self._resources.embed(*(result.pending for result in results), promptly=False)
-                ids += [result.memory.id for result in results]
+                self._resources.embed(*added.pending, promptly=False)
+                ids += added.ids
                 if progress:
                     progress(len(ids))
             elif error is None:
                 return ids
+            # Where a batch takes little time, more at once costs less of it.
+            if len(drafts) == size and time.monotonic() - started < _QUICK_BATCH:
+                size = min(2 * size, _MAX_BATCH)
         raise error
 
-    def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[list[AddResult], MemoristError | None]:
+    def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[AddedBatch, MemoristError | None]:
         """Store all drafts in one transaction; if one is refused, those before it, and return the refusal too."""
         try:
-            return self._store.add(drafts, self._reinforcement, self._resources.wall), None
+            ready = self._resources.vectorizer.embed_early(drafts)
+            return self._store.add_many(drafts, self._reinforcement, ready, self._resources.wall), None
         except _REFUSALS:
-            results: list[AddResult] = []
+            results = AddedBatch([], [])
             for draft in drafts:
                 try:
-                    results += self._store.add([draft], self._reinforcement, self._resources.wall)
+                    result = self._store.add_many([draft], self._reinforcement, wall=self._resources.wall)
                 except _REFUSALS as exc:
-                    return results, _refuse_item(before + len(results) + 1, exc)
+                    return results, _refuse_item(before + len(results.ids) + 1, exc)
+                results.ids.extend(result.ids)
+                results.pending.extend(result.pending)
             return results, None
 
     @property

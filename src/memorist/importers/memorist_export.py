@@ -9,7 +9,9 @@ import json
 import math
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -94,7 +96,7 @@ def _parse_line(line: bytes, place: str) -> dict[str, Any]:
     if len(line) >= _MAX_LINE_BYTES:
         raise InvalidInput(f"{place}: it is longer than {_MAX_LINE_BYTES:,} bytes")
     try:
-        record = json.loads(line.decode(), parse_constant=_refuse_constant)
+        record = _decode(line.decode())
     except UnicodeDecodeError as exc:
         raise InvalidInput(f"{place}: byte {exc.start + 1} is not UTF-8") from exc
     except json.JSONDecodeError as exc:
@@ -113,6 +115,9 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
 
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
 def _check_header(header: Mapping[str, Any], place: str) -> None:
     version = header.get("memorist")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
@@ -127,33 +132,53 @@ def _check_header(header: Mapping[str, Any], place: str) -> None:
         raise InvalidInput(f"{place}: the first line has a field {unknown[0]!r}, which format {version} does not have")
 
 
+@dataclass(frozen=True, slots=True)
+class _FieldChecks:
+    """The checks of a shape's fields: by name, those of values and the shapes of lists, and the required names."""
+
+    values: Mapping[str, Callable[[Any], Any]]
+    lists: Mapping[str, Shape]
+    required: frozenset[str]
+
+    @classmethod
+    def of(cls, shape: Shape) -> "_FieldChecks":
+        kinds = {name: kind for name, kind in shape.items() if isinstance(kind, str)}
+        return cls(
+            {name: _CHECKS[kind.removesuffix("?")] for name, kind in kinds.items()},
+            {name: kind.shape for name, kind in shape.items() if isinstance(kind, RecordList)},
+            frozenset(name for name, kind in kinds.items() if not kind.endswith("?")),
+        )
+
+
+_field_checks: dict[int, _FieldChecks] = {}  # by the `id()` of a shape, of which there are a few for good
+
+
 def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
     """Return the fields of a record in the form they are stored in; unknown and missing fields raise InvalidInput."""
     if not isinstance(fields, dict):
         raise InvalidInput(f"{place}: a record must be an object, not {fields!r:.80}")
-    for name in fields:
-        if name not in shape:
-            raise InvalidInput(f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}")
+    checks = _field_checks.get(id(shape))
+    if checks is None:
+        checks = _field_checks[id(shape)] = _FieldChecks.of(shape)
     checked: dict[str, Any] = {}
-    for name, kind in shape.items():
-        value = fields.get(name)
-        if isinstance(kind, RecordList):
-            if value is not None and not isinstance(value, list):
-                raise InvalidInput(f"{place}: {name} must be a list")
-            if value:
-                checked[name] = [_check_fields(item, kind.shape, f"{place}, {name}") for item in value]
-        elif value is not None:
-            checked[name] = _check_field(value, kind.removesuffix("?"), f"{place}: {name}")
-        elif not kind.endswith("?"):
-            raise InvalidInput(f"{place}: {name} is missing")
+    for name, value in fields.items():
+        if check := checks.values.get(name):
+            if value is None:
+                continue
+            try:
+                checked[name] = check(value)
+            except (InvalidInput, ValueError, TypeError, OverflowError, RecursionError) as exc:
+                raise InvalidInput(f"{place}: {name} cannot be {value!r:.80} ({exc})") from exc
+        elif name not in checks.lists:
+            raise InvalidInput(f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}")
+        elif value is not None and not isinstance(value, list):
+            raise InvalidInput(f"{place}: {name} must be a list")
+        elif value:
+            checked[name] = [_check_fields(item, checks.lists[name], f"{place}, {name}") for item in value]
+    if not checks.required <= checked.keys():
+        missing = next(name for name in shape if name in checks.required and name not in checked)
+        raise InvalidInput(f"{place}: {missing} is missing")
     return checked
-
-
-def _check_field(value: Any, kind: str, what: str) -> Any:
-    try:
-        return _CHECKS[kind](value)
-    except (InvalidInput, ValueError, TypeError, OverflowError, RecursionError) as exc:
-        raise InvalidInput(f"{what} cannot be {value!r:.80} ({exc})") from exc
 
 
 def _any_text(value: Any) -> str:
@@ -171,7 +196,12 @@ def _nonempty_text(value: Any) -> str:
 
 
 def _time(value: Any) -> datetime:
-    moment = datetime.fromisoformat(_nonempty_text(value))
+    return _parse_time(_nonempty_text(value))
+
+
+@lru_cache(1000)  # most of a memory's times are the same
+def _parse_time(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("it has no time zone")
     return moment.astimezone(UTC)
@@ -196,7 +226,8 @@ def _whole_number(value: Any) -> int:
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it must be an object")
-    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # raises for what cannot be stored
+    if value:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # raises for what cannot be stored
     return value
 
 

@@ -1,7 +1,10 @@
 """Vectors for texts: made after the text is safe, and later where the model was missing or failed."""
 
+import _thread
 import re
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +13,13 @@ from memorist.embed.base import ActiveModel, Embedder, TokenCounter, max_tokens,
 from memorist.errors import EmbedderError, EmbedderUnavailable, StoreError
 from memorist.ingest.chunk import SENTENCE_END
 from memorist.profiles import LATIN_ONLY
-from memorist.records import Model
-from memorist.store.records import EmbeddingJob, Part
+from memorist.records import MemoryDraft, Model
+from memorist.store.records import EmbeddingJob, Part, ReadyVectors
 from memorist.store.store import Store
 from memorist.text.tokenizer import is_mostly_latin
 
 BATCH = 256  # texts embedded and stored together
+EARLY_SECONDS = 0.1  # that a text may wait for its vector before it is stored
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
 
 # A vector of several sentences is mostly about the longest of them, and a passing remark is lost. So every sentence or
@@ -71,6 +75,37 @@ class Vectorizer:
             self.expect_backlog()
             reason = reason if done else str(exc)
         return reason or None
+
+    def embed_early(self, drafts: Sequence[MemoryDraft]) -> ReadyVectors | None:
+        """
+        Return the vectors of texts that are not stored yet, so that they can be stored with them.
+
+        None unless the model was quick lately, and is now: a text waits for a model only a moment. One that asks a
+        server is never asked first. The model is called in a thread, as one that hangs cannot be stopped.
+        """
+        per_text, embedder = self.model.seconds_per_text, self.model.embedder
+        if per_text is None or embedder is None or hasattr(embedder, "embed_promptly"):
+            return None
+        if per_text * len(drafts) > EARLY_SECONDS:
+            return None
+        jobs = [EmbeddingJob(place, draft.title, draft.content) for place, draft in enumerate(drafts)]
+        parts = [part for job in jobs for part in self._cut(job)]
+        texts = [*(job.text for job in jobs), *(part.embedding_text for part in parts)]
+        if per_text * len(texts) > EARLY_SECONDS:
+            return None
+        made: list[ReadyVectors] = []
+        done = threading.Lock()
+
+        def embed() -> None:
+            with suppress(EmbedderError):
+                made.append(ReadyVectors(self.model.identify(), jobs, parts, self.model.embed_documents(texts)))
+            done.release()
+
+        # Not a Thread: Ctrl-C in the midst of its `start` raises a RuntimeError.
+        done.acquire()
+        _thread.start_new_thread(embed, ())
+        done.acquire(timeout=EARLY_SECONDS)
+        return made[0] if made else None
 
     def embed_unstored(self, texts: Sequence[str]) -> tuple[NDArray[np.float32] | None, Model | None]:
         """Return vectors of texts that are not stored yet, and the model; None where it fails or refuses a text."""

@@ -55,6 +55,14 @@ class Connection(Protocol):
     def execute(self, sql: str, values: Values = None, /) -> object: ...
     def executemany(self, sql: str, rows: Iterable[Mapping[str, Any]], /) -> object: ...
 
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Row], ending: str = "", /) -> list[Row]:
+        """
+        Insert many rows at once; return what the `ending` of the statement returns, in any order.
+
+        The ending is `on conflict ...`, `returning ...`, or both.
+        """
+        ...
+
     def changes(self) -> int:
         """Return the number of rows that the last statement has changed."""
         ...

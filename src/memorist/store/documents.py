@@ -342,7 +342,7 @@ class AgentFileStore(StorePart):
             rid = insert_memory(connection, self.namespace, draft, identity_hash(draft.id, draft.content))
             assert rid is not None, "its id is new"
             ((_, memory),) = self._find_at_or_under(connection, path, draft.project)
-            return AddResult(memory, EmbeddingJob(rid, draft.title, draft.content))
+            return AddResult(memory, True, EmbeddingJob(rid, draft.title, draft.content))
 
     def edit(
         self, path: str, project: str | None, change: Callable[[Memory], Mapping[str, Any]], now: datetime

@@ -8,6 +8,7 @@ a memory is superseded.
 """
 
 import json
+import math
 from base64 import b64encode
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -359,7 +360,8 @@ def is_unit_vector(stored: bytes) -> bool:
     """Return whether bytes are a vector of unit length, float16."""
     if len(stored) % 2:
         return False
-    return abs(float(np.linalg.norm(np.frombuffer(stored, np.float16).astype(np.float32))) - 1.0) < NORM_TOLERANCE
+    vector = np.frombuffer(stored, np.float16).astype(np.float32)
+    return abs(math.sqrt(float(vector @ vector)) - 1.0) < NORM_TOLERANCE
 
 
 def _read_object(text: str) -> dict[str, Any]:

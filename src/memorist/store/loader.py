@@ -24,7 +24,7 @@ from memorist.store.export import (
 )
 from memorist.store.filters import to_micros
 from memorist.store.relations import is_superseded_by
-from memorist.store.writes import as_json, content_hash, find_same_text, identity_hash
+from memorist.store.writes import as_json, content_hash, find_same_text, identity_hash, insert_memory_rows
 from memorist.text.tokenizer import unspaced_bigrams
 
 Fields = Mapping[str, Any]
@@ -128,15 +128,13 @@ class ExportLoader:
         """Insert the rows of memories, without their lists."""
         if memories:
             rows = [self._to_memory_row(connection, fields, _hash_memory(fields)) for fields in memories]
-            keys = connection.fetch_each(self._prepare_insert("memories", rows[0]), rows)
+            keys = insert_memory_rows(connection, list(rows[0]), [tuple(row.values()) for row in rows])
             self._keys = {id(fields): key for fields, key in zip(memories, keys, strict=True)}
 
     def _insert_waiting(self, connection: Connection) -> None:
         """Insert the rows of lists."""
         for table, rows in self._waiting.items():
-            columns = ", ".join(rows[0])
-            values = ", ".join(f":{name}" for name in rows[0])
-            connection.executemany(f"insert into {table}({columns}) values ({values})", rows)
+            connection.insert_rows(table, list(rows[0]), [tuple(row.values()) for row in rows])
         if self._uncut:
             connection.execute(_MARK_UNCUT, {"keys": as_json(self._uncut), "models": self._sentence_models})
         self._waiting, self._uncut = {}, []
@@ -263,7 +261,8 @@ class ExportLoader:
 
     def _insert_lists(self, connection: Connection, records: RecordList, fields: Fields, key: int) -> None:
         for name, kind in records.lists:
-            self._insert_items(connection, name, kind, fields.get(name, ()), {KEYS[records.table]: key})
+            if items := fields.get(name):
+                self._insert_items(connection, name, kind, items, {KEYS[records.table]: key})
 
     def _insert_items(
         self, connection: Connection, name: str, records: RecordList, items: Sequence[Fields], owner: dict[str, int]
@@ -289,16 +288,16 @@ class ExportLoader:
     def _to_row(self, connection: Connection, records: RecordList, fields: Fields) -> dict[str, Any]:
         """Return the columns of a record, as the database stores them."""
         row = {}
-        for name, kind in records.columns.items():
-            field, convert = fields.get(name), _TO_COLUMN.get(kind)
-            if name == "session":
-                row["sid"] = None if field is None else self._require_session(connection, field)
-            elif name == "memory":
-                row["rid"] = self._require_memory(connection, field)
-            elif name == "model":
-                row["model"] = self._require_model(field, fields["vector"])
+        for name, column, convert in _plan_columns(records):
+            field = fields.get(name)
+            if column == "sid":
+                row[column] = None if field is None else self._require_session(connection, field)
+            elif column == "rid":
+                row[column] = self._require_memory(connection, field)
+            elif column == "model":
+                row[column] = self._require_model(field, fields["vector"])
             else:
-                row[RENAMED.get(name, name)] = convert(field) if convert and field is not None else field
+                row[column] = convert(field) if convert and field is not None else field
         return row
 
     def _find_memory(self, connection: Connection, id: str) -> int | None:
@@ -329,6 +328,21 @@ class ExportLoader:
         if len(vector) != 2 * dimensions:
             raise _InvalidRecord(f"a vector of {model} has {len(vector)} bytes, not {2 * dimensions}")
         return number
+
+
+_Column = tuple[str, str, Callable[[Any], Any] | None]  # a field, its column, and its conversion
+_KEY_COLUMNS = {"session": "sid", "memory": "rid"}  # columns with the key of what a field names
+_plans: dict[int, list[_Column]] = {}  # by the `id()` of a kind of records, of which there are a few for good
+
+
+def _plan_columns(records: RecordList) -> list[_Column]:
+    """Return how the fields of records become columns."""
+    if id(records) not in _plans:
+        _plans[id(records)] = [
+            (name, _KEY_COLUMNS.get(name) or RENAMED.get(name, name), _TO_COLUMN.get(kind))
+            for name, kind in records.columns.items()
+        ]
+    return _plans[id(records)]
 
 
 def _hash_memory(fields: Fields) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.records import Filter, Match, Memory
+from memorist.records import Filter, Match, Memory, Model
 
 PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
 
@@ -40,11 +40,34 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadyVectors:
+    """Vectors of texts that are not stored yet: the key of a job is the place of its draft."""
+
+    model: Model
+    texts: Sequence[EmbeddingJob]
+    parts: Sequence[Part]
+    vectors: NDArray[np.float32]  # of texts, then of parts
+
+
+@dataclass(frozen=True, slots=True)
 class AddResult:
-    """The memory that holds a draft. `pending` is None if its text was known already and was reinforced."""
+    """
+    The memory that holds a draft, and if it is new: otherwise its text was known already and was reinforced.
+
+    `pending` is None if it needs no vector, or has it.
+    """
 
     memory: Memory
+    is_new: bool
     pending: EmbeddingJob | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddedBatch:
+    """The ids of the memories that hold the drafts of a batch, in order, and jobs for those that lack vectors."""
+
+    ids: list[str]
+    pending: list[EmbeddingJob]
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,19 @@ def link_memories(connection: Connection, sid: int, keys: Sequence[int], usage: 
     )
 
 
+def link_created(connection: Connection, created: Sequence[tuple[int, int, int]]) -> None:
+    """Record which sessions created new memories, given as memory, session and time; each gets the next position."""
+    last: dict[int, int] = {}
+    rows = []
+    for rid, sid, at in created:
+        if sid not in last:
+            sql = "select coalesce(max(position), 0) from session_memories where sid = ? and position is not null"
+            last[sid] = connection.fetch_value(sql, (sid,))
+        last[sid] += 1
+        rows.append((rid, sid, "created", at, at, last[sid]))
+    connection.insert_rows("session_memories", ("rid", "sid", "usage", "at", "latest", "position"), rows)
+
+
 def _session_ended(id: str, at: datetime) -> InvalidInput:
     return InvalidInput(f"session {id} ended on {at:%Y-%m-%d at %H:%M} UTC; start a new one to go on")
 

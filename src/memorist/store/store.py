@@ -3,7 +3,7 @@
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,12 @@ from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_
 from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
+    AddedBatch,
     AddResult,
     ConversationResult,
     EmbeddingJob,
     KeywordMatches,
+    ReadyVectors,
     Scope,
 )
 from memorist.store.relations import (
@@ -63,7 +65,7 @@ from memorist.store.rows import (
     to_memory,
     to_row,
 )
-from memorist.store.sessions import SessionStore, link_memories, require_open_session
+from memorist.store.sessions import SessionStore, link_created, link_memories, require_open_session
 from memorist.store.statistics import collect_stats
 from memorist.store.vectors import Halves, find_nearest_parts, vector_column
 from memorist.store.writes import (
@@ -73,13 +75,21 @@ from memorist.store.writes import (
     find_by_id,
     find_same_text,
     identity_hash,
-    insert_memory,
+    insert_memories,
     replace_memory,
     update_memory,
 )
 from memorist.validation import MAX_TAGS
 
 _TEXTS_AT_ONCE = 1000
+
+
+class _Written(NamedTuple):
+    """The memory that holds a draft, if it is new, and the job for its vectors, unless it needs none."""
+
+    rid: int
+    is_new: bool
+    pending: EmbeddingJob | None = None
 
 
 class Store(StorePart):
@@ -120,18 +130,36 @@ class Store(StorePart):
     # Writing
 
     def add(
-        self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement, wall: Filter = NO_FILTER
-    ) -> list[AddResult]:
-        """Add memories. One known by its id replaces a memory that the `wall` lets pass, and no other."""
+        self,
+        draft: MemoryDraft,
+        reinforcement: Reinforcement,
+        ready: ReadyVectors | None = None,
+        wall: Filter = NO_FILTER,
+    ) -> AddResult:
+        """Add a memory, with its vectors if they are ready. By its id it replaces only what the `wall` lets pass."""
         with self._pool.writing() as connection:
-            results = [
-                self._add(connection, draft, reinforcement)
-                if draft.if_exists is None
-                else self._add_by_id(connection, draft, wall)
-                for draft in drafts
-            ]
-            self._backend.tend(connection, len(results))
-            return results
+            (written,) = self._write(connection, [draft], reinforcement, ready, wall)
+            self._backend.tend(connection, 1)
+            return AddResult(load_memory(connection, written.rid), written.is_new, written.pending)
+
+    def add_many(
+        self,
+        drafts: Sequence[MemoryDraft],
+        reinforcement: Reinforcement,
+        ready: ReadyVectors | None = None,
+        wall: Filter = NO_FILTER,
+    ) -> AddedBatch:
+        """Add memories as `add` does, all of them or none."""
+        with self._pool.writing() as connection:
+            written = self._write(connection, drafts, reinforcement, ready, wall)
+            self._backend.tend(connection, len(drafts))
+            known = [one.rid for one in written if not one.is_new]
+            sql = "select rid, id from memories where rid in @keys(:keys)"
+            ids: dict[int, str] = dict(connection.fetch(sql, {"keys": as_json(known)})) if known else {}
+        return AddedBatch(
+            [draft.id if one.is_new else ids[one.rid] for draft, one in zip(drafts, written, strict=True)],
+            [one.pending for one in written if one.pending],
+        )
 
     def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
         """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
@@ -140,45 +168,85 @@ class Store(StorePart):
             self._backend.tend(connection, len(result.ids))
             return result
 
-    def _add(self, connection: Connection, draft: MemoryDraft, reinforcement: Reinforcement) -> AddResult:
-        recorded = to_micros(draft.recorded_at)
-        sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
-        hash = content_hash(draft.content)
-        rid = insert_memory(connection, self.namespace, draft, hash)
-        if rid is not None:
-            return _complete(connection, rid, draft, sid)
+    def _write(
+        self,
+        connection: Connection,
+        drafts: Sequence[MemoryDraft],
+        reinforcement: Reinforcement,
+        ready: ReadyVectors | None,
+        wall: Filter,
+    ) -> list[_Written]:
+        """Write drafts: new ones by one statement, then those that a memory with the same text or id stands for."""
+        sessions = {
+            id: require_open_session(connection, self.namespace, id)
+            for id in dict.fromkeys(draft.session for draft in drafts)
+            if id is not None
+        }
+        hashes = [
+            content_hash(draft.content) if draft.if_exists is None else identity_hash(draft.id, draft.content)
+            for draft in drafts
+        ]
+        keys = insert_memories(connection, self.namespace, drafts, hashes)
+        new = [(rid, draft) for rid, draft in zip(keys, drafts, strict=True) if rid is not None]
+        created = [(rid, sessions[one.session], to_micros(one.recorded_at)) for rid, one in new if one.session]
+        link_created(connection, created)
+        for rid, draft in new:
+            if draft.facts:
+                since = to_micros(min(draft.recorded_at, draft.created_at))
+                add_facts(connection, rid, draft.facts, since, indexed=True)
+        if ready:
+            by_place = {place: rid for place, rid in enumerate(keys) if rid is not None}
+            self.vectors.write_ready(connection, ready, by_place)
+        written: list[_Written] = []
+        for key, draft, hash in zip(keys, drafts, hashes, strict=True):
+            if key is not None:
+                pending = None if ready else EmbeddingJob(key, draft.title, draft.content)
+                written.append(_Written(key, True, pending))
+            elif draft.if_exists is None:
+                written.append(_Written(self._reinforce(connection, draft, hash, sessions, reinforcement), False))
+            else:
+                written.append(self._replace(connection, draft, sessions, wall))
+        return written
+
+    def _reinforce(
+        self,
+        connection: Connection,
+        draft: MemoryDraft,
+        hash: bytes,
+        sessions: Mapping[str, int],
+        reinforcement: Reinforcement,
+    ) -> int:
+        """Reinforce the memory that has the text of a draft already, and return its key."""
         same = find_same_text(connection, self.namespace, draft.project, hash)
         if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
-        known = same[0]
+        known, recorded = same[0], to_micros(draft.recorded_at)
         adjust_salience(connection, [known], reinforcement.share, recorded, reinforcement.decay.sectors)
         unsupersede(connection, known, recorded)  # said again, it holds again
-        if sid is not None:
-            link_memories(connection, sid, [known], "reinforced", recorded)
+        if draft.session is not None:
+            link_memories(connection, sessions[draft.session], [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
-        return AddResult(load_memory(connection, known), None)
+        return known
 
-    def _add_by_id(self, connection: Connection, draft: MemoryDraft, wall: Filter) -> AddResult:
-        """Add a memory under an id that the caller chose, or do what `if_exists` says with the one that has it."""
-        sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
+    def _replace(
+        self, connection: Connection, draft: MemoryDraft, sessions: Mapping[str, int], wall: Filter
+    ) -> _Written:
+        """Do what `if_exists` says with the memory that has the id of a draft already."""
         found = find_by_id(connection, self.namespace, draft.id)
-        if found is None:
-            rid = insert_memory(connection, self.namespace, draft, identity_hash(draft.id, draft.content))
-            assert rid is not None, "no other connection writes to the namespace meanwhile"
-            return _complete(connection, rid, draft, sid)
+        assert found is not None, "its id was taken, and no other connection writes to the namespace meanwhile"
         rid, memory = found
         if wall.walled and memory.project not in wall.project:
             raise AlreadyExists(f"the id {draft.id} cannot be used here; choose another one")
         if memory.deleted_at is None and draft.if_exists == "error":
             raise AlreadyExists(f"the id {draft.id} belongs to another memory already; choose another one")
         if memory.deleted_at is None and draft.if_exists == "keep":
-            return AddResult(memory, None)
+            return _Written(rid, False)
         recorded = to_micros(draft.recorded_at)
         _, job = replace_memory(connection, rid, memory, draft, recorded)
-        if sid is not None:
-            link_memories(connection, sid, [rid], "updated", recorded)
+        if draft.session is not None:
+            link_memories(connection, sessions[draft.session], [rid], "updated", recorded)
         add_facts(connection, rid, draft.facts, recorded)
-        return AddResult(load_memory(connection, rid), job)
+        return _Written(rid, False, job)
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
@@ -368,6 +436,21 @@ class Store(StorePart):
         with self._pool.reading() as connection:
             return self._keyword.match(connection, query, scope, limit, page, weights)
 
+    def match_texts(self, query: Query, filter: Filter, limit: int) -> list[tuple[str, str | None, str]]:
+        """Return the id, project and text of memories that match a query and pass a filter, in the order of writing."""
+        where, values = filter_conditions(filter)
+        with self._pool.reading() as connection:
+            matching, more, _ = self._keyword.select_matching(connection, query, Scope(filter), (), filtered=False)
+            sql = f"""
+                select m.id, m.project, m.content
+                from ({matching}) found @then memories m on m.rid = found.rid
+                where @plain(m.namespace) = :namespace and m.deleted_at is null {where}
+                order by m.rid
+                limit :limit
+            """
+            rows = connection.fetch(sql, values | more | {"namespace": self.namespace, "limit": limit})
+        return [(id, project, content) for id, project, content in rows]
+
     def count_facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
@@ -468,15 +551,6 @@ class Store(StorePart):
 
     def check(self, *, repair: bool) -> CheckReport:
         return self._backend.check(self.namespace, repair=repair)
-
-
-def _complete(connection: Connection, rid: int, draft: MemoryDraft, sid: int | None) -> AddResult:
-    """Add to a new memory what other tables have of it."""
-    recorded = to_micros(draft.recorded_at)
-    if sid is not None:
-        link_memories(connection, sid, [rid], "created", recorded)
-    add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
-    return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +15,7 @@ from memorist.errors import EmbedderError, Hint, StoreCorrupt
 from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import filter_conditions
-from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
+from memorist.store.records import EmbeddingJob, Part, ReadyVectors, Scope, VectorMatches
 from memorist.store.rows import MEMORIES_CHANGED_SINCE, readable_snapshot
 
 METRIC = "cosine"
@@ -36,8 +36,6 @@ _VECTOR_AS_OF = f"""
         limit 1)
     else {_VECTOR} end
 """
-# The text of a job is still that of its memory.
-_UNCHANGED = "rid = :rid and title is not distinct from :title and content = :content"
 
 
 def vector_column(*, past: bool) -> str:
@@ -106,25 +104,43 @@ class Vectors(ABC):
         parts: Sequence[Part] = (),
     ) -> None:
         """Store vectors like `put`, within a transaction."""
-        halves = vectors.astype(np.float16)
+        unchanged = _find_unchanged(connection, texts)
+        self._insert(connection, model, texts, vectors, parts, {key: key for key in unchanged})
+
+    def write_ready(self, connection: Connection, ready: ReadyVectors, keys: Mapping[int, int]) -> None:
+        """Store vectors of texts that are inserted in the same transaction; `keys` are those of memories, by place."""
+        self._insert(connection, ready.model, ready.texts, ready.vectors, ready.parts, keys)
+
+    def _insert(
+        self,
+        connection: Connection,
+        model: Model,
+        texts: Sequence[EmbeddingJob],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part],
+        keys: Mapping[int, int],
+    ) -> None:
+        """Store the vectors of texts and parts whose jobs have keys that are known, each as one of a memory."""
         number = register_model(connection, model)
-        connection.executemany(
-            f"""
-            insert into vectors(rid, model, vector)
-            select rid, :number, :vector from memories where {_UNCHANGED}
-            on conflict @unique(rid, model) do update set vector = excluded.vector
-            """,
-            [_job_values(text, number, half) for text, half in zip(texts, halves[: len(texts)], strict=True)],
+        blobs = _to_blobs(vectors)
+        connection.insert_rows(
+            "vectors",
+            ("rid", "model", "vector"),
+            [
+                (keys[job.key], number, blob)
+                for job, blob in zip(texts, blobs[: len(texts)], strict=True)
+                if job.key in keys
+            ],
+            "on conflict @unique(rid, model) do update set vector = excluded.vector",
         )
         # Earlier parts of a memory were deleted together with its vector.
-        connection.executemany(
-            f"""
-            insert into part_vectors(rid, model, first, last, vector)
-            select rid, :number, :first, :last, :vector from memories where {_UNCHANGED}
-            """,
+        connection.insert_rows(
+            "part_vectors",
+            ("rid", "model", "first", "last", "vector"),
             [
-                _job_values(part.job, number, half) | {"first": part.first, "last": part.last}
-                for part, half in zip(parts, halves[len(texts) :], strict=True)
+                (keys[part.job.key], number, part.first, part.last, blob)
+                for part, blob in zip(parts, blobs[len(texts) :], strict=True)
+                if part.job.key in keys
             ],
         )
         self._finish_write(connection, model, number)
@@ -176,10 +192,20 @@ class Vectors(ABC):
         return [Match(rid, score) for (rid, _), score in zip(rows, similarities.tolist(), strict=True)]
 
 
-def _job_values(job: EmbeddingJob, number: int, half: Halves) -> dict[str, Any]:
-    return {
-        "rid": job.key, "number": number, "vector": half.tobytes(), "title": job.title, "content": job.content
-    }  # fmt: skip
+def _to_blobs(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Return vectors as they are stored, float16."""
+    whole, size = vectors.astype(np.float16).tobytes(), 2 * vectors.shape[1]
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
+def _find_unchanged(connection: Connection, jobs: Sequence[EmbeddingJob]) -> set[int]:
+    """Return the keys of the jobs whose memory still has the text that was embedded."""
+    sql = "select rid, title, content from memories where rid in @keys(:keys)"
+    stored = {
+        rid: (title, content)
+        for rid, title, content in connection.fetch(sql, {"keys": json.dumps([job.key for job in jobs])})
+    }
+    return {job.key for job in jobs if stored.get(job.key) == (job.title, job.content)}
 
 
 def register_model(connection: Connection, model: Model) -> int:

@@ -3,46 +3,58 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from memorist.errors import InvalidInput
 from memorist.records import FILE, TURN, ConversationBatch, Memory, MemoryDraft
-from memorist.store.database import Conflict, Connection
+from memorist.store.database import Conflict, Connection, Row
 from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.relations import save_strength, unsupersede
 from memorist.store.rows import load_memory, memory_columns, to_memory
-from memorist.store.sessions import link_memories
+from memorist.store.sessions import link_created
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
-_INSERT = """
-    insert into memories(
-        id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, facts, sector,
-        tier, salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
-    values (
-        :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :facts,
-        :sector, :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
-    on conflict do nothing
-    returning rid
-"""
+_COLUMNS = (
+    "id", "namespace", "project", "content", "content_hash", "title", "summary", "kind", "source", "tags", "segments",
+    "facts", "sector", "tier", "salience", "metadata", "created_at", "updated_at", "reinforced_at", "recorded_at",
+)  # fmt: skip
 
 
 def insert_memory(connection: Connection, namespace: str, draft: MemoryDraft, hash: bytes) -> int | None:
     """Insert a memory and return its key; None if its id, or its hash within the project, is taken."""
-    facts = list(dict.fromkeys(fact.text for fact in draft.facts))
-    values = {field: getattr(draft, field) for field in draft.__slots__ if field != "session"} | {
-        "facts": "\n".join(facts) or None,
-        "namespace": namespace,
-        "content_hash": hash,
-        "tags": as_json(draft.tags),
-        "segments": unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
-        "metadata": as_json(draft.metadata),
-        "created_at": to_micros(draft.created_at),
-        "recorded_at": to_micros(draft.recorded_at),
-    }
-    rid: int | None = connection.fetch_value(_INSERT, values)
-    return rid
+    return insert_memories(connection, namespace, [draft], [hash])[0]
+
+
+def insert_memories(
+    connection: Connection, namespace: str, drafts: Sequence[MemoryDraft], hashes: Sequence[bytes]
+) -> list[int | None]:
+    """Insert memories and return their keys; None for each whose id, or hash within the project, is taken."""
+    rows = [_to_row(namespace, draft, hash) for draft, hash in zip(drafts, hashes, strict=True)]
+    return insert_memory_rows(connection, _COLUMNS, rows)
+
+
+def insert_memory_rows(connection: Connection, columns: Sequence[str], rows: Sequence[Row]) -> list[int | None]:
+    """Insert rows of memories and return their keys; None for each whose id, or hash within the project, is taken."""
+    ending = "on conflict do nothing returning id, content_hash, rid"
+    keys = {(id, hash): rid for id, hash, rid in connection.insert_rows("memories", columns, rows, ending)}
+    id_and_hash = itemgetter(columns.index("id"), columns.index("content_hash"))
+    return [keys.pop(id_and_hash(row), None) for row in rows]  # of two that are the same, the first was inserted
+
+
+def _to_row(namespace: str, draft: MemoryDraft, hash: bytes) -> tuple[Any, ...]:
+    """Return the columns of a memory, also those that follow from its texts."""
+    facts = list(dict.fromkeys(fact.text for fact in draft.facts)) if draft.facts else []
+    recorded_at = to_micros(draft.recorded_at)
+    created_at = recorded_at if draft.created_at is draft.recorded_at else to_micros(draft.created_at)
+    return (
+        draft.id, namespace, draft.project, draft.content, hash, draft.title, draft.summary, draft.kind, draft.source,
+        as_json(draft.tags) if draft.tags else "[]", unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
+        "\n".join(facts) or None, draft.sector, draft.tier, draft.salience,
+        as_json(draft.metadata) if draft.metadata else "{}", created_at, recorded_at, recorded_at, recorded_at,
+    )  # fmt: skip
 
 
 def find_same_text(connection: Connection, namespace: str, project: str | None, hash: bytes) -> tuple[int, str] | None:
@@ -72,8 +84,11 @@ def identity_hash(id: str, content: str) -> bytes:
     return content_hash(f"{id}\0{content}")
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # made once: making it takes longest
+
+
 def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 _UPDATE = f"""
@@ -176,16 +191,15 @@ def add_conversations(
         sid, is_new = _put_session(connection, namespace, batch, keys)
         new_sessions += is_new
         _link_recalled(connection, sid, [keys[turn.id] for turn in batch.turns if turn.id in keys])
-        for turn in batch.turns:
-            hash = identity_hash(turn.id, turn.content)
-            rid = None if turn.id in keys else insert_memory(connection, namespace, turn, hash)
-            if rid is None:
-                known += 1
-                continue
-            link_memories(connection, sid, [rid], "created", to_micros(turn.created_at))
-            keys[turn.id] = rid
-            jobs.append(EmbeddingJob(rid, turn.title, turn.content))
-            added.append(turn.id)
+        turns = [turn for turn in batch.turns if turn.id not in keys]
+        hashes = [identity_hash(turn.id, turn.content) for turn in turns]
+        rids = insert_memories(connection, namespace, turns, hashes)
+        new = [(rid, turn) for rid, turn in zip(rids, turns, strict=True) if rid is not None]
+        link_created(connection, [(rid, sid, to_micros(turn.created_at)) for rid, turn in new])
+        keys |= {turn.id: rid for rid, turn in new}
+        jobs += [EmbeddingJob(rid, turn.title, turn.content) for rid, turn in new]
+        added += [turn.id for _, turn in new]
+        known += len(batch.turns) - len(new)
     return ConversationResult(tuple(added), tuple(jobs), known, new_sessions)
 
 

@@ -264,6 +264,15 @@ class PostgresConnection:
         if ordered:
             self._attempt(lambda raw: self._execute_many(raw, statement.sql, ordered))
 
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Row], ending: str = "", /) -> list[Row]:
+        places = ", ".join(f":{name}" for name in columns)
+        sql = f"insert into {table}({', '.join(columns)}) values ({places}) {ending}"
+        named = [dict(zip(columns, row, strict=True)) for row in rows]
+        if "returning" not in ending:
+            self.executemany(sql, named)
+            return []
+        return [row for row in self.fetch_each(sql, named) if row is not None]
+
     def changes(self) -> int:
         return self._changes
 

@@ -14,7 +14,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -101,10 +101,16 @@ class PostgresVectors(Vectors):
         self._parts = True  # whether there are any, or may be
         self._tried: set[str] = set()  # models whose index this process has begun to build
 
-    def put(
-        self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
+    def _insert(
+        self,
+        connection: Connection,
+        model: Model,
+        texts: Sequence[EmbeddingJob],
+        vectors: NDArray[np.float32],
+        parts: Sequence[Part],
+        keys: Mapping[int, int],
     ) -> None:
-        super().put(model, texts, vectors, parts)
+        super()._insert(connection, model, texts, vectors, parts, keys)
         self._parts = self._parts or bool(parts)
 
     def drop_others(self, model: Model) -> int:

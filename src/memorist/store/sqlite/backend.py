@@ -57,7 +57,8 @@ class SqliteBackend:
         return SqliteVectors(self.database, namespace)
 
     def tend(self, connection: Connection, added: int) -> None:
-        self._unmerged += added
+        if added < MERGE_EVERY:  # a large batch is one segment, and FTS5 itself merges a few of those
+            self._unmerged += added
         if self._unmerged >= MERGE_EVERY:
             merge_index_segments(connection)
             self._unmerged = 0

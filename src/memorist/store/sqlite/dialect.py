@@ -10,6 +10,13 @@ import apsw
 from memorist.errors import Hint, StoreCorrupt
 from memorist.store.database import Conflict, Row, Values, expand
 
+_FEW_ROWS = 8  # which are not worth a statement for all of them
+# Rows wait here, in memory, to be inserted by one statement. A statement whose triggers write is a savepoint, and at
+# each savepoint FTS5 writes what it has gathered to the file: row by row, that takes most of the time. The names of
+# columns are no matter, so that one table serves all.
+_STAGE_COLUMNS = tuple(f"c{number}" for number in range(40))
+_CREATE_STAGE = f"create temp table if not exists staged({', '.join(_STAGE_COLUMNS)})"
+
 
 class SqliteConnection(apsw.Connection):
     """A connection that writes the fragments of a statement in SQLite's dialect."""
@@ -29,6 +36,17 @@ class SqliteConnection(apsw.Connection):
             return super().executemany(_write_fragments(statements), sequenceofbindings, **options)
         except apsw.ConstraintError as exc:
             raise Conflict(str(exc)) from exc
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Row], ending: str = "") -> list[Row]:
+        into, places = f"insert into {table}({', '.join(columns)})", ", ".join("?" * len(columns))
+        if len(rows) < _FEW_ROWS:
+            return list(self.executemany(f"{into} values ({places}) {ending}", rows))
+        self.execute(_CREATE_STAGE)
+        names = ", ".join(_STAGE_COLUMNS[: len(columns)])
+        self.executemany(f"insert into temp.staged({names}) values ({places})", rows)
+        returned = list(self.execute(f"{into} select {names} from temp.staged where true order by rowid {ending}"))
+        self.execute("delete from temp.staged")
+        return returned
 
     def fetch(self, sql: str, values: Values = None) -> list[Row]:
         try:

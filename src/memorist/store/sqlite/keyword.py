@@ -113,7 +113,8 @@ class KeywordLeg:
         """Return an expression in the index's own syntax with the index for it; None if it is not valid."""
         raw = _raw_expression(expression)
         try:
-            connection.fetch(f"select 1 from {raw.index} where {raw.index} match ? limit 1", (expression,))
+            # No row is asked for: the index reads the expression, and looks up its words, but walks through no rows.
+            connection.fetch(f"select 1 from {raw.index} where {raw.index} match ? and rowid < 1", (expression,))
         except apsw.SQLError:
             return None
         return raw
