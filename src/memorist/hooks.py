@@ -358,7 +358,7 @@ class Hook:
 
 def _find_project(event: Event, workspace: Workspace) -> str | None:
     """Return the project that is set for the folder, or else the one an import of the transcript would use."""
-    from memorist.importers.transcript_formats import project_of_folder
+    from memorist.importers.formats.values import project_of_folder
 
     return workspace.loaded.settings.project or (project_of_folder(str(event.folder)) if event.folder else None)
 

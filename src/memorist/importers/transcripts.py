@@ -20,16 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
+from memorist.importers.formats.catalog import FORMATS
+from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat, Turn
+from memorist.importers.formats.messages import is_message_list
 from memorist.importers.input_file import read_unpacked
 from memorist.importers.memorist_export import is_export
-from memorist.importers.transcript_formats import (
-    FORMATS,
-    ConversationBuilder,
-    ImportedConversation,
-    TranscriptFormat,
-    Turn,
-    is_message_list,
-)
 from memorist.validation import choice
 
 __all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
