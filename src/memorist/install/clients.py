@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memorist.config import UserFolders
+
 NAME = "memorist"  # of the server, in every client
 USER, PROJECT = "user", "project"
 SCOPES = (USER, PROJECT)
@@ -29,35 +31,9 @@ class ConfigPaths:
 
     def expand(self, template: str) -> Path:
         """Return the path of a template that begins with the name of a folder, such as {home}/.cursor."""
-        name, _, rest = template.removeprefix("{").partition("}")
-        return self._find_folder(name) / rest.removeprefix("/")
-
-    def _find_folder(self, name: str) -> Path:
-        if name == "claude":
-            return self._read_folder("CLAUDE_CONFIG_DIR", ".claude")
-        if name == "claude.json":
-            return self._read_folder("CLAUDE_CONFIG_DIR", ".")
-        if name == "codex":
-            return self._read_folder("CODEX_HOME", ".codex")
-        if name == "config":  # of command line programs, on every system
-            return self._read_folder("XDG_CONFIG_HOME", ".config")
-        if name == "settings":
-            return self._find_settings_folder()
-        if name == "zed":
-            windows = self.platform == "win32"
-            return self._find_settings_folder() / "Zed" if windows else self._find_folder("config") / "zed"
-        return {"home": self.home, "project": self.project}[name]
-
-    def _find_settings_folder(self) -> Path:
-        """Return the folder in which graphical programs keep their settings."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self._read_folder("APPDATA", "AppData/Roaming")
-        return self._read_folder("XDG_CONFIG_HOME", ".config")
-
-    def _read_folder(self, variable: str, default: str) -> Path:
-        return Path(self.environ.get(variable) or self.home / default)
+        if template.startswith("{project}"):
+            return self.project / template.removeprefix("{project}").removeprefix("/")
+        return UserFolders(self.home, self.environ, self.platform).expand(template)
 
 
 def _plain_entry(command: list[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from memorist.importers.formats.conversation import ConversationBuilder, LineReader, TranscriptFormat, add_tools
@@ -42,8 +43,8 @@ def _is_claude_code(value: Any) -> bool:
 class _ClaudeCodeLines(LineReader):
     """Lines of Claude Code. A resumed session repeats earlier lines, which count once."""
 
-    def __init__(self, file_stem: str) -> None:
-        self._file_session = parse_id(file_stem)  # files are named after their sessions
+    def __init__(self, file: Path) -> None:
+        self._file_session = parse_id(file.stem)  # files are named after their sessions
         self._seen: set[str] = set()  # ids of lines
         self._summaries: dict[str, str] = {}  # titles, by the id of a line
 
@@ -88,8 +89,7 @@ class _ClaudeCodeLines(LineReader):
 
 
 def _add_claude_code_details(builder: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
-    if builder.project is None and isinstance(folder := line.get("cwd"), str):
-        builder.project = project_of_folder(folder)
+    builder.project = builder.project or project_of_folder(line.get("cwd"))
     rank, key = _TITLE_LINES.get(str(line.get("type")), (1, ""))
     title = summary if rank == 1 else parse_label(line.get(key))
     if title and rank >= builder.title_rank:

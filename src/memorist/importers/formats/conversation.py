@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from memorist.importers.formats.values import as_list, as_object, digest, extract_text, parse_label
+from memorist.store.sqlite.foreign import ForeignDatabase
 from memorist.validation import clean
 
 
@@ -101,15 +103,24 @@ class LineReader:
         raise NotImplementedError
 
 
+def _matches_nothing(value: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptFormat:
-    """A format: how it is called, recognised and read. A conversation is one JSON value, or spread over lines."""
+    """A format: how it is called, recognised and read. A conversation is a JSON value, lines, or rows of a database."""
 
     name: str
     description: str  # completes "expected ..."
-    matches: Callable[[Any], bool]  # a JSON value, or a line
+    matches: Callable[[Any], bool] = _matches_nothing  # a JSON value, or a line
     read_value: Callable[[ConversationBuilder, Any, bool], None] | None = None  # adds a value to a builder
-    open_lines: Callable[[str], LineReader] | None = None  # makes a reader for the stem of a file
+    complete: Callable[[Path, Any], Any] | None = None  # adds to a value what files beside its own say about it
+    join_lines: Callable[[Iterable[Any]], Any] | None = None  # makes one value of lines that change each other
+    open_lines: Callable[[Path], LineReader] | None = None  # makes a reader for lines that are messages
+    tables: Mapping[str, Collection[str]] = field(default_factory=dict)  # with their columns, of a SQLite database
+    read_database: Callable[[ForeignDatabase, Path, bool], Iterator[ConversationBuilder | str]] | None = None
+    # yields conversations, which may have no turns, and why one cannot be read
 
 
 # Tool calls, as several formats write them

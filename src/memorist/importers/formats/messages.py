@@ -102,5 +102,5 @@ PLAIN_LINES = TranscriptFormat(
     "jsonl",
     "JSONL with role and content, or speaker and text, on each line",
     _is_plain_line,
-    open_lines=lambda stem: _PlainLines(),
+    open_lines=lambda file: _PlainLines(),
 )

@@ -4,6 +4,7 @@ Values of other programs' JSON, which may have any type, because files are damag
 Each function returns a value in the form that conversations hold, or None for what it does not know. None raises.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -85,6 +86,15 @@ def parse_role(value: Any) -> str | None:
     return _ROLES.get(value.strip().lower()) if isinstance(value, str) else None
 
 
+def parse_object(data: Any) -> dict[str, Any] | None:
+    """Return the JSON object that a text or bytes hold."""
+    try:
+        value = json.loads(data)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def as_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -93,6 +103,6 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def project_of_folder(folder: str) -> str | None:
+def project_of_folder(folder: Any) -> str | None:
     """Return the project name for sessions in a folder: the name of the folder."""
-    return parse_label(re.split(r"[\\/]", folder.rstrip("\\/"))[-1])
+    return parse_label(re.split(r"[\\/]", folder.rstrip("\\/"))[-1]) if isinstance(folder, str) else None
