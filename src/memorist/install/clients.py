@@ -16,6 +16,7 @@ NAME = "memorist"  # of the server, in every client
 USER, PROJECT = "user", "project"
 SCOPES = (USER, PROJECT)
 _HOOK_TIMEOUT_SECONDS = 10  # of the client; a hook ends by itself before that
+_MAX_CODEX_END_SECONDS = 3  # it warns of a longer one at the end of a session
 
 _MakeEntry = Callable[[list[str]], dict[str, Any]]
 
@@ -48,9 +49,17 @@ def _opencode_entry(command: list[str]) -> dict[str, Any]:
     return {"type": "local", "command": command, "enabled": True}
 
 
-def _command_group(timeout: int) -> Callable[[str], dict[str, Any]]:
-    """Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds."""
-    return lambda command: {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+def _command_group(timeout: int, *, at_end: int | None = None) -> Callable[[str, str], dict[str, Any]]:
+    """
+    Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds; `at_end` is
+    the timeout at the end of a session.
+    """
+
+    def make_entry(command: str, event: str) -> dict[str, Any]:
+        limit = at_end if at_end is not None and event == "SessionEnd" else timeout
+        return {"hooks": [{"type": "command", "command": command, "timeout": limit}]}
+
+    return make_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class HookConfig:
 
     files: Mapping[str, str]  # by scope
     events: tuple[str, ...]
-    entry: Callable[[str], dict[str, Any]]
+    entry: Callable[[str, str], dict[str, Any]]  # for a command and an event
     required: Mapping[str, Any] = field(default_factory=dict)  # other values that such a file must hold
 
 
@@ -102,8 +111,8 @@ _CLIENTS = (
         server_key="mcp_servers",
         hooks=HookConfig(
             {USER: "{codex}/hooks.json", PROJECT: "{project}/.codex/hooks.json"},
-            ("SessionStart", "UserPromptSubmit"),
-            _command_group(_HOOK_TIMEOUT_SECONDS),
+            ("SessionStart", "UserPromptSubmit", "PreCompact", "SessionEnd"),
+            _command_group(_HOOK_TIMEOUT_SECONDS, at_end=_MAX_CODEX_END_SECONDS),
         ),
         next_step="Restart it; it asks whether to trust the hooks.",
     ),
@@ -115,7 +124,7 @@ _CLIENTS = (
         hooks=HookConfig(
             {USER: "{home}/.cursor/hooks.json", PROJECT: "{project}/.cursor/hooks.json"},
             ("sessionStart",),
-            lambda command: {"command": command},
+            lambda command, event: {"command": command},
             {"version": 1},
         ),
         allows_comments=True,
@@ -127,7 +136,7 @@ _CLIENTS = (
         {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
         hooks=HookConfig(
             {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
-            ("SessionStart", "BeforeAgent"),
+            ("SessionStart", "BeforeAgent", "PreCompress", "SessionEnd"),
             _command_group(_HOOK_TIMEOUT_SECONDS * 1000),
         ),
         allows_comments=True,

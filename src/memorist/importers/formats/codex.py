@@ -26,7 +26,7 @@ _TITLES_FILE, _MAX_TITLES_BYTES = "session_index.jsonl", 10_000_000
 _CONTEXT = re.compile(
     r"<(user_instructions|environment_context|(?:environments|apps|skills|plugins)_instructions|skill|hook_prompt"
     r"|user_shell_command|turn_aborted|subagent_notification|codex_internal_context|goal_context|recommended_plugins"
-    r"|additional_context|collaboration_mode|multi_agent_mode|realtime_conversation|context_window|permissions"
+    r"|external_\w+|collaboration_mode|multi_agent_mode|realtime_conversation|context_window|permissions"
     r"|personality_spec)\b"
 )
 _CONTEXT_STARTS = ("# AGENTS.md instructions", "Warning: apply_patch was requested", "Warning: The maximum number of")
