@@ -8,6 +8,7 @@ import fnmatch
 import json
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -35,6 +36,53 @@ _USER_ONLY = ("chat", "chat_add", "redact_allow", "trusted")
 _NEED_TRUST = ("database", "namespace", "models")
 SECRETS = ("http_token",)  # never shown, and not allowed in a project's file, which others can read
 _PATHS = {"database", "models"}
+
+
+@dataclass(frozen=True, slots=True)
+class UserFolders:
+    """The folders in which programs of this user keep their settings and data, on each system."""
+
+    home: Path
+    environ: Mapping[str, str]
+    platform: str = sys.platform
+
+    def expand(self, template: str) -> Path:
+        """Return the path of a template that begins with the name of a folder, such as {codex}/sessions."""
+        name, _, rest = template.removeprefix("{").partition("}")
+        return self.find(name) / rest.removeprefix("/")
+
+    def find(self, name: str) -> Path:
+        if name in _PROGRAM_FOLDERS:
+            return self._read(*_PROGRAM_FOLDERS[name])
+        if name == "settings":  # of graphical programs
+            return self._choose("Library/Application Support", ("APPDATA", "AppData/Roaming"), "config")
+        if name == "state":  # what they keep without being asked
+            return self._choose("Library/Application Support", ("LOCALAPPDATA", "AppData/Local"), "data")
+        windows = self.platform == "win32"
+        if name == "zed":
+            return self.find("settings") / "Zed" if windows else self.find("config") / "zed"
+        if name == "zed-data":
+            return self.find("state") / ("Zed" if windows or self.platform == "darwin" else "zed")
+        return {"home": self.home}[name]
+
+    def _choose(self, mac: str, windows: tuple[str, str], other: str) -> Path:
+        if self.platform == "darwin":
+            return self.home / mac
+        return self._read(*windows) if self.platform == "win32" else self.find(other)
+
+    def _read(self, variable: str, default: str) -> Path:
+        return Path(self.environ.get(variable) or self.home / default).expanduser()
+
+
+_PROGRAM_FOLDERS = {  # the variable that names a folder, and where it is otherwise
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
+    "claude.json": ("CLAUDE_CONFIG_DIR", "."),
+    "claude-mem": ("CLAUDE_MEM_DATA_DIR", ".claude-mem"),
+    "codex": ("CODEX_HOME", ".codex"),
+    "gemini": ("GEMINI_CLI_HOME", "."),
+    "config": ("XDG_CONFIG_HOME", ".config"),  # of command line programs, on every system
+    "data": ("XDG_DATA_HOME", ".local/share"),
+}
 
 
 @dataclass(frozen=True, slots=True)

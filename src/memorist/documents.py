@@ -160,6 +160,19 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscoveredSource:
+    """Conversations or memories that another program keeps on this machine, and how many are not imported yet."""
+
+    program: str  # also the format
+    title: str
+    kind: str  # "conversations" or "memories"
+    paths: tuple[str, ...]
+    total: int = 0
+    new: int = 0  # a conversation that has gone on since is new, too
+    skipped: tuple[tuple[str, str], ...] = ()  # place, reason
+
+
+@dataclass(frozen=True, slots=True)
 class ImportReport:
     """Counts of one import. `known` was there already; `skipped` could not be imported."""
 

@@ -37,6 +37,7 @@ ACTIONS: Mapping[str, str] = {  # by a client's name of the event
     "PreCompact": SAVE,
     "SessionEnd": SAVE,
     "BeforeAgent": RECALL,  # Gemini CLI
+    "PreCompress": SAVE,
     "sessionStart": BRIEF,  # Cursor
 }
 MAX_ANSWER_CHARACTERS = 10_000  # Claude Code writes a longer one to a file, and shows the model only its beginning
@@ -205,8 +206,11 @@ LATER = "later"  # no client's event: a process of its own that does what hooks 
 MAX_LOG_BYTES = 256 * 1024  # then the log is renamed to .old, in the place of the one before
 
 _LOG_NAME = "hooks.log"
-_TRANSCRIPT_FORMAT = "claude-code"
-_COMPACTED = b'"compact_boundary"'  # in a transcript: from here on, the model knows only a summary of what was said
+_TRANSCRIPT_NAMES = {"rollout-": "codex", "session-": "gemini-cli"}  # beginnings; Claude Code's are ids of sessions
+_COMPACTED = {  # in a transcript: from here on, the model knows only a summary of what was said
+    "claude-code": b'"compact_boundary"',
+    "codex": b'"type":"compacted"',
+}
 _BUDGETS = (1500, 700)  # tokens; the second is tried if the first gives a text too long for the client
 # Clients end a hook after their own limit, which is longer; but at the end of a session, Claude Code gives all hooks
 # together 1.5 s, unless the user's settings allow for more.
@@ -358,7 +362,7 @@ class Hook:
 
 def _find_project(event: Event, workspace: Workspace) -> str | None:
     """Return the project that is set for the folder, or else the one an import of the transcript would use."""
-    from memorist.importers.transcript_formats import project_of_folder
+    from memorist.importers.formats.values import project_of_folder
 
     return workspace.loaded.settings.project or (project_of_folder(str(event.folder)) if event.folder else None)
 
@@ -367,16 +371,26 @@ def _find_visible_session(event: Event) -> str | None:
     """Return the current session, unless it was compacted: until then the model still sees all of it."""
     if event.session is None or event.transcript is None or not event.transcript.is_file():
         return None
-    with event.transcript.open("rb") as lines:
-        is_compacted = any(_COMPACTED in line for line in lines)
-    return None if is_compacted else f"{_TRANSCRIPT_FORMAT}:{event.session}"
+    format = _find_format(event.transcript)
+    if mark := _COMPACTED.get(format):
+        with event.transcript.open("rb") as lines:
+            if any(mark in line for line in lines):
+                return None
+    return f"{format}:{event.session}"
+
+
+def _find_format(transcript: Path) -> str:
+    """Return the format of a transcript by its name, which differs between clients with the same events."""
+    names = _TRANSCRIPT_NAMES.items()
+    return next((format for start, format in names if transcript.name.startswith(start)), "claude-code")
 
 
 def _import_transcript(workspace: Workspace, conversation: UnsavedConversation, embedder: str | None = None) -> None:
     if not Path(conversation.transcript).is_file():  # checked before a database is created for it
         raise InvalidInput(f"{conversation.transcript} is gone")
     with workspace.open(create=True, embedder=embedder) as memory:
-        memory.import_conversations(conversation.transcript, format=_TRANSCRIPT_FORMAT, project=conversation.project)
+        format = _find_format(Path(conversation.transcript))
+        memory.import_conversations(conversation.transcript, format=format, project=conversation.project)
 
 
 def _fit_context(build: Callable[[int], str]) -> str:

@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import click
 from memorist.cli.app import CommandContext, CommandGroup, complete_path
 from memorist.cli.options import ProgressBar, answer_options, drop_unset, print_answer, print_json, secret_options
 from memorist.config import is_file_path, is_missing_or_empty
-from memorist.documents import ImportReport
-from memorist.errors import InvalidInput
+from memorist.documents import DiscoveredSource, ImportReport
+from memorist.errors import InvalidInput, MissingExtra
 from memorist.present.render import count_of, printable, record_json
 from memorist.reports import MigrationReport
 
@@ -56,42 +58,131 @@ def export_command(
 
 
 @click.command("import")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", shell_complete=complete_path)
-@click.option(
-    "--format", "format_name", help="memorist, markdown, mem0 or a format of conversations (default: detected)."
-)
+@click.argument("paths", nargs=-1, metavar="[PATH...]", shell_complete=complete_path)
+@click.option("--format", "format_name", help="The format, such as markdown, mem0 or codex (default: detected).")
 @click.option("--project", help="The project they belong to.")
 @click.option("--tools", is_flag=True, help="Also import the tool calls and results of conversations.")
+@click.option("--discover", is_flag=True, help="List what other programs keep here, and offer to import it.")
+@click.option("--yes", is_flag=True, help="With --discover: import it without asking.")
 @secret_options
 @answer_options
 def import_command(
-    context: CommandContext, /, paths: tuple[str, ...], format_name: str | None, as_json: bool, **options: Any
+    context: CommandContext,
+    /,
+    paths: tuple[str, ...],
+    format_name: str | None,
+    discover: bool,
+    yes: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """
     Import exports, notes, memories and conversations. Notes are a folder of Markdown (such as basic-memory's), memories
     a JSON list (such as mem0's). Files may be compressed with gzip; - reads standard input. Existing memories stay as
     they are, and importing a file again changes nothing.
 
+    With --discover, PATH names programs instead (codex, zed ...); without any, all that are known are looked for.
+
     \b
     Example:
         memorist import memories.jsonl
         memorist import ~/notes --project home
         memorist import conversations.json --tools
+        memorist import --discover
+        memorist import --discover codex cursor --yes
         gunzip -c memories.jsonl.gz | memorist import -
     """
-    reports: list[dict[str, Any]] = []
-    try:
-        with context.open(create=True) as memory:
-            for path in paths:
-                source: Any = sys.stdin.buffer if path == "-" else path
-                with ProgressBar("Importing") as bar:
-                    report = memory.import_(source, format=format_name, progress=bar, **drop_unset(options))
-                reports.append({"path": path} | record_json(report))
-                if not as_json:
-                    _print_report(path, report)
-    finally:  # if a later file fails, the earlier ones are imported
-        if as_json and reports:
-            print_json({"imports": reports})
+    if discover and format_name:
+        raise click.UsageError("--discover knows the formats; name programs instead of --format")
+    if not discover and (yes or not paths):
+        raise click.UsageError("--yes is for --discover" if paths else "name what to import, or use --discover")
+    run = _Import(context, as_json, drop_unset(options))
+    if discover:
+        run.discover(paths, yes)
+    else:
+        run.import_paths([(path, format_name) for path in paths])
+
+
+@dataclass(slots=True)
+class _Import:
+    """A run of `memorist import`."""
+
+    context: CommandContext
+    as_json: bool
+    options: dict[str, Any]
+
+    def import_paths(self, paths: Sequence[tuple[str, str | None]]) -> None:
+        """Import paths, each in its format, and print a report of each."""
+        reports: list[dict[str, Any]] = []
+        try:
+            with self.context.open(create=True) as memory:
+                for path, format in paths:
+                    report = self._import(memory, path, format)
+                    reports.append({"path": path} | record_json(report))
+                    if not self.as_json:
+                        _print_report(path, report)
+        finally:  # if a later file fails, the earlier ones are imported
+            if self.as_json and reports:
+                print_json({"imports": reports})
+
+    def discover(self, programs: Sequence[str], yes: bool) -> None:
+        """List what there is, and import it if the user says so."""
+        with self.context.open(embedder="none") as memory:
+            sources = memory.discover(programs)
+        new = [source for source in sources if source.new]
+        if not self.as_json:
+            _print_sources(sources)
+        if not yes:
+            if self.as_json:
+                print_json({"sources": [record_json(source) for source in sources]})
+            if self.as_json or not new or not _asks_to_import(new):
+                return
+        reports = self._import_sources(new)
+        if self.as_json:
+            listed = [record_json(source) for source in sources]
+            print_json({"sources": listed, "imports": [record_json(report) for report in reports]})
+
+    def _import_sources(self, sources: Sequence[DiscoveredSource]) -> list[ImportReport]:
+        """Import each path of some programs; one that cannot be read is reported, and the others are imported."""
+        reports: list[ImportReport] = []
+        if not sources:
+            return reports
+        with self.context.open(create=True) as memory:
+            for source in sources:
+                for path in source.paths:
+                    try:
+                        report = self._import(memory, path, source.program)
+                    except (InvalidInput, MissingExtra) as exc:
+                        report = ImportReport(source.program, skipped=((path, str(exc)),))
+                    reports.append(report)
+                    if not self.as_json and (report.added or report.skipped):
+                        _print_report(path, report)
+        return reports
+
+    def _import(self, memory: Any, path: str, format: str | None) -> ImportReport:
+        source: Any = sys.stdin.buffer if path == "-" else path
+        with ProgressBar("Importing") as bar:
+            report: ImportReport = memory.import_(source, format=format, progress=bar, **self.options)
+        return report
+
+
+def _print_sources(sources: Sequence[DiscoveredSource]) -> None:
+    if not sources:
+        click.echo("Nothing found that other programs keep on this machine.", err=True)
+    for source in sources:
+        place = printable(source.paths[0]) + (f" and {len(source.paths) - 1} more" if len(source.paths) > 1 else "")
+        noun = ("memory", "memories") if source.kind == "memories" else ("conversation", "conversations")
+        click.echo(f"{source.title:<19} {count_of(source.total, *noun):>20}, {source.new:>5,} new   {place}")
+        _print_skipped(source.skipped)
+
+
+def _asks_to_import(sources: Sequence[DiscoveredSource]) -> bool:
+    """Ask whether to import; without a terminal, say how to."""
+    if not sys.stdin.isatty():
+        click.echo("`memorist import --discover --yes` imports what is new.", err=True)
+        return False
+    count = sum(source.new for source in sources)
+    return click.confirm(f"Import what is new ({count:,})?", err=True)
 
 
 def _print_report(path: str, report: ImportReport) -> None:
@@ -101,10 +192,14 @@ def _print_report(path: str, report: ImportReport) -> None:
     if report.redacted:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.redacted.items()))
         click.echo(f"Redacted: {kinds}. `--allow TEXT` keeps what is not a secret.", err=True)
-    for place, reason in report.skipped[:_MAX_SKIPPED]:
+    _print_skipped(report.skipped)
+
+
+def _print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    for place, reason in skipped[:_MAX_SKIPPED]:
         click.echo(f"Skipped {printable(str(place))}: {printable(reason)}", err=True)
-    if len(report.skipped) > _MAX_SKIPPED:
-        click.echo(f"... and {len(report.skipped) - _MAX_SKIPPED} more; --json lists all.", err=True)
+    if len(skipped) > _MAX_SKIPPED:
+        click.echo(f"... and {len(skipped) - _MAX_SKIPPED} more; --json lists all.", err=True)
 
 
 @click.group("backup", cls=CommandGroup)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
-from memorist.documents import Document, File, ImportReport, IndexReport
+from memorist.documents import DiscoveredSource, Document, File, ImportReport, IndexReport
 from memorist.embed.base import Embedder
 from memorist.engine.context import MIN_RELEVANCE, ContextBuilder, ContextScope
 from memorist.engine.files import AgentFiles, Documents, IndexCallback, IndexOptions, Paths
@@ -663,6 +663,13 @@ class Memorist:
         """
         options = self._transfer.check_options(format, project, tools, redact, allow)
         return self._transfer.import_file(path, options, progress)
+
+    def discover(self, programs: Sequence[str] = ()) -> builtins.list[DiscoveredSource]:
+        """
+        List what other programs, or only these, keep on this machine, and how much of it is new here. To import it,
+        give `import_` each of the `paths`, with the `program` as `format`.
+        """
+        return self._transfer.discover(programs)
 
     def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
         """

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from memorist import validation
 from memorist.atomic_file import is_stream, make_folder, open_output
-from memorist.documents import ImportReport
+from memorist.config import UserFolders
+from memorist.documents import DiscoveredSource, ImportReport
 from memorist.engine.resources import Resources
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, MissingExtra
+from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
 from memorist.reports import SalvageReport
@@ -19,6 +21,7 @@ from memorist.store.export import ExportRecord
 
 if TYPE_CHECKING:
     from memorist.importers.conversations import ImportOptions
+    from memorist.importers.discovery import Program
 
 _EXPORT_FORMATS = ("jsonl", "markdown")
 OWN, MARKDOWN, _MEM0, CONVERSATION = "memorist", "markdown", "mem0", "conversation"
@@ -72,6 +75,7 @@ class Transfer:
     def import_file(
         self, path: str | Path | BinaryIO, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
+        from memorist.importers import memory_databases
         from memorist.importers.input_file import open_input
 
         with open_input(path) as source:
@@ -81,7 +85,7 @@ class Transfer:
                     return self._import_folder(source.file, options, progress)
                 if detected == OWN and options.project is not None:
                     raise InvalidInput("an export of Memorist keeps its projects; leave project out")
-                if detected in (OWN, MARKDOWN, _MEM0):
+                if detected in (OWN, MARKDOWN, _MEM0, *memory_databases.TABLES):
                     report = self._import_records(source.file, detected, options, progress)
                 else:
                     report = self.import_conversations(source.file, options, progress)
@@ -122,10 +126,59 @@ class Transfer:
                 progress(counter.added + counter.known)
         return counter.build_report(options.format)
 
+    def discover(self, programs: Sequence[str]) -> list[DiscoveredSource]:
+        """Read what other programs keep, as an import would, and count what is not stored yet."""
+        from memorist.importers.discovery import PROGRAMS
+
+        chosen = [PROGRAMS[validation.choice(name, PROGRAMS, "program")] for name in programs]
+        folders = UserFolders(Path.home(), os.environ)
+        found = [self._examine(program, program.find(folders)) for program in chosen or PROGRAMS.values()]
+        return [source for source in found if source.total or source.skipped]
+
+    def _examine(self, program: "Program", paths: Sequence[Path]) -> DiscoveredSource:
+        total, new = set[str](), set[str]()
+        skipped: list[tuple[str, str]] = []
+        for path in paths:
+            try:
+                for groups in self._read_ids(program, path, skipped):
+                    unknown = self._store.find_unknown([id for ids in groups.values() for id in ids])
+                    total.update(groups)
+                    new.update(name for name, ids in groups.items() if not unknown.isdisjoint(ids))
+            except (InvalidInput, MissingExtra, OSError) as exc:
+                skipped.append((str(path), str(exc)))
+        kind = "memories" if program.keeps_memories else "conversations"
+        names = tuple(map(str, paths))
+        return DiscoveredSource(program.name, program.title, kind, names, len(total), len(new), tuple(skipped))
+
+    def _read_ids(
+        self, program: "Program", path: Path, skipped: list[tuple[str, str]]
+    ) -> Iterator[dict[str, list[str]]]:
+        """Yield the ids of turns by conversation, or of memories by themselves, in batches."""
+        from memorist.importers.conversations import ImportCounter, ImportOptions, has_files, read_batches
+        from memorist.importers.memory_databases import MemoryDatabase
+        from memorist.importers.records import Redactor
+
+        if program.keeps_memories:
+            database = MemoryDatabase(path, program.name, None, Redactor(None))
+            for records in _batches(database.read_records()):
+                yield {record.fields["id"]: [record.fields["id"]] for record in records}
+            skipped += database.skipped
+            return
+        if path.is_dir() and not has_files(path):
+            return
+        counter = ImportCounter()
+        options = ImportOptions(program.name, None, False, Redaction(False, ()))  # ids do not depend on what is masked
+        for batches in read_batches(path, options, counter):
+            groups: dict[str, list[str]] = {}
+            for batch in batches:
+                groups.setdefault(batch.id, []).extend(turn.id for turn in batch.turns)
+            yield groups
+        skipped += counter.skipped
+
     def _import_records(
         self, file: Path, format: str, options: "ImportOptions", progress: Progress | None
     ) -> ImportReport:
-        """Import a file that holds memories as records: an export, notes, memories of mem0."""
+        """Import a file that holds memories as records: an export, notes, memories of mem0 and of other programs."""
         from memorist.importers.records import Redactor
 
         redactor = Redactor(options.redaction.allow if options.redaction.on else None)
@@ -140,7 +193,11 @@ class Transfer:
             notes = MarkdownFolder(file, options.project, redactor)
             return self._load(notes.read_records(), format, notes.skipped, redactor.counts, progress)
         from memorist.importers.mem0 import read_mem0
+        from memorist.importers.memory_databases import TABLES, MemoryDatabase
 
+        if format in TABLES:
+            database = MemoryDatabase(file, format, options.project, redactor)
+            return self._load(database.read_records(), format, database.skipped, redactor.counts, progress)
         records = list(read_mem0(file, options.project, redactor))  # all of them, before the first is written
         return self._load(records, format, (), redactor.counts, progress)
 
@@ -196,22 +253,24 @@ def salvage(path: str | Path, target: str | Path, *, busy_timeout: float = 30.0)
 
 def _detect_format(file: Path, wanted: object) -> str:
     """Return the format of a file or folder; the formats of conversations are told apart by their own reader."""
-    from memorist.importers import memorist_export, transcripts
+    from memorist.importers import memorist_export, memory_databases, transcripts
     from memorist.importers.markdown_folder import SUFFIXES, has_notes
     from memorist.importers.mem0 import is_mem0
 
-    formats = (OWN, MARKDOWN, _MEM0, *transcripts.FORMATS)
+    formats = (OWN, MARKDOWN, _MEM0, *memory_databases.TABLES, *transcripts.FORMATS)
     format = None if wanted is None else validation.choice(wanted, formats, "format")
     if not file.exists():
         raise InvalidInput(f"cannot read {file}: there is no such file or folder")
     if format is not None:
-        if file.is_dir() and format in (OWN, _MEM0):
+        if file.is_dir() and format in (OWN, _MEM0, *memory_databases.TABLES):
             raise InvalidInput(f"cannot read {file} as {format}: it is a folder")
         return format
     if file.is_dir():
         return _FOLDER if has_notes(file) else CONVERSATION
     if file.name.lower().endswith(SUFFIXES):
         return MARKDOWN
+    if memory_format := memory_databases.find_memory_format(file):
+        return memory_format
     if memorist_export.is_export(file):
         return OWN
     return _MEM0 if is_mem0(file) else CONVERSATION

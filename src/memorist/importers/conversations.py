@@ -18,7 +18,8 @@ from uuid import UUID, uuid5
 
 from memorist import validation
 from memorist.documents import ImportReport
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, MissingExtra
+from memorist.importers.input_file import open_input
 from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
 from memorist.ingest.redaction import Redaction, redaction_report
 from memorist.ingest.vectorizer import BATCH
@@ -27,7 +28,7 @@ from memorist.records import TURN, ConversationBatch, MemoryDraft
 from memorist.redact import redact
 from memorist.store.records import ConversationResult
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".zip")  # of files that may hold conversations
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".jsonl.zst", ".zip")  # of files that may hold conversations
 _NAMES = tuple(f"*{suffix}" for each in _SUFFIXES for suffix in (each, each.upper()))
 _MAX_FILE_BYTES = 10_000_000_000  # files of lines are read line by line
 _TURN_NAMESPACE = UUID("3d2b1d3e-7b0a-5c55-9d6f-5a1f6c1e8a42")  # for uuid5
@@ -95,13 +96,18 @@ def _read_folder(folder: Path, options: ImportOptions, counter: ImportCounter) -
     for file in files:
         try:
             yield from _read_file(file, options, counter)
-        except InvalidInput as exc:
+        except (InvalidInput, MissingExtra) as exc:
             refused += 1
             problem = ImportProblem(None, str(exc).removeprefix(f"{file} "))
             counter.add_problem(file, problem, options.redaction)
     if refused == len(files):
         reason = f"; {': '.join(counter.skipped[0])}" if counter.skipped else ""
         raise InvalidInput(f"{folder} has no file with conversations ({', '.join(_SUFFIXES)}) in it{reason}")
+
+
+def has_files(folder: Path) -> bool:
+    """Return True if a folder has files that may hold conversations."""
+    return any(isinstance(item, FoundFile) for item in Walk([folder], include=_NAMES, max_bytes=_MAX_FILE_BYTES))
 
 
 def _find_files(folder: Path, options: ImportOptions, counter: ImportCounter) -> list[Path]:
@@ -111,6 +117,8 @@ def _find_files(folder: Path, options: ImportOptions, counter: ImportCounter) ->
     They are found by the rules of `index`, but may be larger.
     """
     found = []
+    if (folder / "message").is_dir() and (folder / "part").is_dir():  # opencode's storage, with a file for each
+        folder = folder / "session"
     for item in Walk([folder], include=_NAMES, max_bytes=_MAX_FILE_BYTES):
         if isinstance(item, FoundFile):
             found.append(folder / item.name)
@@ -127,10 +135,18 @@ def _modified_at(file: Path) -> datetime:
 
 
 def _read_file(file: Path, options: ImportOptions, counter: ImportCounter) -> Iterator[ConversationBatch]:
-    """Read the conversations of a file, and report what cannot be read; raise InvalidInput if that is all of it."""
+    """Read the conversations of a file, which may be compressed."""
+    with open_input(file) as plain:
+        yield from _read_plain_file(plain.file, file, options, counter)
+
+
+def _read_plain_file(
+    plain: Path, file: Path, options: ImportOptions, counter: ImportCounter
+) -> Iterator[ConversationBatch]:
+    """Read conversations, and report what cannot be read; raise InvalidInput if that is all of it."""
     found_any, problems = False, 0
     default_time = _modified_at(file)
-    for conversation in read_conversations(file, format=options.format, tools=options.tools):
+    for conversation in read_conversations(plain, format=options.format, tools=options.tools):
         if isinstance(conversation, ImportProblem):
             counter.add_problem(file, conversation, options.redaction)
             problems += 1

@@ -1,5 +1,5 @@
 """
-Give importers a plain file to read, also for input from a pipe or compressed with gzip.
+Give importers a plain file to read, also for input from a pipe or compressed with gzip or Zstandard.
 
 A small file can be packed so that it unpacks to terabytes, and a pipe may have no end: what is written to disk or
 memory has a limit, and so has the ratio by which a file is packed. Text is packed ten times, seldom fifty.
@@ -7,19 +7,21 @@ memory has a limit, and so has the ratio by which a file is packed. Text is pack
 
 import gzip
 import os
+import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from memorist import validation
 from memorist.documents import ImportReport
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, MissingExtra
 
-_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_SUFFIXES = (".gz", ".zst")
 _PIPE_NAME = "standard input"
 _PIECE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 4_000_000_000  # of a pipe, or unpacked; a plain file may be larger
@@ -69,17 +71,42 @@ def open_input(source: str | Path | BinaryIO) -> Iterator[InputFile]:
 
 
 def _is_compressed(path: Path) -> bool:
+    return _find_opener(path) is not None
+
+
+def _find_opener(path: Path) -> Callable[[BinaryIO], AbstractContextManager[IO[bytes]]] | None:
+    """Return what unpacks a file, by how it begins; None for a plain one."""
     if not path.is_file():
-        return False
+        return None
     try:
         with path.open("rb") as file:
-            return file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            head = file.read(len(_ZSTD_MAGIC))
     except OSError:  # its reader will report it
-        return False
+        return None
+    if head.startswith(_GZIP_MAGIC):
+        return lambda raw: cast(AbstractContextManager[IO[bytes]], gzip.open(raw))
+    return open_zstd if head == _ZSTD_MAGIC else None
+
+
+@contextmanager
+def open_zstd(packed: BinaryIO) -> Iterator[IO[bytes]]:
+    """Open what is compressed with Zstandard; damage raises InvalidInput. Python has it since 3.14."""
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError as exc:
+        raise MissingExtra("Zstandard needs an extra before Python 3.14: pip install 'memorist[zstd]'") from exc
+    try:
+        with zstd.open(packed) as unpacked:
+            yield cast(IO[bytes], unpacked)
+    except zstd.ZstdError as exc:
+        raise InvalidInput(f"what is compressed with Zstandard is damaged ({exc})") from exc
 
 
 def _plain_name(path: Path) -> str:
-    return path.name[:-3] if path.suffix.lower() == ".gz" and len(path.name) > 3 else path.name
+    return path.stem if path.suffix.lower() in _SUFFIXES and path.stem else path.name
 
 
 def _save(stream: BinaryIO, file: Path) -> Path:
@@ -112,10 +139,11 @@ def read_unpacked(source: IO[bytes], packed_bytes: int, name: str) -> Iterator[b
 
 def _decompress(packed: Path, plain: InputFile) -> None:
     """Write a compressed or plain file as a plain one with the same time, which undated records take for theirs."""
-    if not _is_compressed(packed):
+    open_packed = _find_opener(packed)
+    if open_packed is None:
         packed.replace(plain.file)
         return
-    with gzip.open(packed) as source, plain.file.open("wb") as target:
-        target.writelines(read_unpacked(cast(IO[bytes], source), packed.stat().st_size, plain.name))
+    with packed.open("rb") as raw, open_packed(raw) as source, plain.file.open("wb") as target:
+        target.writelines(read_unpacked(source, packed.stat().st_size, plain.name))
     modified = packed.stat().st_mtime
     os.utime(plain.file, (modified, modified))

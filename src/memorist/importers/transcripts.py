@@ -20,16 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
+from memorist.importers.formats.catalog import FORMATS
+from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat, Turn
+from memorist.importers.formats.messages import is_message_list
 from memorist.importers.input_file import read_unpacked
 from memorist.importers.memorist_export import is_export
-from memorist.importers.transcript_formats import (
-    FORMATS,
-    ConversationBuilder,
-    ImportedConversation,
-    TranscriptFormat,
-    Turn,
-    is_message_list,
-)
+from memorist.store.sqlite.foreign import is_sqlite, open_foreign
 from memorist.validation import choice
 
 __all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
@@ -72,6 +68,8 @@ def read_conversations(file: Path, *, format: str | None = None, tools: bool = F
             raise InvalidInput(f"{file} is empty; expected {_describe(tuple(FORMATS.values()))}")
         if format is None and is_export(file):  # its memories have a content, as messages do
             raise InvalidInput(f"{file} is an export of Memorist, not a conversation; use `memorist import`")
+        if is_sqlite(file):
+            return _guard(file, _open_database(file, formats, expected, tools))
         attempts = (_try_lines, _try_documents) if _looks_like_lines(file) else (_try_documents, _try_lines)
         problems: list[str] = []
         for attempt in attempts:
@@ -122,7 +120,11 @@ def _try_lines(
     format = _detect_format(values, formats)
     if format is None:
         return None
-    return _read_values(_read_lines(file), format, tools) if format.read_value else _read_grouped(file, format, tools)
+    if format.join_lines:
+        return _read_joined(file, format, tools)
+    if format.read_value:
+        return _read_values(_read_lines(file), format, tools, file)
+    return _read_grouped(file, format, tools)
 
 
 def _try_documents(
@@ -134,7 +136,7 @@ def _try_documents(
         probed.append(document)
         if format := _detect_format(_split_document(document), formats):
             values = ((None, value) for each in chain(probed, documents) for value in _split_document(each))
-            return _read_values(values, format, tools)
+            return _read_values(values, format, tools, file)
     problems += [document.reason for document in probed if isinstance(document, ImportProblem)]
     return None
 
@@ -229,7 +231,7 @@ def _split_document(document: Any) -> list[Any]:
 # Conversations that are one value each, or spread over lines
 
 
-def _read_values(values: Iterable[_Numbered], format: TranscriptFormat, tools: bool) -> _Conversations:
+def _read_values(values: Iterable[_Numbered], format: TranscriptFormat, tools: bool, file: Path) -> _Conversations:
     """Yield conversations that are one JSON value each."""
     assert format.read_value is not None
     derived_ids: Counter[str] = Counter()
@@ -241,12 +243,50 @@ def _read_values(values: Iterable[_Numbered], format: TranscriptFormat, tools: b
             yield ImportProblem(line, f"entry {position} is not a conversation in the format {format.name!r}")
             continue
         builder = ConversationBuilder(format.name)
-        format.read_value(builder, value, tools)
-        if builder.unreadable:
-            name = builder.title or builder.id or f"entry {position}"
-            yield ImportProblem(line, f"{builder.unreadable} messages of {name!r} cannot be read")
-        if builder.turns:
-            yield builder.build(derived_ids)
+        format.read_value(builder, format.complete(file, value) if format.complete else value, tools)
+        yield from _finish(builder, derived_ids, line, f"entry {position}")
+
+
+def _finish(builder: ConversationBuilder, derived_ids: Counter[str], line: int | None, place: str) -> _Conversations:
+    """Yield a conversation, if anything was said in it, and how many of its messages could not be read."""
+    if builder.unreadable:
+        name = builder.title or builder.id or place
+        yield ImportProblem(line, f"{builder.unreadable} messages of {name!r} cannot be read")
+    if builder.turns:
+        yield builder.build(derived_ids)
+
+
+def _read_joined(file: Path, format: TranscriptFormat, tools: bool) -> _Conversations:
+    """Yield a conversation whose lines change each other, and so have to be held in memory together."""
+    assert format.join_lines is not None
+    if file.stat().st_size > MAX_DOCUMENT_BYTES:
+        yield ImportProblem(None, _too_large(file.name))
+        return
+    lines = [value for _, value in _read_lines(file)]
+    yield from (value for value in lines if isinstance(value, ImportProblem))
+    value = format.join_lines(value for value in lines if not isinstance(value, ImportProblem))
+    yield from _read_values([(None, value)], format, tools, file)
+
+
+def _open_database(file: Path, formats: tuple[TranscriptFormat, ...], expected: str, tools: bool) -> _Conversations:
+    """Return the conversations of a database; raise InvalidInput at once if it is of no program that is known."""
+    conversations = _read_database(file, formats, expected, tools)
+    next(conversations)  # it is open now
+    return conversations
+
+
+def _read_database(file: Path, formats: tuple[TranscriptFormat, ...], expected: str, tools: bool) -> Iterator[Any]:
+    with open_foreign(file) as database:
+        format = next((each for each in formats if each.read_database and database.has(each.tables)), None)
+        if format is None or format.read_database is None:
+            raise InvalidInput(f"{file} is a SQLite database that holds no conversation; expected {expected}")
+        yield format
+        derived_ids: Counter[str] = Counter()
+        for position, builder in enumerate(format.read_database(database, file, tools), 1):
+            if isinstance(builder, str):
+                yield ImportProblem(None, builder)
+            else:
+                yield from _finish(builder, derived_ids, None, f"conversation {position}")
 
 
 def _read_grouped(file: Path, format: TranscriptFormat, tools: bool) -> _Conversations:
@@ -256,7 +296,7 @@ def _read_grouped(file: Path, format: TranscriptFormat, tools: bool) -> _Convers
     A first pass finds the last line of each, so that it can be yielded there, and only unfinished ones are in memory.
     """
     assert format.open_lines is not None
-    reader = format.open_lines(file.stem)
+    reader = format.open_lines(file)
     last_lines: dict[str, int] = {}
     total = 0
     for number, value in _read_lines(file):

@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memorist.config import UserFolders
+
 NAME = "memorist"  # of the server, in every client
 USER, PROJECT = "user", "project"
 SCOPES = (USER, PROJECT)
 _HOOK_TIMEOUT_SECONDS = 10  # of the client; a hook ends by itself before that
+_MAX_CODEX_END_SECONDS = 3  # it warns of a longer one at the end of a session
 
 _MakeEntry = Callable[[list[str]], dict[str, Any]]
 
@@ -29,35 +32,9 @@ class ConfigPaths:
 
     def expand(self, template: str) -> Path:
         """Return the path of a template that begins with the name of a folder, such as {home}/.cursor."""
-        name, _, rest = template.removeprefix("{").partition("}")
-        return self._find_folder(name) / rest.removeprefix("/")
-
-    def _find_folder(self, name: str) -> Path:
-        if name == "claude":
-            return self._read_folder("CLAUDE_CONFIG_DIR", ".claude")
-        if name == "claude.json":
-            return self._read_folder("CLAUDE_CONFIG_DIR", ".")
-        if name == "codex":
-            return self._read_folder("CODEX_HOME", ".codex")
-        if name == "config":  # of command line programs, on every system
-            return self._read_folder("XDG_CONFIG_HOME", ".config")
-        if name == "settings":
-            return self._find_settings_folder()
-        if name == "zed":
-            windows = self.platform == "win32"
-            return self._find_settings_folder() / "Zed" if windows else self._find_folder("config") / "zed"
-        return {"home": self.home, "project": self.project}[name]
-
-    def _find_settings_folder(self) -> Path:
-        """Return the folder in which graphical programs keep their settings."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self._read_folder("APPDATA", "AppData/Roaming")
-        return self._read_folder("XDG_CONFIG_HOME", ".config")
-
-    def _read_folder(self, variable: str, default: str) -> Path:
-        return Path(self.environ.get(variable) or self.home / default)
+        if template.startswith("{project}"):
+            return self.project / template.removeprefix("{project}").removeprefix("/")
+        return UserFolders(self.home, self.environ, self.platform).expand(template)
 
 
 def _plain_entry(command: list[str]) -> dict[str, Any]:
@@ -72,9 +49,17 @@ def _opencode_entry(command: list[str]) -> dict[str, Any]:
     return {"type": "local", "command": command, "enabled": True}
 
 
-def _command_group(timeout: int) -> Callable[[str], dict[str, Any]]:
-    """Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds."""
-    return lambda command: {"hooks": [{"type": "command", "command": command, "timeout": timeout}]}
+def _command_group(timeout: int, *, at_end: int | None = None) -> Callable[[str, str], dict[str, Any]]:
+    """
+    Return the form of Claude Code and Codex, with a timeout in seconds, and of Gemini CLI, in milliseconds; `at_end` is
+    the timeout at the end of a session.
+    """
+
+    def make_entry(command: str, event: str) -> dict[str, Any]:
+        limit = at_end if at_end is not None and event == "SessionEnd" else timeout
+        return {"hooks": [{"type": "command", "command": command, "timeout": limit}]}
+
+    return make_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +68,7 @@ class HookConfig:
 
     files: Mapping[str, str]  # by scope
     events: tuple[str, ...]
-    entry: Callable[[str], dict[str, Any]]
+    entry: Callable[[str, str], dict[str, Any]]  # for a command and an event
     required: Mapping[str, Any] = field(default_factory=dict)  # other values that such a file must hold
 
 
@@ -126,8 +111,8 @@ _CLIENTS = (
         server_key="mcp_servers",
         hooks=HookConfig(
             {USER: "{codex}/hooks.json", PROJECT: "{project}/.codex/hooks.json"},
-            ("SessionStart", "UserPromptSubmit"),
-            _command_group(_HOOK_TIMEOUT_SECONDS),
+            ("SessionStart", "UserPromptSubmit", "PreCompact", "SessionEnd"),
+            _command_group(_HOOK_TIMEOUT_SECONDS, at_end=_MAX_CODEX_END_SECONDS),
         ),
         next_step="Restart it; it asks whether to trust the hooks.",
     ),
@@ -139,7 +124,7 @@ _CLIENTS = (
         hooks=HookConfig(
             {USER: "{home}/.cursor/hooks.json", PROJECT: "{project}/.cursor/hooks.json"},
             ("sessionStart",),
-            lambda command: {"command": command},
+            lambda command, event: {"command": command},
             {"version": 1},
         ),
         allows_comments=True,
@@ -151,7 +136,7 @@ _CLIENTS = (
         {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
         hooks=HookConfig(
             {USER: "{home}/.gemini/settings.json", PROJECT: "{project}/.gemini/settings.json"},
-            ("SessionStart", "BeforeAgent"),
+            ("SessionStart", "BeforeAgent", "PreCompress", "SessionEnd"),
             _command_group(_HOOK_TIMEOUT_SECONDS * 1000),
         ),
         allows_comments=True,

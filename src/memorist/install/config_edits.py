@@ -197,7 +197,7 @@ def _has_hooks(values: Mapping[str, Any]) -> bool:
 
 def add_hooks(values: _Values, hooks: HookConfig, program: Sequence[str]) -> _Values:
     """Return the values with our command for each event; one that is there already stays in its place."""
-    ours = {event: hooks.entry(_join_command([*program, "hook", event])) for event in hooks.events}
+    ours = {event: hooks.entry(_join_command([*program, "hook", event]), event) for event in hooks.events}
     lists = dict(_get_object(values, HOOKS_KEY))
     for event in {**_get_hook_lists(values), **ours}:
         entries = lists.get(event, [])

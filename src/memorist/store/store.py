@@ -327,6 +327,13 @@ class Store(StorePart):
                     found[id] = keyed[1]
         return [found.get(id) for id in ids]
 
+    def find_unknown(self, ids: Sequence[str]) -> set[str]:
+        """Return those of some whole ids that no memory has, not even a forgotten one."""
+        sql = "select id from memories where namespace = :namespace and id in @texts(:ids)"
+        with self._pool.reading() as connection:
+            known = connection.fetch(sql, {"ids": as_json(list(ids)), "namespace": self.namespace})
+        return set(ids) - {id for (id,) in known}
+
     def require(self, id: str) -> Memory:
         """Return the live memory with this id; a NotFound says if it was forgotten."""
         with self._pool.reading() as connection:

@@ -1,0 +1,59 @@
+"""Find the conversations and memories that other programs keep on this machine, where each of them keeps its own."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memorist.config import UserFolders
+from memorist.importers.memory_databases import CLAUDE_MEM, MCP_MEMORY_SERVICE, TABLES
+
+_VSCODE_FOLDERS = ("Code", "Code - Insiders", "VSCodium")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, named like its format, and where it keeps conversations or memories: files, folders and globs."""
+
+    name: str
+    title: str
+    places: tuple[str, ...]
+
+    @property
+    def keeps_memories(self) -> bool:
+        return self.name in TABLES
+
+    def find(self, folders: UserFolders) -> list[Path]:
+        """Return the places that exist."""
+        found: list[Path] = []
+        for template in self.places:
+            place, _, pattern = template.partition("*")
+            folder = folders.expand(place)
+            try:
+                paths = folder.glob(f"*{pattern}") if "*" in template else [folder]
+                found += sorted(path for path in paths if os.path.exists(path))
+            except OSError:  # it is not for this user to read
+                continue
+        return found
+
+
+_PROGRAMS = (
+    Program("claude-code", "Claude Code", ("{claude}/projects",)),
+    Program("codex", "Codex", ("{codex}/sessions", "{codex}/archived_sessions")),
+    Program("gemini-cli", "Gemini CLI", ("{gemini}/.gemini/tmp/*/chats",)),
+    Program("cursor", "Cursor", ("{settings}/Cursor/User/globalStorage/state.vscdb",)),
+    Program("opencode", "opencode", ("{data}/opencode/*.db", "{data}/opencode/storage/session")),
+    Program("zed", "Zed", ("{zed-data}/threads/threads.db",)),
+    Program(
+        "vscode",
+        "VS Code",
+        tuple(
+            f"{{settings}}/{folder}/User/{place}"
+            for folder in _VSCODE_FOLDERS
+            for place in ("workspaceStorage/*/chatSessions", "globalStorage/emptyWindowChatSessions")
+        ),
+    ),
+    Program(CLAUDE_MEM, "claude-mem", ("{claude-mem}/claude-mem.db",)),
+    Program(MCP_MEMORY_SERVICE, "mcp-memory-service", ("{state}/mcp-memory/sqlite_vec.db",)),
+)
+PROGRAMS: Mapping[str, Program] = {program.name: program for program in _PROGRAMS}

@@ -1,0 +1,137 @@
+"""
+Sessions of opencode: a SQLite database with tables of sessions, messages and their parts; before 1.2, a folder
+`storage` with a JSON file for each of them.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from memorist.importers.formats.conversation import ConversationBuilder, TranscriptFormat, add_call
+from memorist.importers.formats.values import (
+    as_list,
+    as_object,
+    extract_text,
+    first_value,
+    parse_id,
+    parse_label,
+    parse_object,
+    parse_time,
+    project_of_folder,
+)
+from memorist.store.sqlite.foreign import ForeignDatabase
+
+_TABLES = {
+    "session": ("id", "directory", "title"),
+    "message": ("id", "session_id", "data"),
+    "part": ("id", "message_id", "data"),
+}
+_SESSION_COLUMNS = ("id", "parent_id", "directory", "title", "time_created", "time_updated", "revert")
+_ROLES = ("user", "assistant")
+_MAX_FILE_BYTES = 50_000_000  # of one message or part
+
+
+def _read_database(database: ForeignDatabase, file: Path, tools: bool) -> Iterator[ConversationBuilder | str]:
+    for row in database.read("session", _SESSION_COLUMNS, order=("time_created", "id")):
+        session = row | {
+            "parentID": row["parent_id"],
+            "time": {"created": row["time_created"], "updated": row["time_updated"]},
+            "revert": parse_object(row["revert"]),
+        }
+        messages: list[dict[str, Any] | None] = []
+        for message in database.read("message", ("id", "data"), where={"session_id": row["id"]}, order=("id",)):
+            info = parse_object(message["data"])
+            parts = database.read("part", ("id", "data"), where={"message_id": message["id"]}, order=("id",))
+            content = [as_object(parse_object(part["data"])) | {"id": part["id"]} for part in parts]
+            messages.append(None if info is None else info | {"id": message["id"], "parts": content})
+        builder = ConversationBuilder("opencode")
+        _read_session(builder, session | {"messages": messages}, tools)
+        yield builder
+
+
+def _is_session_file(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and str(value.get("id")).startswith("ses_")
+        and isinstance(value.get("projectID"), str)
+        and isinstance(value.get("time"), dict)
+    )
+
+
+def _load_messages(file: Path, session: Any) -> Any:
+    """Add the messages of a session and their parts, which other folders of the storage hold."""
+    storage, messages = file.absolute().parent.parent.parent, []
+    for message_file in _list_files(storage / "message", session["id"]):
+        message = _load(message_file)
+        if message is not None:
+            parts = [_load(part) for part in _list_files(storage / "part", message.get("id"))]
+            message |= {"parts": [part for part in parts if part is not None]}
+        messages.append(message)
+    return session | {"messages": messages}
+
+
+def _list_files(folder: Path, name: Any) -> list[Path]:
+    """Return the files of a folder that another program's id names, but none outside."""
+    if not isinstance(name, str) or not name.replace("_", "").isalnum():
+        return []
+    return sorted((folder / name).glob("*.json"))
+
+
+def _read_session(builder: ConversationBuilder, session: Mapping[str, Any], tools: bool) -> None:
+    if session.get("parentID") is not None and not tools:  # a subagent's
+        return
+    time = as_object(session.get("time"))
+    builder.id, builder.title = parse_id(session.get("id")), parse_label(session.get("title"))
+    builder.project = project_of_folder(session.get("directory"))
+    builder.created, builder.updated = parse_time(time.get("created")), parse_time(time.get("updated"))
+    messages = as_list(session.get("messages"))
+    taken_back = as_object(session.get("revert")).get("messageID")
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, dict) or not isinstance(id := message.get("id"), str):
+            builder.unreadable += 1
+            continue
+        if isinstance(taken_back, str) and id >= taken_back:  # ids rise with time
+            break
+        if number < len(messages) or _is_complete(message):
+            _add_message(builder, message, tools)
+
+
+def _is_complete(message: Mapping[str, Any]) -> bool:
+    """Return False for an answer that is still being written: it is imported once it is whole."""
+    return message.get("role") != "assistant" or any(
+        (as_object(message.get("time")).get("completed"), message.get("error"), message.get("finish"))
+    )
+
+
+def _add_message(builder: ConversationBuilder, message: Mapping[str, Any], tools: bool) -> None:
+    role, id = message.get("role"), parse_id(message.get("id"))
+    if role not in _ROLES or message.get("summary") is True:  # for the model, in place of what was said
+        return
+    at, parts = parse_time(as_object(message.get("time")).get("created")), as_list(message.get("parts"))
+    said = [part for part in parts if not any(as_object(part).get(key) is True for key in ("synthetic", "ignored"))]
+    builder.add(role, extract_text(said), at, id)
+    for part in parts if tools else []:
+        state = as_object(as_object(part).get("state"))
+        if state:
+            own_id = parse_id(part.get("id"))
+            add_call(builder, part.get("callID"), part.get("tool"), state.get("input"), at, own_id)
+            output = extract_text(first_value(state, ("output", "error")))
+            builder.add("tool", output, at, own_id and f"{own_id}:result", parse_label(part.get("tool")) or "tool")
+
+
+def _load(file: Path) -> dict[str, Any] | None:
+    try:
+        return parse_object(file.read_bytes()) if file.stat().st_size <= _MAX_FILE_BYTES else None
+    except OSError:
+        return None
+
+
+OPENCODE = TranscriptFormat(
+    "opencode",
+    "opencode's database (opencode.db) or storage",
+    _is_session_file,
+    read_value=_read_session,
+    complete=_load_messages,
+    tables=_TABLES,
+    read_database=_read_database,
+)

@@ -1,0 +1,166 @@
+"""
+SQLite databases of other programs, which may be writing to them: read from a private copy, neither locked nor changed.
+
+Their schema is not trusted: only plain tables are read, and a row has a limit of length.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memorist.errors import InvalidInput
+from memorist.store.sqlite.dialect import SqliteConnection
+
+MAGIC = b"SQLite format 3\0"
+_MAX_ROW_BYTES = 300_000_000
+_SPARE_DISK_BYTES = 100_000_000
+_MAX_COPIES = 5  # while the other program writes
+_WAL_HEADER_BYTES = 32  # it changes when the log starts anew
+_SIDE_FILES = ("-wal", "-journal")  # hold changes that are not in the database yet
+
+
+class ForeignDatabase:
+    """The tables of another program's database."""
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._connection = connection
+
+    def has(self, tables: Mapping[str, Collection[str]]) -> bool:
+        """Return True if there are these tables, each with these columns."""
+        return all(set(columns) <= set(self._list_columns(table)) for table, columns in tables.items())
+
+    def read(
+        self,
+        table: str,
+        columns: Sequence[str],
+        *,
+        where: Mapping[str, Any] | None = None,
+        prefix: tuple[str, str] | None = None,
+        order: Sequence[str] = (),
+    ) -> Iterator[dict[str, Any]]:
+        """
+        Yield rows as a mapping of columns; one that the table does not have is None.
+
+        `where` are values that columns must have, `prefix` a column and how its text begins.
+        """
+        present = self._list_columns(table)
+        chosen = [name for name in columns if name in present]
+        conditions = [f"{_quote(name)} = ?" for name in where or {}]
+        values = list((where or {}).values())
+        if prefix is not None:
+            name, beginning = prefix
+            conditions.append(f"{_quote(name)} >= ? and {_quote(name)} < ?")
+            values += [beginning, beginning[:-1] + chr(ord(beginning[-1]) + 1)]
+        sql = f"select {', '.join(map(_quote, chosen))} from {_quote(table)}"
+        sql += f" where {' and '.join(conditions)}" if conditions else ""
+        sorting = [_quote(name) for name in order if name in present]
+        sql += f" order by {', '.join(sorting)}" if sorting else ""
+        empty = dict.fromkeys(columns)
+        for row in self._connection.stream(sql, values):
+            yield empty | dict(zip(chosen, row, strict=True))
+
+    def _list_columns(self, table: str) -> list[str]:
+        """Return the columns of a plain table; none for a view or a virtual table, which run code of their own."""
+        sql = self._connection.fetch_value("select sql from sqlite_master where type = 'table' and name = ?", (table,))
+        if not isinstance(sql, str) or not sql.lower().startswith("create table"):
+            return []
+        return [str(name) for (name,) in self._connection.fetch("select name from pragma_table_info(?)", (table,))]
+
+
+def is_sqlite(file: Path) -> bool:
+    """Return True if a file is a SQLite database."""
+    with file.open("rb") as raw:
+        return raw.read(len(MAGIC)) == MAGIC
+
+
+@contextmanager
+def open_foreign(file: Path) -> Iterator[ForeignDatabase]:
+    """Open a copy of a database, as of one moment; what cannot be read raises InvalidInput."""
+    with tempfile.TemporaryDirectory(prefix="memorist-", ignore_cleanup_errors=True) as folder:
+        copy = _copy(file, Path(folder))
+        with _translate_errors(file), _connect(str(copy)) as database:
+            yield database
+
+
+def has_tables(file: Path, tables: Mapping[str, Collection[str]]) -> bool:
+    """Return True if a database has these tables. It is read where it is, unless a log holds a part of it."""
+    if any(_side_file(file, suffix).exists() for suffix in _SIDE_FILES):
+        with open_foreign(file) as database:
+            return database.has(tables)
+    with _translate_errors(file), _connect(f"{file.absolute().as_uri()}?immutable=1") as database:
+        return database.has(tables)
+
+
+@contextmanager
+def _connect(name: str) -> Iterator[ForeignDatabase]:
+    flags = apsw.SQLITE_OPEN_READONLY if name.startswith("file:") else apsw.SQLITE_OPEN_READWRITE
+    connection = SqliteConnection(name, flags=flags | apsw.SQLITE_OPEN_URI)
+    try:
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
+        for setting in ("trusted_schema = off", "cell_size_check = on", "query_only = on"):
+            connection.execute(f"pragma {setting}")
+        yield ForeignDatabase(connection)
+    finally:
+        connection.end_streams()
+        connection.close(True)
+
+
+@contextmanager
+def _translate_errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as exc:
+        raise InvalidInput(f"{file} is a SQLite database that cannot be read: {exc}") from exc
+
+
+def _copy(file: Path, folder: Path) -> Path:
+    """Copy a database with its log, once more if it was written to meanwhile."""
+    size = sum(part.stat().st_size for part in (file, *_find_side_files(file)))
+    if shutil.disk_usage(folder).free < size + _SPARE_DISK_BYTES:
+        raise InvalidInput(
+            f"{file} has {size / 1e9:.1f} GB, and is copied to be read, but {folder.parent} has less room; "
+            "set TMPDIR to a folder with more"
+        )
+    copy = folder / "copy.db"
+    for _ in range(_MAX_COPIES):
+        before = _fingerprint(file)
+        shutil.copyfile(file, copy)
+        for suffix in _SIDE_FILES:
+            target = _side_file(copy, suffix)
+            target.unlink(missing_ok=True)
+            try:
+                shutil.copyfile(_side_file(file, suffix), target)
+            except FileNotFoundError:
+                continue
+        if _fingerprint(file) == before:  # what was added to the log meanwhile counts as later
+            return copy
+    raise InvalidInput(f"{file} is written to all the time; close the program that uses it, and try again")
+
+
+def _fingerprint(file: Path) -> tuple[Any, ...]:
+    """Return what changes when pages of the database itself change, or its log starts anew."""
+    status = file.stat()
+    wal, journal = (_side_file(file, suffix) for suffix in _SIDE_FILES)
+    try:
+        with wal.open("rb") as raw:
+            header = raw.read(_WAL_HEADER_BYTES)
+    except FileNotFoundError:
+        header = b""
+    return status.st_mtime_ns, status.st_size, header, journal.exists()
+
+
+def _find_side_files(file: Path) -> list[Path]:
+    return [side for suffix in _SIDE_FILES if (side := _side_file(file, suffix)).exists()]
+
+
+def _side_file(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
