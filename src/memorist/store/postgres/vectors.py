@@ -31,6 +31,8 @@ from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
 from memorist.store.postgres.connections import PostgresDatabase
+from memorist.store.postgres.dialect import quote_text
+from memorist.store.postgres.schema import fetch_value
 from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.vectors import Vectors, check_dimensions, check_metric
 
@@ -306,7 +308,7 @@ class PostgresVectors(Vectors):
         with self._database.administering() as raw:
             lock = _number_lock(self._name_index(_TABLES[0], number))
             # Asked for again and again: what waits for a lock would keep the one that builds from its end.
-            while not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
+            while not fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
                 if not wait:
                     return
                 time.sleep(_LOCK_SECONDS)
@@ -323,7 +325,7 @@ class PostgresVectors(Vectors):
 
     def _build(self, raw: psycopg.Connection[Any], table: str, number: int, dimensions: int) -> None:
         name = self._name_index(table, number)
-        valid = _fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
+        valid = fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
         if valid:
             return
         if valid is False:  # a build was stopped half-way
@@ -351,11 +353,6 @@ class PostgresVectors(Vectors):
     def _forget_model(self, name: str) -> None:
         with self._lock:
             self._models.pop(name, None)
-
-
-def quote_text(text: str) -> str:
-    """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
-    return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
 
 
 def _ignore_moment(filter: Filter) -> Filter:
@@ -449,8 +446,3 @@ _INDEXES = """
 
 def _number_lock(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-
-
-def _fetch_value(raw: psycopg.Connection[Any], sql: str) -> Any:
-    row = raw.execute(sql.encode()).fetchone()
-    return row[0] if row else None
