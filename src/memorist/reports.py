@@ -44,6 +44,15 @@ class CheckReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DistributionReport:
+    """The tables that Citus distributes by namespace, from now on and from before."""
+
+    version: str  # of Citus
+    distributed: tuple[str, ...]
+    present: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MigrationReport:
     """
     A migration that was verified: both databases, the number of records of each type, and how many this run has copied.

@@ -320,3 +320,35 @@ def _format_value(value: Any) -> str:
     if value is None:
         return "(unset)"
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+# Databases on a server
+
+
+@click.group("admin", cls=CommandGroup)
+def admin_command() -> None:
+    """
+    Administer a database on a server.
+
+    \b
+    Example:
+        memorist --db postgresql://postgres@db.example.com/memorist admin distribute
+    """
+
+
+@admin_command.command("distribute")
+@answer_options
+def _distribute(context: CommandContext, /, as_json: bool) -> None:
+    """
+    Have Citus distribute an empty PostgreSQL database over its servers, so that each namespace is on one of them. The
+    user must be a superuser. Run it again after an upgrade of Memorist that brings new tables.
+
+    \b
+    Example:
+        memorist --db postgresql://postgres@db.example.com/memorist admin distribute
+    """
+    from memorist.engine import distribute
+
+    report = distribute(context.target, busy_timeout=context.loaded.settings.busy_timeout)
+    done = f"{report.version} now distributes {count_of(len(report.distributed), 'table')} by namespace."
+    print_answer(as_json, record_json(report), done if report.distributed else "All tables are distributed already.")

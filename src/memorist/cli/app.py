@@ -102,6 +102,7 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
         "reembed": CommandEntry("admin", "Compute missing vectors, or all of them with another model."),
         "models": CommandEntry("admin", "List, add and remove models."),
         "config": CommandEntry("admin", "Show or change settings."),
+        "admin": CommandEntry("admin", "Administer a database on a server."),
     },
     "Try and measure": {
         "demo": CommandEntry("evaluate", "Show what Memorist does, in a temporary database."),

@@ -13,7 +13,7 @@ from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
-from memorist.engine.backends import check_target, open_backend
+from memorist.engine.backends import check_target, distribute, open_backend
 from memorist.engine.facade import Memorist
 from memorist.engine.migration import list_namespaces, migrate
 from memorist.engine.resources import Resources
@@ -23,7 +23,7 @@ from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
 from memorist.store.store import Store
 
-__all__ = ["Memorist", "list_namespaces", "migrate", "open_memory", "restore_backup", "salvage"]
+__all__ = ["Memorist", "distribute", "list_namespaces", "migrate", "open_memory", "restore_backup", "salvage"]
 
 
 def open_memory(

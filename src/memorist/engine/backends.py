@@ -1,10 +1,17 @@
 """Backends: the database that a target names, opened."""
 
 import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memorist.config import is_server
 from memorist.errors import InvalidInput, MissingExtra
+from memorist.reports import DistributionReport
 from memorist.store.backend import Backend
+
+if TYPE_CHECKING:
+    from memorist.store.postgres.backend import PostgresBackend
 
 
 def open_backend(
@@ -12,14 +19,27 @@ def open_backend(
 ) -> Backend:
     """Open a file or a database on a server; files and tables are made where there are none, unless it is only read."""
     if is_server(target):
-        try:
-            from memorist.store.postgres.backend import PostgresBackend
-        except ImportError as exc:
-            raise MissingExtra("PostgreSQL needs an extra: pip install 'memorist[postgres]'") from exc
-        return PostgresBackend(target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
+        return _open_server(target, namespace, read_only=read_only, busy_timeout=busy_timeout)
     from memorist.store.sqlite.backend import SqliteBackend
 
     return SqliteBackend(target, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
+
+
+def _open_server(target: str, namespace: str, *, read_only: bool, busy_timeout: float) -> "PostgresBackend":
+    try:
+        from memorist.store.postgres.backend import PostgresBackend
+    except ImportError as exc:
+        raise MissingExtra("PostgreSQL needs an extra: pip install 'memorist[postgres]'") from exc
+    return PostgresBackend(target, namespace=namespace, read_only=read_only, busy_timeout=busy_timeout)
+
+
+def distribute(target: str | Path, *, busy_timeout: float = 30.0) -> DistributionReport:
+    """Have Citus distribute the tables of an empty PostgreSQL database, so that each namespace is on one server."""
+    path = check_target(target)
+    if not is_server(path):
+        raise InvalidInput(f"{path} is not on a server; only namespaces in PostgreSQL with Citus can be distributed")
+    with closing(_open_server(path, "default", read_only=False, busy_timeout=busy_timeout)) as backend:
+        return backend.distribute()
 
 
 def check_target(target: object) -> str:

@@ -14,10 +14,12 @@ import pytest
 
 from memorist.errors import EmbedderError, StoreError
 from memorist.records import NO_FILTER, Filter, Model
+from memorist.store.filters import from_micros
 from memorist.store.postgres import vectors as postgres_vectors
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.vectors import PostgresVectors, quote_text
 from memorist.store.records import EmbeddingJob, Part, Scope
+from memorist.store.rows import memories_table
 from memorist.store.vectors import find_nearest_parts, vector_column
 
 DIMENSIONS = 8
@@ -125,10 +127,12 @@ def plan_of(space: Space, monkeypatch: pytest.MonkeyPatch, search: Callable[[], 
     plans: list[str] = []
     original = PostgresVectors._search
 
-    def explain(self: PostgresVectors, connection: Any, filter: Filter, nearest: str, values: Any) -> Any:
-        sql = f"explain {nearest} {postgres_vectors._STATE.format(live=self._live)}"
+    def explain(
+        self: PostgresVectors, connection: Any, filter: Filter, nearest: str, values: Any, complete: str = "true"
+    ) -> Any:
+        sql = f"explain {nearest} {postgres_vectors._STATE.format(live=self._live, complete=complete)}"
         plans.extend(line for (line,) in connection.fetch(sql, values))
-        return original(self, connection, filter, nearest, values)
+        return original(self, connection, filter, nearest, values, complete=complete)
 
     monkeypatch.setattr(PostgresVectors, "_search", explain)
     search()
@@ -466,6 +470,30 @@ class TestIndex:
         for _ in range(2):  # the second time it is not even asked
             assert space.nearest(scope=rare, limit=3) == self.exact(vectors, keys, QUERY, slice(None, None, 1000))[:3]
 
+    @pytest.mark.parametrize("most_compared", [0, 5000])
+    def test_a_memory_with_many_parts_hides_no_other(
+        self, few: Space, monkeypatch: pytest.MonkeyPatch, most_compared: int
+    ) -> None:
+        monkeypatch.setattr(postgres_vectors, "_MAX_COMPARED", most_compared)
+        long, short = few.add("a long text", "a short one")
+        away = direction(0, 0, 0, 1)
+        near = [direction(1, number / 10_000) for number in range(700)]
+        parts = [Part(long, number, number + 1) for number in range(700)] + [Part(short, 0, 1)]
+        few.put([long, short], [away, away, *near, direction(1, 0.1)], parts)
+
+        assert few.nearest(limit=5)[:2] == [long.key, short.key]
+
+    def test_parts_that_an_index_gives_up_on_are_not_missed(self, few: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_vectors, "_MAX_SCANNED", 1)
+        monkeypatch.setattr(postgres_vectors, "_MAX_COMPARED", 0)
+        others = few.add(*(f"text {number}" for number in range(300)), project="other")
+        far, near = [direction(0, 0, 1)] * 300, [direction(1, number / 1000) for number in range(300)]
+        few.put(others, [*far, *near], [Part(other, 0, 1) for other in others])
+        ours = few.add(*(f"our text {number}" for number in range(5)), project="ours")
+        few.put(ours, [*[direction(1, 0.5)] * 5, direction(1, 0.35)], [Part(ours[-1], 0, 1)])
+
+        assert few.nearest(scope=Scope(Filter(project=("ours",))), limit=5)[0] == ours[-1].key
+
     def test_a_wall_is_never_searched_by_it(self, indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         space, _, _ = indexed
         walled = Scope(Filter(project=("p0",), walled=True))
@@ -556,6 +584,18 @@ class TestIndex:
         space.nearest()
         assert built == [MODEL]
 
+    def test_one_that_was_dropped_is_built_again_later(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_vectors, "INDEX_AFTER", 3)
+        monkeypatch.setattr(postgres_vectors, "_SECONDS_KNOWN", 0)
+        monkeypatch.setattr(postgres_vectors, "_REBUILD_SECONDS", 0)
+        built: list[Model] = []
+        monkeypatch.setattr(PostgresVectors, "_try_to_build", lambda _, model: built.append(model))
+        space.add_many(unit(20))
+
+        for _ in range(2):
+            space.nearest()
+        assert built == [MODEL, MODEL]
+
     def test_it_is_built_beside_what_else_happens(self, space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(postgres_vectors, "INDEX_AFTER", 3)
         space.add_many(unit(20))
@@ -588,9 +628,6 @@ class TestPast:
     @pytest.fixture(autouse=True)
     def changed(self, space: Space) -> None:
         """At 20, the text "one" becomes "other"; "two" comes at 30."""
-        reason = "filters and versions of memories are SQLite's alone so far"
-        self.at = pytest.importorskip("memorist.store.filters", reason=reason).from_micros
-        self.memories_table = pytest.importorskip("memorist.store.rows", reason=reason).memories_table
         self.one, self.still = space.add("one", "still")
         space.put([self.one, self.still], [QUERY, direction(1, 1)])
         snapshot: dict[str, Any] = {
@@ -613,7 +650,7 @@ class TestPast:
 
     @pytest.mark.parametrize(("at", "expected"), [(15, ["one", "still"]), (25, ["still", "one"])])
     def test_a_memory_has_the_vector_of_its_text_at_that_time(self, space: Space, at: int, expected: list[str]) -> None:
-        scope = Scope(Filter(as_of=self.at(at)))
+        scope = Scope(Filter(as_of=from_micros(at)))
 
         assert space.nearest(scope=scope) == [getattr(self, name).key for name in expected]
 
@@ -624,10 +661,10 @@ class TestPast:
         monkeypatch.setattr(postgres_vectors, "_EXACT_FACTOR", 0)
         space.vectors.build_index(MODEL)
 
-        assert space.nearest(scope=Scope(Filter(as_of=self.at(15))), limit=2) == [self.one.key, self.still.key]
+        assert space.nearest(scope=Scope(Filter(as_of=from_micros(15))), limit=2) == [self.one.key, self.still.key]
 
     def test_the_vector_of_a_version_can_be_read(self, space: Space) -> None:
-        sql = f"select {vector_column(past=True)} from {self.memories_table(past=True)} where m.rid = :rid"
+        sql = f"select {vector_column(past=True)} from {memories_table(past=True)} where m.rid = :rid"
         values = {"model": MODEL.name, "rid": self.one.key, "as_of": 15}
         with space.database.reading() as connection:
             assert connection.fetch_value(sql, values) == QUERY.astype(np.float16).tobytes()

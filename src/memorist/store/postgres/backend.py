@@ -1,15 +1,17 @@
 """PostgreSQL as the backend of a store: one namespace of a database on a server."""
 
 from memorist.errors import InvalidInput, StoreError
-from memorist.reports import CheckReport
+from memorist.reports import CheckReport, DistributionReport
 from memorist.store.database import Connection
 from memorist.store.export import select_namespaces
 from memorist.store.postgres.check import check_database
+from memorist.store.postgres.citus import SIZE, distribute
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.postgres.vectors import PostgresVectors
 
+_SIZE = "select pg_database_size(current_database())"
 _MANY = 100  # memories, after which a table is not what it was
 
 
@@ -57,7 +59,7 @@ class PostgresBackend:
 
     def measure_size(self) -> int:
         with self.database.reading() as connection:
-            return int(connection.fetch_value("select pg_database_size(current_database())"))
+            return int(connection.fetch_value(SIZE if self.database.is_distributed else _SIZE))
 
     def list_namespaces(self) -> list[str]:
         with self.database.administering() as raw:
@@ -76,6 +78,10 @@ class PostgresBackend:
 
     def check(self, namespace: str, *, repair: bool) -> CheckReport:
         return check_database(self.database, namespace, repair=repair)
+
+    def distribute(self) -> DistributionReport:
+        with self.database.administering() as raw:
+            return distribute(raw, self.database.path)
 
     def close(self) -> None:
         self.database.close()

@@ -19,6 +19,7 @@ from psycopg.pq import Format, TransactionStatus
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.forks import renew_after_fork
 from memorist.store.database import Conflict, Refused, Row, Values
+from memorist.store.postgres import citus
 from memorist.store.postgres.dialect import register_types, translate
 from memorist.store.postgres.pool import (
     TOO_LONG,
@@ -76,6 +77,7 @@ class PostgresDatabase:
         self._lock_number = _hash_tenant(namespace)
         self._settings: dict[str, str] = {}
         self._halfvec = 0
+        self.is_distributed = False
         self._loans: set[_PostgresLoan] = set()
         limits: Any = {"busy_timeout": busy_timeout, "max_connections": max_connections}
         self._primary = Pool(Address(url, writes=not read_only), self._configure, **limits)
@@ -99,17 +101,20 @@ class PostgresDatabase:
         return self._replica.staleness if self._replica else None
 
     def reading(self, *, stream: bool = False) -> "_PostgresLoan":
-        return _PostgresLoan(self, stream=stream)
+        return self.snapshot(stream=stream) if self.is_distributed else _PostgresLoan(self, stream=stream)
 
     def snapshot(self, *, stream: bool = False) -> "_PostgresLoan":
-        return _PostgresLoan(self, _SNAPSHOT, stream=stream)
+        return _PostgresLoan(self, self._begin(_SNAPSHOT), stream=stream)
 
     def writing(self) -> "_PostgresLoan":
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
         # Whatever the server's default is: a statement has to see what was written while it waited for the lock.
-        begin = f"begin isolation level read committed read write; select pg_advisory_xact_lock({self._lock_number})"
-        return _PostgresLoan(self, begin, writes=True)
+        begin = self._begin("begin isolation level read committed read write")
+        return _PostgresLoan(self, f"{begin}; select pg_advisory_xact_lock({self._lock_number})", writes=True)
+
+    def _begin(self, statement: str) -> str:
+        return f"{statement}; {citus.settings_of(self.namespace)}" if self.is_distributed else statement
 
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
@@ -228,6 +233,9 @@ class PostgresDatabase:
                 "timezone": _find_time_zone(raw),
                 **_PLANNING,
             }
+            self.is_distributed = citus.is_distributed(raw)
+            if self.is_distributed:
+                self._settings["citus.propagate_set_commands"] = "local"
             if self.read_only:
                 self._settings["default_transaction_read_only"] = "on"
             if role:
@@ -311,13 +319,13 @@ class PostgresConnection:
 
     def _execute(self, raw: LimitedConnection, sql: str, values: list[Any]) -> list[Row]:
         cursor = RawCursor(raw)
-        cursor.execute(sql.encode(), values, binary=True)
+        cursor.execute(self._loan.adapt(sql).encode(), values, binary=True)
         self._changes = max(cursor.rowcount, 0)
         return [] if cursor.description is None else cursor.fetchall()
 
     def _execute_many(self, raw: LimitedConnection, sql: str, rows: list[list[Any]]) -> None:
         cursor = RawCursor(raw)
-        cursor.executemany(sql.encode(), rows)
+        cursor.executemany(self._loan.adapt(sql).encode(), rows)
         self._changes = max(cursor.rowcount, 0)
 
     def _fetch_each(self, raw: LimitedConnection, sql: str, rows: list[list[Any]]) -> list[Any]:
@@ -438,6 +446,9 @@ class _PostgresLoan:
         """Take a fresh connection in the place of one that was lost."""
         self.raw = self._database.replace(self, self.require_raw())
         return self.raw
+
+    def adapt(self, sql: str) -> str:
+        return citus.adapt_statement(sql) if self._database.is_distributed else sql
 
     def translate(self, error: psycopg.Error) -> StoreError:
         if isinstance(error, psycopg.IntegrityError):

@@ -103,6 +103,11 @@ def translate(sql: str) -> Statement:
     return Statement(_TOKENS.sub(replace, expand(sql, FRAGMENTS)), tuple(names))
 
 
+def quote_text(text: str) -> str:
+    """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
+    return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
+
+
 class Halfvec(bytes):
     """A vector as the store has it: float16, little endian."""
 

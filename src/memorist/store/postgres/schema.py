@@ -24,7 +24,7 @@ class PostgresSchema:
         self._connection, self._path, self._read_only = connection, path, read_only
 
     def load_applied(self) -> dict[str, str]:
-        if _fetch_value(self._connection, "select to_regclass('_migrations')") is None:
+        if fetch_value(self._connection, "select to_regclass('_migrations')") is None:
             return {}
         return dict(self._connection.execute("select name, sha256 from _migrations order by name").fetchall())
 
@@ -58,12 +58,12 @@ def prepare_schema(connection: RawConnection, path: str, *, read_only: bool) -> 
                 _create_extension(connection, path)
                 _create_role(connection)
             migrate(schema, migrations)
-    return _choose_role(connection, path), _fetch_value(connection, "select 'halfvec'::regtype::oid::bigint")
+    return _choose_role(connection, path), fetch_value(connection, "select 'halfvec'::regtype::oid::bigint")
 
 
 def protect_tables(connection: RawConnection) -> None:
     """Wall off the tenants of every table that has them and no wall yet."""
-    for table, protected in _list_tables(connection):
+    for table, protected in list_tables(connection):
         if not protected:
             for statement in _WALL:
                 connection.execute(SQL(statement).format(Identifier(table)))
@@ -85,14 +85,14 @@ def grant_rights(connection: RawConnection) -> None:
     if not _role_exists(connection):
         return
     role = Identifier(APP_ROLE)
-    for table, _ in _list_tables(connection):
+    for table, _ in list_tables(connection):
         connection.execute(SQL("grant select, insert, update, delete on {} to {}").format(Identifier(table), role))
     connection.execute(SQL("grant select on _migrations to {}").format(role))
-    schema = Identifier(_fetch_value(connection, "select current_schema()"))
+    schema = Identifier(fetch_value(connection, "select current_schema()"))
     connection.execute(SQL("grant usage on schema {} to {}").format(schema, role))
 
 
-def _list_tables(connection: RawConnection) -> list[tuple[str, bool]]:
+def list_tables(connection: RawConnection) -> list[tuple[str, bool]]:
     """Return the tables that have tenants, and whether row security is on."""
     return connection.execute(
         """
@@ -151,7 +151,7 @@ def _choose_role(connection: RawConnection, path: str) -> str | None:
                 grant_rights(connection)
         if _may_read(connection):
             return APP_ROLE
-    if _fetch_value(connection, "select row_security_active('memories')"):
+    if fetch_value(connection, "select row_security_active('memories')"):
         return None
     raise StoreError(
         f"this user of {path} sees the memories of every namespace, and cannot take the role {APP_ROLE}, which sees "
@@ -161,17 +161,17 @@ def _choose_role(connection: RawConnection, path: str) -> str | None:
 
 
 def _role_exists(connection: RawConnection) -> bool:
-    return bool(_fetch_value(connection, f"select 1 from pg_roles where rolname = '{APP_ROLE}'"))
+    return bool(fetch_value(connection, f"select 1 from pg_roles where rolname = '{APP_ROLE}'"))
 
 
 def _may_take_role(connection: RawConnection) -> bool:
-    return bool(_fetch_value(connection, f"select pg_has_role(oid, 'set') from pg_roles where rolname = '{APP_ROLE}'"))
+    return bool(fetch_value(connection, f"select pg_has_role(oid, 'set') from pg_roles where rolname = '{APP_ROLE}'"))
 
 
 def _may_read(connection: RawConnection) -> bool:
-    return bool(_fetch_value(connection, f"select has_table_privilege('{APP_ROLE}', 'memories', 'insert')"))
+    return bool(fetch_value(connection, f"select has_table_privilege('{APP_ROLE}', 'memories', 'insert')"))
 
 
-def _fetch_value(connection: psycopg.Connection[Any], sql: str) -> Any:
+def fetch_value(connection: psycopg.Connection[Any], sql: str) -> Any:
     row = connection.execute(sql.encode()).fetchone()
     return row[0] if row else None

@@ -31,12 +31,15 @@ from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
 from memorist.store.postgres.connections import PostgresDatabase
+from memorist.store.postgres.dialect import quote_text
+from memorist.store.postgres.schema import fetch_value
 from memorist.store.records import EmbeddingJob, Part, Scope, VectorMatches
 from memorist.store.vectors import Vectors, check_dimensions, check_metric
 
 INDEX_AFTER = 20_000  # vectors of memories and parts, from which on an index is faster by more than its upkeep
 _MAX_INDEXED_DIMENSIONS = 4000  # of pgvector's halves
-_PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
+_PARTS_FACTORS = (4, 64)  # how many times `limit` parts are read, as several of the nearest may be of one memory
+_MAX_COMPARED = 5000  # parts of a namespace that are all compared, as an index may leave some out
 # Candidates per result while an index is searched: at 100,000 memories, with 64 results, .997 of the nearest ten are
 # found. From 1000 on, pgvector refuses.
 _CANDIDATES_FACTOR, _MIN_CANDIDATES, _MAX_CANDIDATES = 4, 200, 1000
@@ -49,6 +52,7 @@ _MAX_FILTERS = 1000  # remembered
 _MAX_TOTAL = 100  # counted of memories that all have their vectors: nobody is told how many they are
 _MIN_REMEMBERED = 10_000  # memories; fewer are counted each time
 _BUILD_BYTES = 400  # of an index in memory for each vector, besides its numbers
+_REBUILD_SECONDS = 900.0  # after which an index is begun again that could not be built, or was dropped
 _LOCK_SECONDS = 0.5  # between two looks at whether another process has built an index
 _TABLES = ("vectors", "part_vectors")
 
@@ -61,13 +65,15 @@ class _Known(NamedTuple):
     number: int
     dimensions: int
     indexed: float | None
+    many_parts: bool
     until: float
 
 
 class _Found(NamedTuple):
-    """The matches of a statement, and what it found of the namespace: see `_STATE`."""
+    """The matches of a statement, whether they are all that should be, and the state of the namespace: `_STATE`."""
 
     matches: list[Match]
+    complete: bool
     waiting: bool
     others: bool
     total: int
@@ -99,7 +105,7 @@ class PostgresVectors(Vectors):
         self._narrow: dict[Filter, tuple[bool, float]] = {}
         self._counts: dict[tuple[str, Filter], _Counts] = {}
         self._parts = True  # whether there are any, or may be
-        self._tried: set[str] = set()  # models whose index this process has begun to build
+        self._next_builds: dict[str, float] = {}  # when this process may begin to build the index of a model again
 
     def _insert(
         self,
@@ -166,21 +172,28 @@ class PostgresVectors(Vectors):
             return self._search(connection, filter, _select_all("select k.value from @keys(:keys) k", known), values)
         if self._can_use_index(connection, known, filter, limit):
             nearest = _select_nearest(f"{self._live} {where}", known, self._tenant)
-            values |= {"part_limit": _PARTS_FACTOR * limit, "candidates": str(_count_candidates(limit))}
-            found = self._search(connection, filter, nearest, values)
-            if len(found.matches) == limit:
-                return found
-            self._remember_filter(filter, narrow=True)  # few pass, or few of what is near
+            values["candidates"] = str(_count_candidates(limit))
+            for factor in _PARTS_FACTORS:
+                values["part_limit"] = factor * limit
+                found = self._search(
+                    connection, filter, nearest, values, complete=_ENOUGH_PARTS if known.many_parts else "true"
+                )
+                if found.complete and len(found.matches) == limit:
+                    return found
+            if len(found.matches) < limit:
+                self._remember_filter(filter, narrow=True)  # few pass, or few of what is near
         passing = f"select m.rid from memories m where {self._live} {where}"
         return self._search(connection, filter, _select_all(passing, known), values)
 
-    def _search(self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any]) -> _Found:
+    def _search(
+        self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any], *, complete: str = "true"
+    ) -> _Found:
         """Run a search, and look at the state of the namespace, or of what is within the wall, in one round trip."""
         where, more = filter_conditions(filter.wall)
-        sql = f"{nearest} {_STATE.format(live=f'{self._live} {where}')}"
-        keys, scores, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
+        sql = f"{nearest} {_STATE.format(live=f'{self._live} {where}', complete=complete)}"
+        keys, scores, is_complete, waiting, others, total, self._parts = connection.fetch(sql, values | more)[0]
         matches = [Match(key, score) for key, score in zip(keys or (), scores or (), strict=True)]
-        return _Found(matches, waiting, others, total)
+        return _Found(matches, is_complete, waiting, others, total)
 
     def _can_use_index(self, connection: Connection, known: _Known, filter: Filter, limit: int) -> bool:
         """Return whether there is an index, and so much passes the filter that it is faster than comparing it all."""
@@ -259,27 +272,29 @@ class PostgresVectors(Vectors):
         check_metric(model, metric)
         names = json.dumps([self._name_index(table, number) for table in _TABLES])
         valid, vectors = connection.fetch_value(_INDEXES, {"names": names})
-        known = _Known(
-            number, dimensions, vectors if valid == len(_TABLES) else None, time.monotonic() + _SECONDS_KNOWN
-        )
+        indexed = vectors if valid == len(_TABLES) else None
+        many_parts = self._has_more(connection, number, _MAX_COMPARED, ("part_vectors",))
+        known = _Known(number, dimensions, indexed, many_parts, time.monotonic() + _SECONDS_KNOWN)
         if known.indexed is None and self._needs_index(connection, known):
             self._build_in_background(model)
         return known
 
     def _needs_index(self, connection: Connection, known: _Known) -> bool:
-        if known.dimensions > _MAX_INDEXED_DIMENSIONS:
-            return False
+        return known.dimensions <= _MAX_INDEXED_DIMENSIONS and self._has_more(connection, known.number, INDEX_AFTER)
+
+    def _has_more(self, connection: Connection, model: int, most: int, tables: Sequence[str] = _TABLES) -> bool:
+        """Return whether there are more vectors of a model than `most`."""
         counts = (
-            f"(select count(*) from (select 1 from {table} where model = {known.number} limit {INDEX_AFTER + 1}) t)"
-            for table in _TABLES
+            f"(select count(*) from (select 1 from {table} where model = {model} limit {most + 1}) t)"
+            for table in tables
         )
-        return int(connection.fetch_value(f"select {' + '.join(counts)}")) > INDEX_AFTER
+        return int(connection.fetch_value(f"select {' + '.join(counts)}")) > most
 
     def _build_in_background(self, model: Model) -> None:
         with self._lock:
-            if model.name in self._tried or self._database.read_only:
+            if self._database.read_only or time.monotonic() < self._next_builds.get(model.name, 0.0):
                 return
-            self._tried.add(model.name)
+            self._next_builds[model.name] = time.monotonic() + _REBUILD_SECONDS
         threading.Thread(target=self._try_to_build, args=(model,), name="memorist-index", daemon=True).start()
 
     def _try_to_build(self, model: Model) -> None:
@@ -299,7 +314,7 @@ class PostgresVectors(Vectors):
         with self._database.administering() as raw:
             lock = _number_lock(self._name_index(_TABLES[0], number))
             # Asked for again and again: what waits for a lock would keep the one that builds from its end.
-            while not _fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
+            while not fetch_value(raw, f"select pg_try_advisory_lock({lock})"):
                 if not wait:
                     return
                 time.sleep(_LOCK_SECONDS)
@@ -316,7 +331,7 @@ class PostgresVectors(Vectors):
 
     def _build(self, raw: psycopg.Connection[Any], table: str, number: int, dimensions: int) -> None:
         name = self._name_index(table, number)
-        valid = _fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
+        valid = fetch_value(raw, f"select indisvalid from pg_index where indexrelid = to_regclass('{name}')")
         if valid:
             return
         if valid is False:  # a build was stopped half-way
@@ -344,11 +359,6 @@ class PostgresVectors(Vectors):
     def _forget_model(self, name: str) -> None:
         with self._lock:
             self._models.pop(name, None)
-
-
-def quote_text(text: str) -> str:
-    """Return a text as a constant of SQL, in which no character means anything: a partial index needs a constant."""
-    return "E'" + "".join(c if c.isascii() and c.isalnum() else f"\\U{ord(c):08X}" for c in text) + "'"
 
 
 def _ignore_moment(filter: Filter) -> Filter:
@@ -382,18 +392,18 @@ def _select_nearest(live: str, known: _Known, tenant: str) -> str:
 
     The vector depends on the settings, so that these are made before an index is asked.
     """
-    distance = f"(v.vector::halfvec({known.dimensions})) <#> (select a.vector from asked a)"
-    arms = (
-        f"""(
-        select v.rid, {distance} as distance
-        from {table} v
-        where v.tenant = {tenant} and v.model = {known.number}
-          and (select true from memories m where m.rid = v.rid and {live})
-        order by {distance}
-        limit {limit})
-        """
+    asked = "(select a.vector from asked a)"
+    distance = f"(v.vector::halfvec({known.dimensions})) <#> {asked}"
+    condition = f"""
+        v.tenant = {tenant} and v.model = {known.number}
+        and (select true from memories m where m.rid = v.rid and {live})
+    """
+    memories, parts = (
+        f"select v.rid, {distance} as distance from {table} v where {condition} order by {distance} limit {limit}"
         for table, limit in zip(_TABLES, (":limit", ":part_limit"), strict=True)
     )
+    if not known.many_parts:
+        parts = f"select v.rid, v.vector <#> {asked} as distance from part_vectors v where {condition}"
     # Results may come slightly out of order: they are sorted below, and in strict order some would be left out.
     return f"""
         with settings as materialized (
@@ -401,9 +411,15 @@ def _select_nearest(live: str, known: _Known, tenant: str) -> str:
                 set_config('hnsw.ef_search', :candidates, true),
                 set_config('hnsw.max_scan_tuples', '{_MAX_SCANNED}', true)),
         asked as materialized (select :vector::halfvec({known.dimensions}) as vector from settings),
-        compared as materialized ({" union all ".join(arms)}),
+        parts as materialized ({parts}),
+        compared as materialized (({memories}) union all select p.rid, p.distance from parts p),
     """
 
+
+# A part that was not read is farther away than the best memories.
+_ENOUGH_PARTS = """
+    (select count(*) = :part_limit and max(p.distance) >= (select max(-b.similarity) from best b) from parts p)
+"""
 
 # The best memories, and what there is besides: texts that wait for a vector, other models, memories (a few), parts.
 _STATE = f"""
@@ -416,6 +432,7 @@ _STATE = f"""
     select
         (select array_agg(b.rid order by b.similarity desc, b.rid) from best b),
         (select array_agg(b.similarity order by b.similarity desc, b.rid) from best b),
+        {{complete}},
         exists (select 1 from unembedded u join memories m on m.rid = u.rid where {{live}}),
         (select count(*) > 1 from models),
         (select count(*) from (
@@ -435,8 +452,3 @@ _INDEXES = """
 
 def _number_lock(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-
-
-def _fetch_value(raw: psycopg.Connection[Any], sql: str) -> Any:
-    row = raw.execute(sql.encode()).fetchone()
-    return row[0] if row else None
