@@ -111,6 +111,11 @@ class PostgresDatabase:
         begin = f"begin isolation level read committed read write; select pg_advisory_xact_lock({self._lock_number})"
         return _PostgresLoan(self, begin, writes=True)
 
+    def read_mark(self) -> str:
+        """Return a mark that changes with every transaction that writes, of any process."""
+        with self.reading() as connection:
+            return str(connection.fetch_value("select cast(pg_current_snapshot() as text)"))
+
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
         """Lend a new connection in the user's own role, outside of transactions, for changes to the schema."""
