@@ -10,7 +10,7 @@ from memorist.engine import Memorist
 from memorist.engine.inspection import Inspection
 from memorist.engine.project_view import ProjectView
 from memorist.engine.review import Review
-from memorist.engine.sample import add_sample
+from memorist.engine.sample_history import add_sample_history
 from memorist.errors import NotFound
 from memorist.profiles import PROFILES
 from memorist.records import (
@@ -377,7 +377,7 @@ def forget_files(context: CallContext, path: str, project: str | None = None) ->
 
 
 def import_sample(context: CallContext) -> ImportReport:
-    return add_sample(context.memory)
+    return add_sample_history(context.memory)
 
 
 def stats(context: CallContext) -> StatsAnswer:

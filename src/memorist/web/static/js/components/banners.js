@@ -1,7 +1,7 @@
 /** What holds for the whole page: that it shows the past, that the server is away, that the session has ended. */
 
 import { html, useState } from "../../vendor/preact.js";
-import { request } from "../core/api.js";
+import { logIn } from "../core/api.js";
 import { asOf, connection } from "../core/app-state.js";
 import { formatMoment } from "../core/format.js";
 import { useStore } from "../core/store.js";
@@ -30,8 +30,7 @@ function SignIn() {
   const submit = async (event) => {
     event.preventDefault();
     try {
-      await request("POST", "session", { body: { token: token.trim() } });
-      connection.set("ok");
+      await logIn(token.trim());
     } catch (error) {
       setProblem(error.message);
     }

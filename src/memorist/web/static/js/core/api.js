@@ -71,6 +71,18 @@ export const ask = (path, body, options) => request("POST", path, { ...options, 
 export const post = (path, body = {}, options) => request("POST", path, { idempotencyKey: newKey(), ...options, body });
 
 /**
+ * Exchange the server's token for the cookie of this page.
+ * @param {string} token
+ */
+export async function logIn(token) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch("login", { method: "POST", headers, body: JSON.stringify({ token }) }).catch(() => null);
+  if (!response) throw new ApiError("The server does not answer.");
+  if (!response.ok) throw new ApiError("This is not the token of the server.", { status: response.status });
+  connection.set("ok");
+}
+
+/**
  * Return the parameters that set a request to the time the page looks at.
  * @returns {{as_of?: string}}
  */

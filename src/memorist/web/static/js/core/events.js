@@ -10,7 +10,6 @@ const GATHER_MS = 150; // a burst of writes is one change to the page
 /** @type {EventSource | null} */
 let source = null;
 let retryMs = FIRST_RETRY_MS;
-let lastEventId = "";
 /** @type {Set<(change: any) => void>} */
 const listeners = new Set();
 /** @type {Map<import("./store.js").Store<number>, number>} */
@@ -18,10 +17,10 @@ const gathering = new Map();
 
 /** Open the stream, and open it again whenever it breaks. */
 export function followEvents() {
-  source = new EventSource(addressOf("events", { last_event_id: lastEventId }), { withCredentials: true });
+  source = new EventSource(addressOf("events"), { withCredentials: true });
   source.onopen = onOpen;
   source.onerror = onBreak;
-  for (const name of ["change", "message"]) source.addEventListener(name, onEvent);
+  source.addEventListener("change", onEvent);
 }
 
 /**
@@ -71,7 +70,6 @@ function onBreak() {
 
 /** @param {MessageEvent} event */
 function onEvent(event) {
-  lastEventId = event.lastEventId || lastEventId;
   let data = null;
   try {
     data = JSON.parse(event.data);

@@ -17,7 +17,7 @@ export function InsightsView() {
   const recalls = useStore(recallsRevision);
   const stats = useStore(statistics);
   const loaded = useLoaded((signal) => get("growth", { signal }), ["growth"], [revision, recalls]);
-  useStyleSheet("static/vendor/uplot.css");
+  useStyleSheet("vendor/uplot.css");
   return html`
     <div class="view-head"><h1>Insights</h1></div>
     ${stats && html`<${Numbers} stats=${stats} />`}
