@@ -1,7 +1,7 @@
 """The calls behind the operations: each is one call of the engine with the arguments of a request."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memorist import __version__
@@ -398,7 +398,7 @@ def list_models(context: CallContext) -> list[ModelInfo]:
 
 def list_profiles(context: CallContext) -> list[ProfileInfo]:
     return [
-        ProfileInfo(name, {option: value for option, value in asdict(profile).items() if option != "name"})
+        ProfileInfo(name, {each.name: getattr(profile, each.name) for each in fields(profile) if each.name != "name"})
         for name, profile in PROFILES.items()
     ]
 
