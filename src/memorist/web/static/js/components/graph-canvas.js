@@ -7,6 +7,7 @@ import { textOf } from "./memory-row.js";
 
 const SETTLED_TICKS = 200;
 const LABEL_CHARACTERS = 26;
+const LABEL_PIXELS = 11.5;
 const SIMILAR = "similar";
 
 /**
@@ -31,15 +32,20 @@ export function GraphCanvas({ graph, hops, focused, onFocus, onOpen }) {
 
 /** Place the nodes. The forces run to their end at once: nothing moves by itself on the page. */
 function layOut(graph, hops) {
-  const nodes = graph.memories.map((memory) => ({ id: memory.id, label: labelOf(memory), hop: hops.get(memory.id) ?? 2 }));
+  const nodes = graph.memories.map((memory) => ({
+    id: memory.id,
+    label: labelOf(memory),
+    hop: hops.get(memory.id) ?? 2,
+    ...(memory.id === graph.center ? { fx: 0, fy: 0 } : {}),
+  }));
   const known = new Set(nodes.map((node) => node.id));
   const links = graph.edges.filter((edge) => known.has(edge.source) && known.has(edge.target)).map((edge) => ({ ...edge }));
   forceSimulation(nodes)
-    .force("links", forceLink(links).id((node) => node.id).distance((link) => (link.kind === SIMILAR ? 110 : 80)).strength(0.35))
-    .force("charge", forceManyBody().strength(-420))
-    .force("room", forceCollide(34))
-    .force("x", forceX(0).strength(0.06))
-    .force("y", forceY(0).strength(0.09))
+    .force("links", forceLink(links).id((node) => node.id).distance((link) => (link.kind === SIMILAR ? 150 : 120)).strength((link) => (link.source.hop + link.target.hop < 2 ? 0.5 : 0.12)))
+    .force("charge", forceManyBody().strength(-700))
+    .force("room", forceCollide((node) => (node.hop === 2 ? 30 : 62)))
+    .force("x", forceX(0).strength(0.05))
+    .force("y", forceY(0).strength(0.1))
     .stop()
     .tick(SETTLED_TICKS);
   return { nodes, links };
@@ -122,12 +128,14 @@ function paint(context, { nodes, links, transform, size, colours, focused }) {
     context.fillStyle = node.hop === 0 || node.id === focused ? colours.accent : node.hop === 1 ? colours["ink-faint"] : colours["line-strong"];
     context.fill();
     if (node.hop === 2 && !near.has(node.id) && nodes.length > 14) continue;
-    context.font = `${node.id === focused ? 600 : 400} 11px system-ui`;
-    context.lineWidth = 3;
+    // Labels have one size on the screen, however far the graph is zoomed.
+    const below = node.y + radiusOf(node) + 14 / transform.k;
+    context.font = `${node.id === focused ? 600 : 400} ${LABEL_PIXELS / transform.k}px Inter, system-ui`;
+    context.lineWidth = 4 / transform.k;
     context.strokeStyle = colours.surface;
-    context.strokeText(node.label, node.x, node.y + radiusOf(node) + 13);
+    context.strokeText(node.label, node.x, below);
     context.fillStyle = near.has(node.id) ? colours.ink : colours["ink-faint"];
-    context.fillText(node.label, node.x, node.y + radiusOf(node) + 13);
+    context.fillText(node.label, node.x, below);
   }
 }
 

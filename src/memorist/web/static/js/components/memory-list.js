@@ -9,13 +9,14 @@ import { Empty, Failure, Skeleton } from "./states.js";
 import { VirtualList } from "./virtual-list.js";
 
 const PAGE = 100;
+const heightOfRow = () => MEMORY_ROW_HEIGHT;
 
 /** @param {{filters?: Record<string, unknown>, label: string, total?: number | null}} props */
 export function MemoryList({ filters = {}, label, total = null }) {
   const { memories, ended, error, loadMore, reload } = usePages(filters);
   if (memories === null) return error ? html`<${Failure} error=${error} reload=${reload} />` : html`<${Skeleton} rows=${8} />`;
   if (!memories.length) return html`<${Empty} title="Nothing here"><p>No memory passes these filters.</p><//>`;
-  return html`<${VirtualList} count=${memories.length} total=${ended ? memories.length : total} rowHeight=${MEMORY_ROW_HEIGHT} label=${label}
+  return html`<${VirtualList} count=${memories.length} total=${ended ? memories.length : total} heightOf=${heightOfRow} label=${label}
     keyOf=${(index) => memories[index].id} onEnd=${loadMore} renderRow=${(index) => html`<${MemoryRow} memory=${memories[index]} />`} />`;
 }
 

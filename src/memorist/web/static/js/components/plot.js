@@ -19,9 +19,10 @@ export function Plot({ title, note, days, series, format = formatNumber }) {
   const box = useRef(null);
   const colours = useColours();
   useEffect(() => {
-    const chart = new UPlot(optionsOf(box.current.clientWidth, series, colours, format), [days, ...series.map((one) => one.values)], box.current);
-    const observer = new ResizeObserver(() => chart.setSize({ width: box.current.clientWidth, height: HEIGHT }));
-    observer.observe(box.current);
+    const element = box.current;
+    const chart = new UPlot(optionsOf(element.clientWidth, series, colours, format), [days, ...series.map((one) => one.values)], element);
+    const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
     return () => {
       observer.disconnect();
       chart.destroy();
@@ -40,7 +41,7 @@ export function Plot({ title, note, days, series, format = formatNumber }) {
 
 function optionsOf(width, series, colours, format) {
   const strokes = [colours.accent, colours["signal-3"], colours["signal-4"]];
-  const axis = { stroke: colours["ink-faint"], font: "12px system-ui", grid: { stroke: colours.line, width: 1 }, ticks: { show: false } };
+  const axis = { stroke: colours["ink-faint"], font: "12px Inter, system-ui", grid: { stroke: colours.line, width: 1 }, ticks: { show: false } };
   return {
     width,
     height: HEIGHT,
@@ -55,7 +56,7 @@ function optionsOf(width, series, colours, format) {
         stroke: strokes[at % strokes.length],
         width: one.bars ? 0 : 1.75,
         fill: one.bars ? strokes[at % strokes.length] : at === 0 ? colours["accent-wash"] : undefined,
-        paths: one.bars ? UPlot.paths.bars({ size: [0.75, 18], radius: 0.2 }) : undefined,
+        paths: one.bars ? UPlot.paths.bars({ size: [0.75, 18, 3], radius: 0.2 }) : undefined,
         points: { show: !one.bars && one.values.filter((value) => value !== null).length < 3 },
         spanGaps: true,
       })),

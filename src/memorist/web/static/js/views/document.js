@@ -35,9 +35,10 @@ function Text({ chunks, line, end }) {
   return html`<div class="card document-text" ref=${body}>
     ${pieces.map((piece, at) => {
       const isTarget = line > 0 && piece.start <= end && piece.start + piece.lines.length - 1 >= line;
-      const gap = at > 0 && piece.start > pieces[at - 1].start + pieces[at - 1].lines.length;
-      return html`<div key=${piece.id} class=${`chunk ${isTarget ? "is-target" : ""}`} tabindex="-1" role=${isTarget ? "region" : undefined} aria-label=${isTarget ? `The passage that was found, from line ${piece.start}` : undefined}>
-        ${gap && html`<div class="gap-row" aria-hidden="true">⋯</div>`}
+      const missing = at > 0 ? piece.start - pieces[at - 1].start - pieces[at - 1].lines.length : 0;
+      const blank = missing === 1 && html`<div class="line" key=${`${piece.id} blank`}><span class="line-number" aria-hidden="true">${piece.start - 1}</span></div>`;
+      return html`${blank}<div key=${piece.id} class=${`chunk ${isTarget ? "is-target" : ""}`} tabindex="-1" role=${isTarget ? "region" : undefined} aria-label=${isTarget ? `The passage that was found, from line ${piece.start}` : undefined}>
+        ${missing > 1 && html`<div class="gap-row" aria-hidden="true">⋯</div>`}
         ${piece.lines.map((text, offset) => html`<div class="line" key=${offset}><span class="line-number" aria-hidden="true">${piece.start + offset}</span><span class="stored-text">${text}</span></div>`)}
       </div>`;
     })}

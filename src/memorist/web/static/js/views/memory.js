@@ -30,7 +30,7 @@ function Memory({ memory, etag, edit }) {
   const settings = useStore(serverSettings);
   const [editing, setEditing] = useState(edit || readDraft(memory.id) !== null);
   const [superseding, setSuperseding] = useState(false);
-  const [tab, setTab] = useState("history");
+  const [tab, setTab] = useState(memory.facts.length ? "facts" : "related");
   const fixed = Boolean(moment || settings?.read_only || memory.deleted_at);
   const acts = actsOf(memory);
   useEffect(() => {
@@ -67,9 +67,9 @@ function Memory({ memory, etag, edit }) {
             : html`${memory.title && html`<h2><bdi>${memory.title}</bdi></h2>`}<div class="stored-text">${memory.content}</div>`}
         </article>
         <${Tabs} label="About this memory" chosen=${tab} onChoose=${setTab} tabs=${[
-          { name: "history", label: "History" },
           { name: "facts", label: "Facts", count: memory.facts.length },
           { name: "related", label: "Related", count: memory.related_count },
+          { name: "history", label: "History" },
           { name: "recalls", label: "Recalls", count: memory.access_count },
         ]}>
           ${tab === "history" && html`<${HistoryPanel} memory=${memory} />`}
@@ -88,7 +88,7 @@ function Side({ memory }) {
     <dl class="details">
       <dt>Happened</dt><dd>${formatMoment(memory.created_at)}</dd>
       <dt>Stored</dt><dd>${formatMoment(memory.recorded_at)}</dd>
-      ${memory.updated_at !== memory.created_at && html`<dt>Changed</dt><dd>${formatMoment(memory.updated_at)}</dd>`}
+      ${memory.updated_at > memory.recorded_at && html`<dt>Changed</dt><dd>${formatMoment(memory.updated_at)}</dd>`}
       <dt>Salience</dt><dd>${formatPercent(memory.salience)}</dd>
       <dt>Sector</dt><dd>${memory.sector}</dd>
       <dt>Tier</dt><dd>${memory.tier}</dd>

@@ -1,6 +1,6 @@
 /** The timeline, and the slider that sets the whole page to a time. */
 
-import { html, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
+import { html, useCallback, useEffect, useMemo, useRef, useState } from "../../vendor/preact.js";
 import { MEMORY_ROW_HEIGHT, MemoryRow } from "../components/memory-row.js";
 import { useMovingFocus } from "../components/moving-focus.js";
 import { Answer, Empty } from "../components/states.js";
@@ -14,6 +14,7 @@ import { useStore } from "../core/store.js";
 const PAGE = 500;
 const DAY_MS = 86_400_000;
 const SETTLE_MS = 200;
+const DAY_ROW_HEIGHT = 56;
 
 export function TimelineView() {
   const revision = useStore(memoriesRevision);
@@ -58,10 +59,11 @@ function Days({ revision }) {
   const moment = useStore(asOf);
   const pages = useTimeline(revision, moment);
   const rows = useMemo(() => rowsOf(pages.memories ?? []), [pages.memories]);
+  const heightOf = useCallback((at) => (rows[at].day ? DAY_ROW_HEIGHT : MEMORY_ROW_HEIGHT), [rows]);
   return html`<${Answer} loaded=${{ data: pages.memories, error: pages.error, reload: pages.reload }} rows=${6}>${() =>
     rows.length
-      ? html`<${VirtualList} count=${rows.length} rowHeight=${MEMORY_ROW_HEIGHT} label="Memories by day" keyOf=${(at) => rows[at].key} onEnd=${pages.loadMore}
-          renderRow=${(at) => (rows[at].day ? html`<h2 class="day-row">${formatLongDay(rows[at].day)}<span class="faint"> · ${countOf(rows[at].count, "memory", "memories")}</span></h2>` : html`<${MemoryRow} memory=${rows[at].memory} />`)} />`
+      ? html`<${VirtualList} count=${rows.length} heightOf=${heightOf} label="Memories by day" keyOf=${(at) => rows[at].key} onEnd=${pages.loadMore}
+          renderRow=${(at) => (rows[at].day ? html`<h2 class="day-row">${formatLongDay(rows[at].day)}<span class="faint">${countOf(rows[at].count, "memory", "memories")}</span></h2>` : html`<${MemoryRow} memory=${rows[at].memory} />`)} />`
       : html`<${Empty} icon="clock" title="Nothing had happened yet"><p>No memory is as old as this.</p><//>`}<//>`;
 }
 
