@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Timeline,
         Version,
     )
+    from memorist.web.client import connect
 
 __version__ = "0.1.0"
 
@@ -57,8 +58,8 @@ __all__ = [
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
     "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related",
     "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats",
-    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "migrate", "open", "restore_backup",
-    "salvage",
+    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "connect", "migrate", "open",
+    "restore_backup", "salvage",
 ]  # fmt: skip
 
 
@@ -68,6 +69,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'memorist' has no attribute {name!r}")
     if name == "open":
         return import_module("memorist.engine").open_memory
+    if name == "connect":
+        return import_module("memorist.web.client").connect
     for module in ("memorist.errors", "memorist.records", "memorist.documents", "memorist.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:

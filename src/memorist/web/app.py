@@ -113,7 +113,7 @@ def build_app(options: WebOptions) -> "Application":
             Mount(BASE, routes=_join_methods(api)),
             Route("/login", partial(_login, state), methods=["GET", "POST"]),
             Route("/logout", _logout, methods=["POST"]),
-            Mount("/", _Page(directory=options.static, html=True, check_dir=False)),
+            Mount("/", _PageFiles(directory=options.static, html=True, check_dir=False)),
         ],
         exception_handlers={Exception: _answer_error, HTTPException: _answer_http_error, Refusal: _answer_error},
         lifespan=lifespan,
@@ -271,7 +271,7 @@ def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
             )
         arguments = read_query(operation, request)
         if operation.takes == MULTIPART:
-            return await _import(state, request, operation, grant, namespace)
+            return await _import(state, request, operation, namespace)
         raw, body = await read_body(operation, request)
         call = partial(_call, state, operation, grant, namespace, request, {**arguments, **body})
         seconds = _SLOW_SECONDS if operation.slow else _SECONDS
@@ -392,9 +392,7 @@ async def _in_thread(state: _ServerState, work: Callable[[], T], seconds: float)
         state.waiting -= 1
 
 
-async def _import(
-    state: _ServerState, request: Request, operation: Operation, grant: Grant, namespace: str
-) -> Response:
+async def _import(state: _ServerState, request: Request, operation: Operation, namespace: str) -> Response:
     file, fields = await receive_upload(operation, request)
     try:
         memory = await _in_thread(state, partial(state.options.memories.get, namespace), _SECONDS)
@@ -461,7 +459,7 @@ def _problem_response(error: Exception) -> Response:
     )
 
 
-class _Page(StaticFiles):
+class _PageFiles(StaticFiles):
     """The files of the page; paths that are no files are views of it, which its script shows."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:

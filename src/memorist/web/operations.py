@@ -302,8 +302,9 @@ _MEMORIES = (
 _LOOKING = (
     _read("timeline", "/timeline", "List memories in the order they happened", Timeline, calls.timeline,
           query={"start": _TIME, "end": _TIME, "anchor": _TEXT, "query": _QUERY, "project": _NAMES, "as_of": _AS_OF,
-                 "before": integer(minimum=0, maximum=1000), "after": integer(minimum=0, maximum=1000),
-                 "limit": _LIMIT, "detail": _DETAIL}, one_project=True, tag="looking around"),
+                 "before": integer(minimum=0, maximum=10_000), "after": integer(minimum=0, maximum=10_000),
+                 "limit": integer(minimum=1, maximum=10_000), "detail": _DETAIL},
+          one_project=True, tag="looking around"),
     _read("duplicates", "/duplicates", "Return groups of memories that say almost the same",
           list[tuple[Memory, ...]], calls.duplicates, tag="looking around", slow=True,
           query={"threshold": describe("number", minimum=0.1, maximum=1), **_FILTERS}),
