@@ -57,8 +57,9 @@ def schema_of(annotation: Any, definitions: dict[str, Schema]) -> Schema:
     if origin in (Union, types.UnionType):
         return {"anyOf": [schema_of(choice, definitions) for choice in arguments]}
     if origin is tuple and arguments[-1] is not Ellipsis:
-        items = [schema_of(item, definitions) for item in arguments]
-        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+        (item,) = set(arguments)  # all records have pairs of one type
+        count = len(arguments)
+        return {"type": "array", "items": schema_of(item, definitions), "minItems": count, "maxItems": count}
     if origin in (tuple, list):
         return {"type": "array", "items": schema_of(arguments[0], definitions)}
     if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -111,11 +111,15 @@ def build_app(options: WebOptions) -> "Application":
     app = Starlette(
         routes=[
             Mount(BASE, routes=_join_methods(api)),
-            Route("/login", partial(_login, state), methods=["GET", "POST"]),
-            Route("/logout", _logout, methods=["POST"]),
+            *_join_methods(
+                [
+                    Route("/login", partial(_login, state), methods=["GET", "POST"]),
+                    Route("/logout", _logout, methods=["POST"]),
+                ]
+            ),
             Mount("/", _PageFiles(directory=options.static, html=True, check_dir=False)),
         ],
-        exception_handlers={Exception: _answer_error, HTTPException: _answer_http_error, Refusal: _answer_error},
+        exception_handlers={HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
     return Application(app, options.hosts, state.feeds)
@@ -130,7 +134,11 @@ def _join_methods(routes: list[Route]) -> list[Route]:
 
 
 async def _dispatch(endpoints: Mapping[str, Endpoint], request: Request) -> Response:
-    return await endpoints[request.method](request)
+    """Answer a request by its method; whatever goes wrong, here it becomes a problem."""
+    try:
+        return await endpoints[request.method](request)
+    except Exception as error:
+        return _problem_response(error)
 
 
 class Application:
@@ -434,10 +442,6 @@ async def _send_document(request: Request) -> Response:
 
 async def _no_such_path(request: Request) -> Response:
     raise Refusal(404, "no-such-path", f"there is nothing at this path; {BASE}/openapi.json lists what there is")
-
-
-async def _answer_error(request: Request, error: Exception) -> Response:
-    return _problem_response(error)
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:

@@ -94,8 +94,7 @@ class Transport:
     def _send(
         self, method: str, target: str, data: Any, headers: Mapping[str, str], can_repeat: bool
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        kept = self._take()
-        if kept is not None and can_repeat:
+        if can_repeat and (kept := self._take()):
             try:
                 kept.request(method, target, data, headers)
                 return kept, kept.getresponse()
