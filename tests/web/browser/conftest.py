@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("playwright", reason="the tests of the page need Playwright: pip install playwright")
 
 from browsers import FLAGS, find_browser
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from web_server import TOKEN, WebServer, web_server
 
 import memorist
@@ -149,7 +149,13 @@ def watch(tab: Tab) -> None:
 
     page.on("dialog", note_dialog)
     page.on("pageerror", lambda error: tab.problems.append(f"error: {error}"))
+    page.on("console", lambda said: tab.problems.append(f"console: {said.text}") if is_complaint(said) else None)
     page.on(
-        "console",
-        lambda said: tab.problems.append(f"console: {said.text}") if said.type in ("error", "warning") else None,
+        "response",
+        lambda answer: tab.problems.append(f"{answer.status}: {answer.url}") if answer.status >= 500 else None,
     )
+
+
+def is_complaint(said: ConsoleMessage) -> bool:
+    """Return whether a line of the console is a problem: that the server refused something may be meant."""
+    return said.type in ("error", "warning") and "Failed to load resource" not in said.text

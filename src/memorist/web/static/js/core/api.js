@@ -68,7 +68,7 @@ export const get = (path, options) => request("GET", path, options);
 /** Ask for something with a body, which changes nothing. @param {string} path @param {unknown} body @param {RequestOptions} [options] */
 export const ask = (path, body, options) => request("POST", path, { ...options, body });
 /** Write something, once. @param {string} path @param {unknown} [body] @param {RequestOptions} [options] */
-export const post = (path, body = {}, options) => request("POST", path, { idempotencyKey: newKey(), ...options, body });
+export const post = (path, body, options) => request("POST", path, { idempotencyKey: newKey(), ...options, body });
 
 /**
  * Exchange the server's token for the cookie of this page.

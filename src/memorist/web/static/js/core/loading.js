@@ -19,14 +19,15 @@ import { useStore } from "./store.js";
  * @param {(signal: AbortSignal) => Promise<T>} read
  * @param {unknown[]} subject  what is read: if it changes, the old answer is not shown any longer
  * @param {unknown[]} [revisions]  if one of these changes, it is read again behind what is shown
+ * @param {{followsTime?: boolean}} [options]  false if it is the same at whatever time the page is set to
  * @returns {Loaded<T>}
  */
-export function useLoaded(read, subject, revisions = []) {
+export function useLoaded(read, subject, revisions = [], { followsTime = true } = {}) {
   const moment = useStore(asOf);
   const answered = useStore(connection);
   const [state, setState] = useState({ data: null, error: null, loading: true, subject: "" });
   const [attempt, setAttempt] = useState(0);
-  const key = JSON.stringify([subject, moment]);
+  const key = JSON.stringify([subject, followsTime ? moment : null]);
   const wasOk = useRef(true);
   const comesBack = answered === "ok" && !wasOk.current;
   wasOk.current = answered === "ok";

@@ -22,13 +22,23 @@ import { FactsPanel, HistoryPanel, RecallsPanel, RelatedPanel } from "./memory-p
 export function MemoryView({ route }) {
   const revision = useStore(memoriesRevision);
   const loaded = useLoaded((signal) => requestWithTag("GET", `memories/${encodeURIComponent(route.id)}`, { query: timeParameters(), signal }), [route.id], [revision]);
-  return html`<${Answer} loaded=${loaded} rows=${3}>${({ body, etag }) => html`<${Memory} memory=${body} etag=${etag} edit=${route.parameters.has("edit")} />`}<//>`;
+  const isGone = loaded.error?.status === 404;
+  if (isGone && !loaded.data) return html`<${Gone} id=${route.id} error=${loaded.error} />`;
+  return html`<${Answer} loaded=${loaded} rows=${3}>${({ body, etag }) => html`<${Memory} memory=${isGone ? { ...body, deleted_at: body.deleted_at ?? new Date().toISOString() } : body} etag=${etag} />`}<//>`;
 }
 
-function Memory({ memory, etag, edit }) {
+/** A memory that the server does not give: it may be forgotten, which can be undone, or it never was. */
+function Gone({ id, error }) {
+  const path = `memories/${encodeURIComponent(id)}`;
+  const restore = () => perform("Restored.", () => post(`${path}/restore`), () => request("DELETE", path));
+  return html`<div class="state"><${Icon} name="empty" class="state-icon" /><h1>Not found</h1><p class="stored-text">${error.message}</p>
+    <button type="button" class="button" onClick=${restore}>Restore it, if it was forgotten</button></div>`;
+}
+
+function Memory({ memory, etag }) {
   const moment = useStore(asOf);
   const settings = useStore(serverSettings);
-  const [editing, setEditing] = useState(edit || readDraft(memory.id) !== null);
+  const [editing, setEditing] = useState(readDraft(memory.id) !== null);
   const [superseding, setSuperseding] = useState(false);
   const [tab, setTab] = useState(memory.facts.length ? "facts" : "related");
   const fixed = Boolean(moment || settings?.read_only || memory.deleted_at);

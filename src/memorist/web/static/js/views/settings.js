@@ -49,7 +49,7 @@ function Health() {
   const run = async (method) => {
     setState({ ...state, running: true });
     try {
-      setState({ report: await request(method, "check", method === "POST" ? { body: {} } : {}), error: null, running: false });
+      setState({ report: await request(method, "check"), error: null, running: false });
     } catch (error) {
       setState({ report: null, error, running: false });
     }

@@ -19,7 +19,7 @@ const DAY_ROW_HEIGHT = 56;
 export function TimelineView() {
   const revision = useStore(memoriesRevision);
   const list = useRef(null);
-  const months = useLoaded((signal) => ask("facets", { fields: ["month"], include_superseded: true }, { signal }), ["months"], [revision]);
+  const months = useLoaded((signal) => ask("facets", { fields: ["month"], include_superseded: true }, { signal }), ["months"], [revision], { followsTime: false });
   useMovingFocus(list);
   return html`
     <div class="view-head"><h1>Timeline</h1><p>Everything in the order it happened. Move the slider to see the whole page as it stood then.</p></div>
