@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Version,
     )
     from memorist.reports import CheckReport, MigrationReport, SalvageReport, Stats
+    from memorist.web.client import connect
 
 __version__ = "0.1.0"
 
@@ -54,8 +55,8 @@ __all__ = [
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
     "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related",
     "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats",
-    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "migrate", "open", "restore_backup",
-    "salvage",
+    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "connect", "migrate", "open",
+    "restore_backup", "salvage",
 ]  # fmt: skip
 
 
@@ -65,6 +66,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'memorist' has no attribute {name!r}")
     if name == "open":
         return import_module("memorist.engine").open_memory
+    if name == "connect":
+        return import_module("memorist.web.client").connect
     for module in ("memorist.errors", "memorist.records", "memorist.reports", "memorist.documents", "memorist.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:

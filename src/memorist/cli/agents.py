@@ -85,7 +85,9 @@ def mcp_command(
     if http is None:
         serve_stdio(options)
     else:
-        http_server.serve(options, http_server.ListenAddress.parse(http), settings.http_token, hosts)
+        from memorist.listening import ListenAddress
+
+        http_server.serve(options, ListenAddress.parse(http), settings.http_token, hosts)
 
 
 @contextmanager

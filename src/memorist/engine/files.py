@@ -76,9 +76,9 @@ class Documents:
         exclude = validation.patterns(options.exclude, "exclude")
         return sync.run(Walk(chosen, include=include, exclude=exclude), progress)
 
-    def list_documents(self, project: str | None, limit: int) -> list[Document]:
+    def list_documents(self, project: str | None, limit: int, after: str | None = None) -> list[Document]:
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
-        return self._store.list_documents(validation.name(project, "project"), limit)
+        return self._store.list_documents(validation.name(project, "project"), limit, after)
 
     def get(self, path: str | Path) -> Document:
         document, known = self._store.get(os.path.realpath(validation.path(path))), self._store.load_indexed_files()

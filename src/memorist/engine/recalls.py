@@ -23,7 +23,9 @@ class Recalls:
         self._resources = resources
         self._store = resources.store
 
-    def list_recalls(self, memory: str | None, session: str | None, since: TimeLike | None, limit: int) -> list[Recall]:
+    def list_recalls(
+        self, memory: str | None, session: str | None, since: TimeLike | None, limit: int, before: str | None = None
+    ) -> list[Recall]:
         self._resources.recorder.settle()
         validation.whole_number(limit, "limit", 1, 1_000_000)
         return self._store.recalls.list_recalls(
@@ -31,6 +33,7 @@ class Recalls:
             None if session is None else self._store.sessions.resolve_id(validation.session_id(session)),
             validation.moment_or_none(since, "since"),
             limit,
+            before,
         )
 
     def clear(self, before: TimeLike | None) -> int:

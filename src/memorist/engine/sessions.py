@@ -39,12 +39,14 @@ class Sessions:
         self._resources.recorder.settle()
         return self._store.require(validation.session_id(id))
 
-    def list_sessions(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
+    def list_sessions(
+        self, project: str | None, active: bool | None, limit: int, before: str | None = None
+    ) -> list[Session]:
         validation.whole_number(limit, "limit", 1, 1_000_000)
         self._resources.recorder.settle()
         if active is not None:
             validation.flag(active, "active")
-        return self._store.list_sessions(validation.name(project, "project"), active, limit)
+        return self._store.list_sessions(validation.name(project, "project"), active, limit, before)
 
     def context_of(self, memory_id: str) -> SessionContext | None:
         self._resources.recorder.settle()

@@ -92,13 +92,19 @@ class Writer:
     def _reinforcement(self) -> Reinforcement:
         return Reinforcement(_REINFORCEMENT, self._resources.decay)
 
-    def update(self, id: str, session: str | None, changes: Mapping[str, Any]) -> Memory:
+    def update(
+        self,
+        id: str,
+        session: str | None,
+        changes: Mapping[str, Any],
+        check: Callable[[Memory], object] | None = None,
+    ) -> Memory:
         session = None if session is None else validation.session_id(session)
         new = validation.changes(changes)
         if self._resources.redaction.on:
             metadata = self._store.require(validation.id_or_part(id)).metadata
             new = self._resources.redaction.redact_changes(new, metadata)
-        memory, job = self._store.update(validation.id_or_part(id), new, datetime.now(UTC), session)
+        memory, job = self._store.update(validation.id_or_part(id), new, datetime.now(UTC), session, check)
         degraded = self._resources.embed(job) if job else None
         return replace(self._resources.present(memory), degraded=degraded)
 

@@ -104,6 +104,10 @@ class Database(Protocol):
         """Lend a connection that alone writes to its namespace: all of the block is committed, or nothing."""
         ...
 
+    def read_mark(self) -> str:
+        """Return a mark that changes whenever something is written, by whichever process; cheap to ask for."""
+        ...
+
     def close(self) -> None: ...
 
 

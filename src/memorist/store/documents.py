@@ -240,13 +240,15 @@ class DocumentStore(StorePart):
             )
             return connection.changes()
 
-    def list_documents(self, project: str | None, limit: int) -> list[Document]:
+    def list_documents(self, project: str | None, limit: int, after: str | None = None) -> list[Document]:
+        """Return files by path; `after` is the path of the last one of the page before."""
         sql = f"""
             select {_COLUMNS} from documents d
             where d.namespace = :namespace and (cast(:project as text) is null or d.project = :project)
+              and (cast(:after as text) is null or d.path > :after)
             order by d.path limit :limit
         """
-        values = {"namespace": self.namespace, "project": project, "limit": limit}
+        values = {"namespace": self.namespace, "project": project, "limit": limit, "after": after}
         with self._pool.reading() as connection:
             return [_to_document(row) for row in connection.fetch(sql, values)]
 

@@ -63,8 +63,10 @@ class RecallStore(StorePart):
         if sid is not None:
             link_memories(connection, sid, keys, "recalled", stamp)
 
-    def list_recalls(self, memory: str | None, session: str | None, since: datetime | None, limit: int) -> list[Recall]:
-        """Return the recalls, newest first, or only those of one memory or one session."""
+    def list_recalls(
+        self, memory: str | None, session: str | None, since: datetime | None, limit: int, before: str | None = None
+    ) -> list[Recall]:
+        """Return the recalls, newest first, or only those of one memory or one session; `before` is the id of one."""
         where, values = "", {"namespace": self.namespace, "limit": limit}
         with self._pool.reading() as connection:
             if memory is not None:
@@ -76,6 +78,12 @@ class RecallStore(StorePart):
             if since is not None:
                 values["since"] = to_micros(since)
                 where += " and r.at >= :since"
+            if before is not None:
+                values["before"] = before
+                where += """
+                    and (r.at, r.recall) < (
+                        select at, recall from recalls where namespace = :namespace and id = :before)
+                """
             rows = connection.fetch(
                 f"""
                 select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, (

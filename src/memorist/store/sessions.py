@@ -53,16 +53,21 @@ class SessionStore(StorePart):
             connection.execute("update sessions set summary = ? where sid = ?", (summary, sid))
             return self._load(connection, sid)
 
-    def list_sessions(self, project: str | None, active: bool | None, limit: int) -> list[Session]:
+    def list_sessions(
+        self, project: str | None, active: bool | None, limit: int, before: str | None = None
+    ) -> list[Session]:
+        """Return sessions, the latest first; `before` is the id of the last one of the page before."""
         state = {None: "", True: "and s.ended_at is null", False: "and s.ended_at is not null"}[active]
         sql = f"""
             select {_COLUMNS}
             from sessions s
             where s.namespace = :namespace and (cast(:project as text) is null or s.project = :project) {state}
+              and (cast(:before as text) is null or (s.started_at, s.sid) < (
+                select started_at, sid from sessions where namespace = :namespace and id = :before))
             order by s.started_at desc, s.sid desc
             limit :limit
         """
-        values = {"namespace": self.namespace, "project": project, "limit": limit}
+        values = {"namespace": self.namespace, "project": project, "limit": limit, "before": before}
         with self._pool.reading() as connection:
             return [_to_session(row) for row in connection.fetch(sql, values)]
 

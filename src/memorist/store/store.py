@@ -1,6 +1,6 @@
 """The store: the memories of one namespace, in a database."""
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,7 +31,9 @@ from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
 from memorist.store.export import ReportDamage, count_records, dump
+from memorist.store.feed import FeedStore
 from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
+from memorist.store.inspection import InspectionStore
 from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
@@ -108,6 +110,8 @@ class Store(StorePart):
         self.feedback = FeedbackStore(self._pool, namespace)
         self.lenses = LensStore(self._pool, namespace)
         self.agent_files = AgentFileStore(self._pool, namespace)
+        self.feed = FeedStore(self._pool, namespace)
+        self.inspection = InspectionStore(self._pool, namespace)
 
     @cached_property
     def documents(self) -> DocumentStore:
@@ -249,10 +253,18 @@ class Store(StorePart):
         return _Written(rid, False, job)
 
     def update(
-        self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
+        self,
+        id: str,
+        changes: Mapping[str, Any],
+        now: datetime,
+        session: str | None,
+        check: Callable[[Memory], object] | None = None,
     ) -> tuple[Memory, EmbeddingJob | None]:
+        """Change a memory, unless `check` raises for what it is while nobody else can write."""
         with self._pool.writing() as connection:
             rid, memory = self._require_memory(connection, id)
+            if check:
+                check(memory)
             if session is not None:
                 sid = require_open_session(connection, self.namespace, session)
                 link_memories(connection, sid, [rid], "updated", to_micros(now))

@@ -116,6 +116,11 @@ class PostgresDatabase:
     def _begin(self, statement: str) -> str:
         return f"{statement}; {citus.settings_of(self.namespace)}" if self.is_distributed else statement
 
+    def read_mark(self) -> str:
+        """Return a mark that changes with every transaction that writes, of any process."""
+        with self.reading() as connection:
+            return str(connection.fetch_value("select cast(pg_current_snapshot() as text)"))
+
     @contextmanager
     def administering(self) -> Iterator[RawConnection]:
         """Lend a new connection in the user's own role, outside of transactions, for changes to the schema."""

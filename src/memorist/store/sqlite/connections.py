@@ -58,6 +58,7 @@ class ConnectionPool:
         self._loans: set[_Loan] = set()
         self._closed = False
         self._identity: tuple[int, int] | None = None
+        self._observer: SqliteConnection | None = None  # never lent: what it has seen of others' commits is its own
         self._name, self._flags = self._resolve_target()
         # A database in memory lives as long as a connection to it.
         self._anchor = self._open() if self.in_memory else None
@@ -104,6 +105,16 @@ class ConnectionPool:
         if self.read_only:
             raise StoreError(f"{self.path} was opened read-only; nothing can be written to it")
         return _Loan(self, begin=_BEGIN_WRITING)
+
+    def read_mark(self) -> str:
+        """Return a mark that changes with every commit of any connection, of this process or another."""
+        self.require_same_file()
+        with self._lock, self.translate_errors():
+            self._returned.wait_for(lambda: not self._forking)
+            if self._closed:
+                raise StoreError("this memory has been closed; open it again")
+            self._observer = self._observer or self._open()
+            return str(self._observer.pragma("data_version"))
 
     def retry_while_locked(self, operation: Callable[[], object]) -> None:
         """Repeat an operation while the database is locked, also where SQLite does not ask the busy handler."""
@@ -163,7 +174,7 @@ class ConnectionPool:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
+            idle, self._idle = [*self._idle, *self._take_observer()], []
         for connection in idle:
             connection.close()
         if self._anchor:
@@ -245,8 +256,14 @@ class ConnectionPool:
         self._lock.acquire()
         self._forking = True
         self._returned.wait_for(lambda: not self._loans, timeout=self.busy_timeout)
+        self._idle += self._take_observer()
         while self._idle:
             self._idle.pop().close()
+
+    def _take_observer(self) -> "list[SqliteConnection]":
+        """Return the connection that observes commits, if there is one, to be closed with the idle ones."""
+        observer, self._observer = self._observer, None
+        return [observer] if observer else []
 
     def after_fork(self) -> None:
         self._forking = False

@@ -1,0 +1,143 @@
+"""Commands that serve the HTTP API and the page, and print tokens for programs that use it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memorist.cli.app import CommandContext
+from memorist.cli.options import combine_options
+from memorist.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from memorist.embed.base import Embedder
+    from memorist.engine import Memorist
+
+DEFAULT_PORT = 8377
+
+_serve_options = combine_options(
+    click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65_535),
+        default=DEFAULT_PORT,
+        show_default=True,
+        help="The port to listen on; 0 is any that is free.",
+    ),
+    click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name it is called by."),
+    click.option("--read-only", is_flag=True, help="Offer nothing that changes a memory."),
+)
+
+
+@click.command("serve")
+@_serve_options
+@click.pass_obj
+def serve_command(context: CommandContext, /, host: str, port: int, hosts: tuple[str, ...], read_only: bool) -> None:
+    """
+    Serve the HTTP API and the page that shows your memories.
+
+    Only this machine is served unless --host says otherwise; then MEMORIST_HTTP_TOKEN, or the setting http_token, has
+    to be set.
+
+    \b
+    Example:
+        memorist serve
+        memorist serve --port 9000 --read-only
+        MEMORIST_HTTP_TOKEN=... memorist serve --host 0.0.0.0 --allow-host memory.example.org
+    """
+    _serve(context, host, port, hosts, read_only=read_only, browser=False)
+
+
+@click.command("ui")
+@_serve_options
+@click.pass_obj
+def ui_command(context: CommandContext, /, host: str, port: int, hosts: tuple[str, ...], read_only: bool) -> None:
+    """
+    Open the page that shows your memories in your browser, and serve it until you press Ctrl-C.
+
+    \b
+    Example:
+        memorist ui
+    """
+    _serve(context, host, port, hosts, read_only=read_only, browser=True)
+
+
+@click.command("token")
+@click.option("--read-only", is_flag=True, help="It changes nothing.")
+@click.option("--only-project", metavar="NAME", help="It gives access to this project alone.")
+@click.option("--only-namespace", metavar="NAME", help="It gives access to this namespace alone.")
+@click.option("--days", type=click.IntRange(1, 36_500), help="It is valid for so many days (default: always).")
+@click.pass_obj
+def token_command(
+    context: CommandContext,
+    /,
+    read_only: bool,
+    only_project: str | None,
+    only_namespace: str | None,
+    days: int | None,
+) -> None:
+    """
+    Print a token for a program that uses the HTTP API.
+
+    It is valid as long as the setting http_token, or your own key file, stays the same.
+
+    \b
+    Example:
+        memorist token
+        memorist token --read-only --only-project api --days 30
+    """
+    from memorist.validation import name, namespace
+    from memorist.web.access import Keeper
+
+    keeper = Keeper(_find_secret(context))
+    click.echo(
+        keeper.issue_token(
+            read_only=read_only,
+            project=name(only_project, "project"),
+            namespace=None if only_namespace is None else namespace(only_namespace),
+            seconds=None if days is None else days * 86_400,
+        )
+    )
+
+
+def _serve(
+    context: CommandContext, host: str, port: int, hosts: tuple[str, ...], *, read_only: bool, browser: bool
+) -> None:
+    with _require_web_extra():
+        from memorist.web.server import ServeOptions, serve
+    from memorist.listening import ListenAddress
+
+    settings = context.loaded.settings
+    address = ListenAddress.parse(f"{host}:{port}")
+    address.refuse_unsafe(settings.http_token, hosts)
+
+    def open_namespace(namespace: str, embedder: "Embedder | None") -> "Memorist":
+        chosen = context.within(Path.cwd(), {"namespace": namespace})
+        return chosen.open(create=not read_only, embedder=embedder, read_only=read_only)
+
+    options = ServeOptions(address, _find_secret(context), hosts, read_only, browser)
+    serve(options, open_namespace, context.loaded)
+
+
+def _find_secret(context: CommandContext) -> str:
+    """Return the setting http_token, or else the user's own secret, which a file keeps."""
+    if secret := context.loaded.settings.http_token:
+        return secret
+    from platformdirs import user_state_path
+
+    from memorist.web.access import load_secret
+
+    return load_secret(user_state_path("memorist", appauthor=False))
+
+
+@contextmanager
+def _require_web_extra() -> Iterator[None]:
+    """Raise MissingExtra if an import fails for want of the server's packages."""
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] not in ("anyio", "h11", "python_multipart", "starlette", "uvicorn"):
+            raise
+        raise MissingExtra("the HTTP server needs an extra: pip install 'memorist[web]'") from exc

@@ -1,0 +1,102 @@
+"""Review: what a person should look at, found a window of memories at a time so that every answer is quick."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from memorist import validation
+from memorist.engine.facade import Memorist
+from memorist.engine.relations import DUPLICATE_THRESHOLD
+from memorist.errors import InvalidInput
+from memorist.records import Memory
+from memorist.redact import redact
+from memorist.search.contradictions import find_differences
+from memorist.search.duplicates import jaccard
+from memorist.search.signals import with_effective_confidence
+from memorist.text.tokenizer import list_stems
+from memorist.views import REVIEW_KINDS, ReviewItem, ReviewPage
+
+DISTINCT = "distinct"  # the relation of two memories that a person has said to be both right
+NEAR_IN_MEANING = 0.75  # cosine similarity from which two texts are about the same
+STALE_CONFIDENCE = 0.5  # below it, a fact is more likely outdated than not
+UNUSED_DAYS = 30
+_WINDOW = 100  # memories whose neighbours are looked up for one page
+_SCANNED = 500  # memories or facts that are read for one page
+_NEIGHBOURS = 5
+_MAX_TEXT = 5000  # characters of a text that is compared
+_MAX_PAGE = 1000
+
+
+class Review:
+    """Finds near duplicates, contradictions, faded facts, memories that nobody recalled, and secrets."""
+
+    def __init__(self, memory: Memorist) -> None:
+        self._memory = memory
+        self._resources = memory._resources
+        self._store = self._resources.store
+
+    def list_items(self, kind: str, limit: int, cursor: str | None, project: str | None) -> ReviewPage:
+        """Return items of one kind from the newest memories on; with a cursor, from where the last page ended."""
+        validation.choice(kind, REVIEW_KINDS, "kind")
+        validation.whole_number(limit, "limit", 1, _MAX_PAGE)
+        if kind == "stale_facts":
+            return self._find_stale_facts(cursor)
+        if kind == "never_recalled":
+            until = datetime.now(UTC) - timedelta(days=UNUSED_DAYS)
+            page = self._memory.list(
+                limit=limit, cursor=cursor, recalled=False, pinned=False, until=until, include_superseded=False,
+                project=project,
+            )  # fmt: skip
+            return ReviewPage(tuple(ReviewItem(kind, (memory,)) for memory in page), len(page), page.cursor)
+        window = _SCANNED if kind == "secrets" else _WINDOW
+        page = self._memory.list(limit=window, cursor=cursor, include_superseded=False, project=project)
+        items = self._find_secrets(page) if kind == "secrets" else self._find_pairs(kind, list(page))
+        return ReviewPage(tuple(items), len(page), page.cursor)
+
+    def _find_pairs(self, kind: str, memories: list[Memory]) -> Iterator[ReviewItem]:
+        """Yield pairs of a memory and an older one that say almost the same, or the same differently."""
+        settled = self._store.inspection.list_linked_pairs(DISTINCT, [memory.id for memory in memories])
+        for memory in memories:
+            for other in self._memory.related(memory.id, _NEIGHBOURS):
+                older, similarity = other.memory, other.similarity
+                is_later = (older.created_at, older.id) < (memory.created_at, memory.id)
+                if not is_later or {(memory.id, older.id), (older.id, memory.id)} & settled:
+                    continue
+                if older.project == memory.project and (item := _compare(kind, memory, older, similarity)):
+                    yield item
+
+    def _find_secrets(self, memories: Iterable[Memory]) -> Iterator[ReviewItem]:
+        for memory in memories:
+            _, found = redact(memory.content, self._resources.redaction.allow)
+            if found:
+                reasons = tuple(f"{secret.kind}, line {secret.line}" for secret in found)
+                yield ReviewItem("secrets", (memory,), reasons)
+
+    def _find_stale_facts(self, cursor: str | None) -> ReviewPage:
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 12):
+            raise InvalidInput(f"{cursor[:60]!r} is not a cursor; use the one that the previous page gave")
+        offset = int(cursor or 0)
+        facts = self._store.inspection.list_facts(offset, _SCANNED)
+        effective = with_effective_confidence(facts, self._resources.profile.fact_decay, datetime.now(UTC))
+        faded = sorted((fact for fact in effective if fact.effective < STALE_CONFIDENCE), key=lambda it: it.effective)
+        memories = {memory.id: memory for memory in self._memory.get([fact.memory_id for fact in faded])}
+        items = (
+            ReviewItem("stale_facts", (memories[fact.memory_id],), fact=fact)
+            for fact in faded
+            if fact.memory_id in memories
+        )
+        return ReviewPage(tuple(items), len(facts), str(offset + _SCANNED) if len(facts) == _SCANNED else None)
+
+
+def _compare(kind: str, memory: Memory, older: Memory, similarity: float | None) -> ReviewItem | None:
+    """Return a pair as an item if it is of a kind: almost the same words, or near in meaning and different."""
+    first, second = memory.content[:_MAX_TEXT], older.content[:_MAX_TEXT]
+    shared = jaccard(frozenset(list_stems(first)), frozenset(list_stems(second)))
+    differences = find_differences(first, second)
+    if kind == "duplicates":
+        if shared < DUPLICATE_THRESHOLD or differences:
+            return None
+        return ReviewItem(kind, (memory, older), (f"{shared:.0%} of the words in common",), shared)
+    nearness = max(similarity or 0.0, shared)
+    if not differences or nearness < NEAR_IN_MEANING:
+        return None
+    return ReviewItem(kind, (memory, older), differences, nearness)

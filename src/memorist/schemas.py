@@ -1,0 +1,122 @@
+"""JSON Schemas of what callers send: the building blocks of them, and validation of a value against one."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from memorist.errors import InvalidInput
+
+Schema = dict[str, Any]
+
+_MAX_REFUSED_CHARACTERS = 60  # of a value that is quoted in an error
+
+
+# Building blocks
+
+
+def describe(type: str | list[str], description: str = "", **limits: Any) -> Schema:
+    """Return the schema of a type, with its limits."""
+    return {"type": type, **limits} | ({"description": description} if description else {})
+
+
+text, integer, boolean = partial(describe, "string"), partial(describe, "integer"), partial(describe, "boolean")
+texts = partial(describe, "array", items={"type": "string"})
+fraction = partial(describe, "number", minimum=0, maximum=1)
+
+
+def list_schema(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
+    return {"type": "object", "properties": dict(properties), "required": list(required)}
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return a schema that lets null pass as well, which empties a field."""
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    null = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*types, "null"], **null}
+
+
+# Validation
+
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "text"),
+    "integer": ((int,), "a whole number"),
+    "number": ((int, float), "a number"),
+    "boolean": ((bool,), "true or false"),
+    "array": ((list,), "a list"),
+    "object": ((dict,), "an object"),
+    "null": ((type(None),), "null"),
+}
+
+
+def validate(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+    """Return a value in the form that a schema asks for, or raise InvalidInput."""
+    value = _require_type(name, schema, value)
+    if isinstance(value, dict):
+        return validate_object(name, schema, value)
+    if isinstance(value, list):
+        _check_range(f"the length of {name}", len(value), schema.get("minItems"), schema.get("maxItems"))
+        value = [_validate_item(name, schema, item) for item in value]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        _check_range(name, value, schema.get("minimum"), schema.get("maximum"))
+    elif isinstance(value, str):
+        _check_range(f"the length of {name}", len(value), schema.get("minLength"), schema.get("maxLength"))
+    if "enum" in schema and value not in schema["enum"]:
+        allowed = ", ".join(str(choice) for choice in schema["enum"] if choice is not None)
+        raise InvalidInput(f"{name} must be one of {allowed}, not {quote(value)}")
+    return value
+
+
+def validate_object(name: str, schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of an object, each in the form that its schema asks for."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    others = schema.get("additionalProperties", not properties)
+    valid = {}
+    for key, value in values.items():
+        if key in properties:
+            valid[key] = validate(key, properties[key], value)
+        elif others is False:
+            raise InvalidInput(f"{name} takes no argument {quote(key)}; it takes: {', '.join(properties) or 'none'}")
+        else:
+            valid[key] = validate(key, others, value) if isinstance(others, Mapping) else value
+    for key in schema.get("required", ()):
+        if key not in valid:
+            raise InvalidInput(f"{name} needs the argument {key!r}")
+    return valid
+
+
+def _require_type(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+    if "type" not in schema:
+        return value
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if "integer" in types and isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON has one kind of number
+    for type in types:
+        classes, _ = _TYPES[type]
+        if isinstance(value, classes) and (bool in classes or not isinstance(value, bool)):
+            return value
+    expected = "a list of texts" if types == ["array"] else " or ".join(_TYPES[type][1] for type in types)
+    raise InvalidInput(f"{name} must be {expected}, not {quote(value)}")
+
+
+def _validate_item(name: str, schema: Mapping[str, Any], item: Any) -> Any:
+    items = schema.get("items", {})
+    if items.get("type") == "string" and not isinstance(item, str):
+        raise InvalidInput(f"{name} must be a list of texts, but {quote(item)} is not a text")
+    return validate(f"an item of {name}", items, item)
+
+
+def _check_range(what: str, value: float, least: float | None, most: float | None) -> None:
+    if least is not None and not value >= least:  # in this form NaN, which compares with nothing, is refused as well
+        raise InvalidInput(f"{what} must be at least {least}, not {value}")
+    if most is not None and not value <= most:
+        raise InvalidInput(f"{what} must be at most {most}, not {value}")
+
+
+def quote(value: object) -> str:
+    """Return a value as an error quotes it: as Python writes it, cut short."""
+    quoted = repr(value)
+    return quoted if len(quoted) <= _MAX_REFUSED_CHARACTERS else f"{quoted[:_MAX_REFUSED_CHARACTERS]}…"

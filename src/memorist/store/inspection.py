@@ -1,0 +1,110 @@
+"""Reading for a person who looks around: turns and chunks in their order, growth day by day, facts that have faded."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from memorist.errors import NotFound
+from memorist.records import Fact, Memory
+from memorist.store.filters import to_micros
+from memorist.store.rows import StorePart, memory_columns, to_fact, to_memory
+
+_DAY = 86_400_000_000  # in microseconds
+_FACT_COLUMNS = (
+    "f.id, f.text, f.kind, f.subject, f.predicate, f.object, f.confidence, f.decay_rate, f.created_at, f.reinforced_at"
+)
+
+
+class InspectionStore(StorePart):
+    """Reads what a person looks at in one namespace."""
+
+    def list_turns(self, session: str, after: int, limit: int) -> list[tuple[int, Memory]]:
+        """Return the live memories created in a session, by their position in it."""
+        sql = f"""
+            select u.position, {memory_columns()}
+            from sessions s
+            @then session_memories u on u.sid = s.sid
+            @then memories m on m.rid = u.rid
+            where s.namespace = :namespace and s.id = :session and u.usage = 'created' and u.position > :after
+              and m.deleted_at is null
+            order by u.position
+            limit :limit
+        """
+        values = {"namespace": self.namespace, "session": session, "after": after, "limit": limit}
+        with self._pool.reading() as connection:
+            return [(position, to_memory(columns)) for position, *columns in connection.fetch(sql, values)]
+
+    def find_document_path(self, id: str) -> str:
+        """Return the path of the indexed file with this id."""
+        sql = "select path from documents where namespace = ? and id = ?"
+        with self._pool.reading() as connection:
+            path: str | None = connection.fetch_value(sql, (self.namespace, id))
+        if path is None:
+            raise NotFound(f"no indexed file has the id {id!r}")
+        return path
+
+    def list_chunks(self, document: str, after: int, limit: int) -> list[tuple[str, str, str, int, int, int]]:
+        """Return the chunks of a file: id, text, breadcrumb as JSON, first and last line, and ordinal."""
+        sql = """
+            select m.id, m.content, c.breadcrumb, c.start_line, c.end_line, c.ordinal
+            from documents d
+            join chunks c on c.did = d.did
+            join memories m on m.rid = c.rid
+            where d.namespace = :namespace and d.id = :document and c.ordinal > :after
+            order by c.ordinal
+            limit :limit
+        """
+        values = {"namespace": self.namespace, "document": document, "after": after, "limit": limit}
+        with self._pool.reading() as connection:
+            return [tuple(row) for row in connection.fetch(sql, values)]
+
+    def count_by_day(self, since: datetime) -> dict[str, dict[int, int]]:
+        """Return how many memories and recalls there are of each day (of UTC, since 1970), and recalls that helped."""
+        counts = {
+            "created": f"""
+                select created_at / {_DAY}, count(*) from memories
+                where namespace = :namespace and deleted_at is null and created_at >= :since group by 1
+            """,
+            "recorded": f"""
+                select recorded_at / {_DAY}, count(*) from memories
+                where namespace = :namespace and deleted_at is null and recorded_at >= :since group by 1
+            """,
+            "recalls": f"""
+                select at / {_DAY}, count(*) from recalls where namespace = :namespace and at >= :since group by 1
+            """,
+            "relevant": f"""
+                select r.at / {_DAY}, count(distinct r.recall) from recalls r join recalled h on h.recall = r.recall
+                where r.namespace = :namespace and r.at >= :since and h.relevance >= 0.5 group by 1
+            """,
+        }
+        values = {"namespace": self.namespace, "since": to_micros(since)}
+        with self._pool.snapshot() as connection:
+            return {name: dict(connection.fetch(sql, values)) for name, sql in counts.items()}
+
+    def list_facts(self, offset: int, limit: int) -> list[Fact]:
+        """Return facts of live memories, those confirmed longest ago first."""
+        sql = f"""
+            select m.id, {_FACT_COLUMNS}
+            from facts f join memories m on m.rid = f.rid
+            where m.namespace = :namespace and m.deleted_at is null and m.valid_until is null
+            order by f.reinforced_at, f.fact
+            limit :limit offset :offset
+        """
+        values = {"namespace": self.namespace, "limit": limit, "offset": offset}
+        with self._pool.reading() as connection:
+            return [to_fact(memory, columns) for memory, *columns in connection.fetch(sql, values)]
+
+    def list_linked_pairs(self, kind: str, ids: Sequence[str]) -> set[tuple[str, str]]:
+        """Return the pairs of memories that a relation of this kind links now, where one of them is among `ids`."""
+        if not ids:
+            return set()
+        names = {f"id{number}": id for number, id in enumerate(ids)}
+        sql = f"""
+            select a.id, b.id
+            from relations r join memories a on a.rid = r.source join memories b on b.rid = r.target
+            where r.kind = :kind and r.valid_until is null and a.namespace = :namespace
+              and (a.id in ({", ".join(f":{name}" for name in names)})
+                or b.id in ({", ".join(f":{name}" for name in names)}))
+        """
+        with self._pool.reading() as connection:
+            rows = connection.fetch(sql, {"kind": kind, "namespace": self.namespace, **names})
+        return {(source, target) for source, target in rows}

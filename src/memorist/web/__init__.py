@@ -1,0 +1,1 @@
+"""The HTTP API and the page where people look at what is remembered."""

@@ -1,0 +1,178 @@
+"""
+Access: bearer tokens for programs, a cookie for the page, and the names that the server may be called by.
+
+Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (read-only,
+one project, one namespace) and the cookie are signed statements, so the server stores neither, and both outlive it.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from memorist.atomic_file import make_folder
+from memorist.errors import ConfigError
+
+MIN_TOKEN_CHARACTERS = 16
+COOKIE = "memorist"
+COOKIE_SECONDS = 30 * 86_400
+KEY_SECONDS = 600  # of a one-time key in a URL
+_MAX_KEYS = 100  # one-time keys that are valid at once
+_MAX_TOKEN_CHARACTERS = 4096
+_SIGNED = "mt1."  # the first characters of a signed token
+_KEY_FILE = "http.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The rights of a caller; None stands for every project, and for any namespace."""
+
+    read_only: bool = False
+    project: str | None = None
+    namespace: str | None = None
+    by_cookie: bool = False
+
+
+class Keeper:
+    """Checks tokens and cookies, and issues them. Nothing it compares depends in time on how much of it is right."""
+
+    def __init__(self, secret: str) -> None:
+        if len(secret) < MIN_TOKEN_CHARACTERS:
+            raise ConfigError(
+                f"the token has {len(secret)} characters, so it could be guessed: set http_token to one of at least "
+                f"{MIN_TOKEN_CHARACTERS}, such as {secrets.token_urlsafe(24)}"
+            )
+        self._secret = secret.encode()
+        # Signed tokens are handed to others. A slow hash keeps them from finding a secret that a person has chosen.
+        self._key = hashlib.scrypt(self._secret, salt=b"memorist http token", n=2**14, r=8, p=1)
+        self._one_time: dict[bytes, float] = {}
+
+    def check_token(self, token: str) -> Grant | None:
+        """Return what a bearer token grants, or None."""
+        if len(token) > _MAX_TOKEN_CHARACTERS:
+            return None
+        if hmac.compare_digest(token.encode(), self._secret):
+            return Grant()
+        statement = self._read(token, "token")
+        if statement is None:
+            return None
+        return Grant(bool(statement.get("read_only")), statement.get("project"), statement.get("namespace"))
+
+    def issue_token(
+        self,
+        *,
+        read_only: bool = False,
+        project: str | None = None,
+        namespace: str | None = None,
+        seconds: float | None = None,
+    ) -> str:
+        """Return a signed token for less than everything."""
+        return self._sign("token", seconds, read_only=read_only, project=project, namespace=namespace)
+
+    def check_cookie(self, value: str) -> Grant | None:
+        """Return what the cookie of the page grants, or None."""
+        if len(value) > _MAX_TOKEN_CHARACTERS or self._read(value, "cookie") is None:
+            return None
+        return Grant(by_cookie=True)
+
+    def issue_cookie(self) -> str:
+        return self._sign("cookie", COOKIE_SECONDS)
+
+    def issue_key(self) -> str:
+        """Return a key that opens the page once."""
+        now, key = time.monotonic(), secrets.token_urlsafe(24)
+        self._one_time = {known: until for known, until in self._one_time.items() if until > now}
+        if len(self._one_time) >= _MAX_KEYS:
+            self._one_time.pop(next(iter(self._one_time)))
+        self._one_time[_digest(key)] = now + KEY_SECONDS
+        return key
+
+    def use_key(self, key: str) -> bool:
+        """Return whether a one-time key is valid, which it is no longer afterwards."""
+        until = self._one_time.pop(_digest(key[:_MAX_TOKEN_CHARACTERS]), None)
+        return until is not None and until > time.monotonic()
+
+    def _sign(self, purpose: str, seconds: float | None, **statement: Any) -> str:
+        until = {} if seconds is None else {"until": int(time.time() + seconds)}
+        claims = {"for": purpose, "nonce": secrets.token_hex(4), **until}
+        claims |= {name: value for name, value in statement.items() if value}
+        body = _encode(json.dumps(claims).encode())
+        return f"{_SIGNED}{body}.{_encode(self._signature(body))}"
+
+    def _read(self, token: str, purpose: str) -> dict[str, Any] | None:
+        """Return a signed statement if it is ours, for this purpose, and still valid."""
+        body, _, signature = token.removeprefix(_SIGNED).partition(".")
+        if not token.startswith(_SIGNED) or not token.isascii():
+            return None
+        with suppress(binascii.Error, ValueError):
+            if hmac.compare_digest(_decode(signature), self._signature(body)):
+                statement: dict[str, Any] = json.loads(_decode(body))
+                if statement.get("for") == purpose and statement.get("until", float("inf")) > time.time():
+                    return statement
+        return None
+
+    def _signature(self, body: str) -> bytes:
+        return hmac.digest(self._key, body.encode(), "sha256")
+
+
+def _digest(key: str) -> bytes:
+    """Return what a one-time key is looked up by: the time of a lookup tells nothing about it."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def load_secret(folder: Path) -> str:
+    """Return the user's own secret from a file that only the user can read, which is made at the first time."""
+    file = folder / _KEY_FILE
+    try:
+        make_folder(folder, private=True)
+        with suppress(FileExistsError), open(file, "x", opener=partial(os.open, mode=0o600)) as new:
+            new.write(secrets.token_urlsafe(32))
+        secret = file.read_text("ascii").strip()
+    except OSError as exc:
+        raise ConfigError(f"cannot read or make {file}: {exc.strerror}; set MEMORIST_HTTP_TOKEN instead") from exc
+    if not secret:
+        raise ConfigError(f"{file} is empty; remove it, and a new one is made")
+    return secret
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """The names that the server may be called by. After DNS rebinding, the request of a web page has another."""
+
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "HostNames":
+        return cls(frozenset(name.lower() for name in names))
+
+    def knows_host(self, header: str) -> bool:
+        """Return whether a Host header names this server; any port is fine, as a proxy may have another."""
+        return _without_port(header) in self.names
+
+    def is_own_origin(self, origin: str, host: str) -> bool:
+        """Return whether an Origin header is of the page that this server gave, at the very host and port it has."""
+        scheme, _, authority = origin.partition("://")
+        return scheme in ("http", "https") and authority.lower() == host.lower() and self.knows_host(host)
+
+
+def _without_port(header: str) -> str:
+    name, colon, port = header.lower().rpartition(":")
+    return name if colon and port.isdigit() and name.count("[") == name.count("]") else header.lower()

@@ -1,0 +1,477 @@
+"""
+The application: every request is checked, turned into one call of the engine in a thread, and answered as JSON.
+
+A browser can be made to send requests by any page. Such a request has another Host or Origin, or lacks the Origin that
+every browser sends with a write, and the cookie is not sent with it: so it is refused before anything is done.
+"""
+
+import hashlib
+import json
+import logging
+import shutil
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memorist.config import SECRETS, LoadedSettings, conceal_password
+from memorist.engine.inspection import Inspection
+from memorist.engine.project_view import ProjectView
+from memorist.present.codec import encode
+from memorist.records import Memory
+from memorist.time_limit import cancel_with
+from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, Keeper
+from memorist.web.answers import SettingsAnswer
+from memorist.web.calls import CallContext, describe_access
+from memorist.web.events import Feeds
+from memorist.web.idempotency import IdempotencyKeys
+from memorist.web.memories import OpenMemories
+from memorist.web.openapi import BASE, build_document
+from memorist.web.operations import EVENTS, LINES, MULTIPART, OPERATIONS, Operation
+from memorist.web.problems import PROBLEM_JSON, ChangedMeanwhile, Refusal, describe_problem
+from memorist.web.requests import read_body, read_query
+from memorist.web.streams import export_lines, import_upload, receive_upload
+
+STATIC = Path(__file__).parent / "static"
+_THREADS = 16  # calls of the engine at once
+_MAX_WAITING = 500  # requests that wait for one of them
+_SECONDS, _SLOW_SECONDS = 60.0, 900.0
+_GUESS_SECONDS = 0.5  # that a wrong token has to wait for its refusal
+_MAX_GUESSES = 20  # that wait at once
+_NAMESPACE = "memorist-namespace"
+_SAFE = ("GET", "HEAD")
+_SECURITY_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class WebOptions:
+    """The memories that are served, to whom, and under which names."""
+
+    memories: OpenMemories
+    keeper: Keeper
+    hosts: HostNames
+    loaded: LoadedSettings
+    read_only: bool = False
+    static: Path = STATIC
+
+
+@dataclass
+class _ServerState:
+    """The state that the requests of one server share."""
+
+    options: WebOptions
+    keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
+    feeds: Feeds = field(default_factory=Feeds)
+    waiting: int = 0
+    guesses: int = 0
+    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_THREADS))
+
+
+def build_app(options: WebOptions) -> "Application":
+    """Return the application."""
+    state = _ServerState(options)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        options.memories.warm_up()
+        try:
+            yield
+        finally:
+            with anyio.move_on_after(5, shield=True):
+                await anyio.to_thread.run_sync(options.memories.close, abandon_on_cancel=True)
+
+    routes = [
+        Route(operation.path, _endpoint(state, operation), methods=[operation.method]) for operation in OPERATIONS
+    ]
+    api = [*routes, Route("/openapi.json", _send_document), Route("/{path:path}", _no_such_path)]
+    app = Starlette(
+        routes=[
+            Mount(BASE, routes=_join_methods(api)),
+            *_join_methods(
+                [
+                    Route("/login", partial(_login, state), methods=["GET", "POST"]),
+                    Route("/logout", _logout, methods=["POST"]),
+                ]
+            ),
+            Mount("/", _PageFiles(directory=options.static, html=True, check_dir=False)),
+        ],
+        exception_handlers={HTTPException: _answer_http_error},
+        lifespan=lifespan,
+    )
+    return Application(app, options.hosts, state.feeds)
+
+
+def _join_methods(routes: list[Route]) -> list[Route]:
+    """Return routes with one route for each path, so that a method which a path lacks is answered by what it has."""
+    by_path: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {}).update(dict.fromkeys(route.methods or (), route.endpoint))
+    return [Route(path, partial(_dispatch, endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
+
+
+async def _dispatch(endpoints: Mapping[str, Endpoint], request: Request) -> Response:
+    """Answer a request by its method; whatever goes wrong, here it becomes a problem."""
+    try:
+        return await endpoints[request.method](request)
+    except Exception as error:
+        return _problem_response(error)
+
+
+class Application:
+    """The application, which refuses foreign names and origins, and adds headers that keep browsers careful."""
+
+    def __init__(self, app: ASGIApp, hosts: HostNames, feeds: Feeds) -> None:
+        self._app, self._hosts, self._feeds = app, hosts, feeds
+
+    def close_feeds(self) -> None:
+        """End every stream of events."""
+        self._feeds.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_SECURITY_HEADERS]
+            await send(message)
+
+        try:
+            self._check(scope)
+        except Refusal as refusal:
+            await _problem_response(refusal)(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)
+
+    def _check(self, scope: Scope) -> None:
+        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or not self._hosts.knows_host(hosts[0]):
+            raise Refusal(403, "foreign-host", "this server is not called by that name; see --allow-host")
+        for name, value in headers:
+            if name == b"origin" and not self._hosts.is_own_origin(value, hosts[0]):
+                raise Refusal(403, "foreign-origin", "requests of pages from elsewhere are refused")
+
+
+# Who asks
+
+
+async def _authorise(state: _ServerState, request: Request, operation: Operation) -> Grant:
+    """Return what the caller may do, or refuse the request."""
+    grant = _find_grant(state.options.keeper, request)
+    if grant is None:
+        await _slow_down_guesses(state, request)
+        raise Refusal(
+            401,
+            "unauthorised",
+            "a token is needed: `Authorization: Bearer TOKEN`, or open the page with `memorist ui`",
+            {"WWW-Authenticate": "Bearer", "Connection": "close"},
+        )
+    if grant.by_cookie:
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise Refusal(403, "foreign-origin", "requests of pages from elsewhere are refused")
+        if request.method not in _SAFE and "origin" not in request.headers:
+            raise Refusal(403, "no-origin", "a browser sends an Origin with every write; this request has none")
+    if operation.writes and (grant.read_only or state.options.read_only):
+        raise Refusal(403, "read-only", f"{operation.name} changes something, and this access is read-only")
+    if grant.project is not None and not operation.one_project:
+        raise Refusal(
+            403, "one-project", f"{operation.name} is not offered to a token of one project ({grant.project!r})"
+        )
+    return grant
+
+
+def _find_grant(keeper: Keeper, request: Request) -> Grant | None:
+    headers = request.headers.getlist("authorization")
+    if headers:
+        scheme, _, token = headers[0].partition(" ")
+        return keeper.check_token(token.strip()) if len(headers) == 1 and scheme.lower() == "bearer" else None
+    cookie = request.cookies.get(COOKIE)
+    return keeper.check_cookie(cookie) if cookie else None
+
+
+async def _slow_down_guesses(state: _ServerState, request: Request) -> None:
+    """Let a wrong token wait; of those that cannot wait, none is told more than to come later."""
+    if "authorization" not in request.headers and COOKIE not in request.cookies:
+        return
+    if state.guesses >= _MAX_GUESSES:
+        raise Refusal(429, "too-many-guesses", "too many wrong tokens", {"Retry-After": "1", "Connection": "close"})
+    state.guesses += 1
+    try:
+        await anyio.sleep(_GUESS_SECONDS)
+    finally:
+        state.guesses -= 1
+
+
+async def _login(state: _ServerState, request: Request) -> Response:
+    """Exchange a one-time key in the URL, or a token, for the cookie of the page."""
+    if request.method == "POST":
+        is_valid = await _has_token_in_body(state, request)
+    else:
+        is_valid = request.method == "GET" and state.options.keeper.use_key(request.query_params.get("key", ""))
+    if not is_valid:
+        await anyio.sleep(_GUESS_SECONDS)
+        message = "This link has been used already, or is too old. Run `memorist ui` for a new one.\n"
+        return PlainTextResponse(message, 401, {"Cache-Control": "no-store"})
+    answer: Response = RedirectResponse("/", 303) if request.method == "GET" else Response(status_code=204)
+    answer.headers["Cache-Control"] = "no-store"
+    answer.set_cookie(
+        COOKIE, state.options.keeper.issue_cookie(), max_age=COOKIE_SECONDS, path="/", httponly=True, samesite="strict",
+        secure=request.url.scheme == "https",
+    )  # fmt: skip
+    return answer
+
+
+async def _has_token_in_body(state: _ServerState, request: Request) -> bool:
+    """Return whether a person has typed the token, all of it: one for less opens no page."""
+    operation = Operation("login", "POST", "/login", "", body={"token": {"type": "string"}}, required=("token",))
+    _, fields = await read_body(operation, request)
+    return state.options.keeper.check_token(fields["token"]) == Grant()
+
+
+async def _logout(request: Request) -> Response:
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+# Operations
+
+
+def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        grant = await _authorise(state, request, operation)
+        namespace = _choose_namespace(state, request, grant)
+        if operation.gives == EVENTS:
+            return _follow(state, request, namespace)
+        if operation.gives == LINES:
+            arguments = read_query(operation, request)
+            memory = await _in_thread(state, partial(state.options.memories.get, namespace), _SECONDS)
+            return StreamingResponse(
+                export_lines(memory, **{"vectors": False} | arguments),
+                media_type=LINES,
+                headers={"Content-Disposition": 'attachment; filename="memorist.jsonl"'},
+            )
+        arguments = read_query(operation, request)
+        if operation.takes == MULTIPART:
+            return await _import(state, request, operation, namespace)
+        raw, body = await read_body(operation, request)
+        call = partial(_call, state, operation, grant, namespace, request, {**arguments, **body})
+        seconds = _SLOW_SECONDS if operation.slow else _SECONDS
+        key = request.headers.get("idempotency-key") if operation.writes else None
+        if key is None:
+            return await _in_thread(state, call, seconds)
+        return await _once(state, request, (namespace, grant, key), raw, partial(_in_thread, state, call, seconds))
+
+    return endpoint
+
+
+def _choose_namespace(state: _ServerState, request: Request, grant: Grant) -> str:
+    wanted = request.headers.get(_NAMESPACE)
+    own = grant.namespace or state.options.memories.namespace
+    if wanted is None or wanted == own:
+        return own
+    if grant.namespace is not None:
+        raise Refusal(403, "one-namespace", f"this token is for the namespace {grant.namespace!r} alone")
+    return wanted
+
+
+async def _once(
+    state: _ServerState,
+    request: Request,
+    caller: tuple[str, Grant, str],
+    raw: bytes,
+    answer: Callable[[], Awaitable[Response]],
+) -> Response:
+    """Answer a request with an Idempotency-Key once; a request that failed can be tried again."""
+    namespace, grant, key = caller
+    name = f"{namespace}\0{grant}"
+    target = f"{request.method} {request.url.path}?{request.url.query}".encode()
+    condition = request.headers.get("if-match", "").encode()
+    known = state.keys.begin(name, key, target, condition, raw)
+    if known is not None:
+        return known
+    done: Response | None = None
+    try:
+        done = await answer()
+    finally:
+        state.keys.end(name, key, done)
+    return done
+
+
+def _call(
+    state: _ServerState,
+    operation: Operation,
+    grant: Grant,
+    namespace: str,
+    request: Request,
+    arguments: dict[str, Any],
+) -> Response:
+    """Call the engine, and return its answer as JSON. Runs in a thread."""
+    if operation.call is None:
+        raise Refusal(501, "no-call", f"{operation.name} is a stream")
+    memory = state.options.memories.get(namespace)
+    view = memory if grant.project is None else ProjectView(memory, grant.project)
+    read_only = grant.read_only or state.options.read_only
+    if read_only and (arguments.get("record", "off") != "off" or "record_session" in arguments):
+        raise Refusal(403, "read-only", "a search that is recorded changes something, and this access is read-only")
+    access = describe_access(namespace, grant.project, read_only)
+    settings = _describe_settings(state.options.loaded)
+    check = _condition(operation, request)
+    answer = operation.call(CallContext(memory, view, access, settings, check), **arguments)
+    headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
+    content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
+    return _json_response(content, operation.status, headers)
+
+
+def _describe_settings(loaded: LoadedSettings) -> SettingsAnswer:
+    settings = loaded.settings
+    shown = {name: getattr(settings, name) for name in settings.__slots__ if name not in SECRETS}
+    if shown.get("database"):
+        shown["database"] = conceal_password(shown["database"])
+    return SettingsAnswer(shown, loaded.origins)
+
+
+def _condition(operation: Operation, request: Request) -> Callable[[Memory], object] | None:
+    """Return the check that If-Match asks for."""
+    wanted = request.headers.get("if-match")
+    if wanted is None and operation.must_match:
+        raise Refusal(428, "no-if-match", "send the ETag of the memory as If-Match, or * to change it in any case")
+    if not operation.conditional or wanted is None or wanted.strip() == "*":
+        return None
+    tags = {tag.strip() for tag in wanted.split(",")}
+
+    def check(memory: Memory) -> None:
+        if etag(memory) not in tags:
+            raise ChangedMeanwhile(f"memory {memory.short_id} has been changed since it was read; read it again")
+
+    return check
+
+
+def etag(memory: Memory) -> str:
+    """Return the version of a memory: all that a person can change of it, and nothing that changes by being read."""
+    facts = [(fact.id, fact.text, fact.confidence, fact.decay_rate) for fact in memory.facts]
+    successor = memory.superseded_by.id if memory.superseded_by else None
+    state = (
+        memory.id, memory.updated_at.timestamp(), memory.content, memory.title, memory.tags, memory.salience,
+        memory.pinned, memory.deleted_at, memory.valid_until, successor, facts,
+    )  # fmt: skip
+    return f'"{hashlib.sha256(repr(state).encode(errors="replace")).hexdigest()[:32]}"'
+
+
+async def _in_thread(state: _ServerState, work: Callable[[], T], seconds: float) -> T:
+    """Run a call of the engine in a thread, within a time; a call whose client has gone is told to stop."""
+    if state.waiting >= _MAX_WAITING:
+        raise Refusal(503, "busy", "too many requests are waiting", {"Retry-After": "1"})
+    cancelled = threading.Event()
+    state.waiting += 1
+    try:
+        with anyio.fail_after(seconds), cancel_with(cancelled):  # the thread gets a copy of this context
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=state.limiter)
+    except TimeoutError:
+        raise Refusal(504, "too-long", f"the answer took longer than {seconds:g} s") from None
+    finally:
+        cancelled.set()
+        state.waiting -= 1
+
+
+async def _import(state: _ServerState, request: Request, operation: Operation, namespace: str) -> Response:
+    file, fields = await receive_upload(operation, request)
+    try:
+        memory = await _in_thread(state, partial(state.options.memories.get, namespace), _SECONDS)
+        # Not given up half-way: what is imported is kept, and the folder is removed at its end.
+        report = await anyio.to_thread.run_sync(import_upload, memory, file, fields, limiter=state.limiter)
+        return _json_response(encode(report), operation.status, {"Cache-Control": "no-store"})
+    finally:
+        shutil.rmtree(file.parent, ignore_errors=True)
+
+
+def _follow(state: _ServerState, request: Request, namespace: str) -> Response:
+    position = request.headers.get("last-event-id") or None
+    inspect = partial(_inspect, state.options.memories, namespace)
+
+    async def events() -> AsyncIterator[bytes]:
+        async with state.feeds.listen(namespace, inspect, position) as stream:
+            async for event in stream:
+                yield event
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events(), media_type=EVENTS, headers=headers)
+
+
+def _inspect(memories: OpenMemories, namespace: str) -> Inspection:
+    return Inspection(memories.get(namespace))
+
+
+# Answers
+
+
+def _json_response(content: Any, status: int, headers: Mapping[str, str]) -> Response:
+    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return Response(body, status, dict(headers), "application/json")
+
+
+async def _send_document(request: Request) -> Response:
+    return JSONResponse(build_document(), headers={"Cache-Control": "no-cache"})
+
+
+async def _no_such_path(request: Request) -> Response:
+    raise Refusal(404, "no-such-path", f"there is nothing at this path; {BASE}/openapi.json lists what there is")
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    status, headers = getattr(error, "status_code", 500), getattr(error, "headers", None) or {}
+    if status == 405:
+        return _problem_response(Refusal(405, "method-not-allowed", "this path has other methods", headers))
+    return _problem_response(Refusal(status, "http-error", str(getattr(error, "detail", error)), headers))
+
+
+def _problem_response(error: Exception) -> Response:
+    status, body, headers = describe_problem(error)
+    if body["type"].endswith(":unexpected"):
+        _log.error("a request failed", exc_info=error)
+    return Response(
+        json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"),
+        status,
+        {"Cache-Control": "no-store", **headers},
+        PROBLEM_JSON,
+    )
+
+
+class _PageFiles(StaticFiles):
+    """The files of the page; paths that are no files are views of it, which its script shows."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        try:
+            answer = await super().get_response(path, scope)
+        except HTTPException as exc:
+            if exc.status_code != 404 or "." in path.rpartition("/")[2]:
+                raise
+            answer = await super().get_response("index.html", scope)
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer

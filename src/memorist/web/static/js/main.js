@@ -1,0 +1,140 @@
+/** The page: frame, routes, keys. Views with large libraries are loaded when they are first opened. */
+
+import { html, render, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Banners } from "./components/banners.js";
+import { Help } from "./components/help.js";
+import { Navigation, VIEWS } from "./components/navigation.js";
+import { NewMemory } from "./components/new-memory.js";
+import { Notices } from "./components/notices.js";
+import { Skeleton } from "./components/states.js";
+import { undoLast } from "./core/acts.js";
+import { asOf, connection, memoriesRevision, statistics } from "./core/app-state.js";
+import { followEvents, readServer, readStatistics } from "./core/events.js";
+import { useKeys } from "./core/keys.js";
+import { go, hrefOf, route } from "./core/router.js";
+import { useStore } from "./core/store.js";
+import { SearchView } from "./views/search.js";
+import { WelcomeView } from "./views/welcome.js";
+
+/** @type {Record<string, {title: string, load: () => Promise<any>, component?: any}>} */
+const ROUTES = {
+  search: { title: "Search", component: SearchView, load: async () => {} },
+  timeline: { title: "Timeline", load: async () => (await import("./views/timeline.js")).TimelineView },
+  memory: { title: "Memory", load: async () => (await import("./views/memory.js")).MemoryView },
+  conversations: { title: "Conversations", load: async () => (await import("./views/conversations.js")).ConversationsView },
+  conversation: { title: "Conversation", load: async () => (await import("./views/conversation.js")).ConversationView },
+  documents: { title: "Documents", load: async () => (await import("./views/documents.js")).DocumentsView },
+  document: { title: "Document", load: async () => (await import("./views/document.js")).DocumentView },
+  review: { title: "Review", load: async () => (await import("./views/review.js")).ReviewView },
+  told: { title: "What your agent was told", load: async () => (await import("./views/told.js")).ToldView },
+  graph: { title: "Surroundings", load: async () => (await import("./views/graph.js")).GraphView },
+  insights: { title: "Insights", load: async () => (await import("./views/insights.js")).InsightsView },
+  import: { title: "Import", load: async () => (await import("./views/import.js")).ImportView },
+  settings: { title: "Settings", load: async () => (await import("./views/settings.js")).SettingsView },
+};
+
+function App() {
+  const current = useStore(route);
+  const [help, setHelp] = useState(false);
+  const [creating, setCreating] = useState(false);
+  const reviewCount = useReviewCount();
+  useKeys({
+    ...Object.fromEntries(VIEWS.map((item) => [`g ${item.key}`, () => go(hrefOf(item.view))])),
+    "/": focusSearch,
+    "?": () => setHelp(true),
+    u: () => undoLast(),
+    n: () => setCreating(true),
+    Escape: leave,
+  });
+  return html`
+    <a class="skip-link" href="#view" onClick=${skipToView}>Skip to the view</a>
+    <div class="frame">
+      <${Navigation} current=${current.view} onHelp=${() => setHelp(true)} reviewCount=${reviewCount} />
+      <div class="column">
+        <${Banners} />
+        <${CurrentView} current=${current} onNew=${() => setCreating(true)} />
+      </div>
+    </div>
+    <${Notices} />
+    ${help && html`<${Help} onClose=${() => setHelp(false)} />`}
+    ${creating && html`<${NewMemory} onClose=${() => setCreating(false)} />`}
+  `;
+}
+
+function CurrentView({ current, onNew }) {
+  const main = useRef(null);
+  const entry = ROUTES[current.view] ?? ROUTES.search;
+  const [, setLoaded] = useState("");
+  const stats = useStore(statistics);
+  const moment = useStore(asOf);
+  useEffect(() => {
+    if (!entry.component) {
+      entry.load().then((component) => {
+        entry.component = component;
+        setLoaded(current.view);
+      }, () => connection.set("lost"));
+    }
+  }, [entry]);
+  const first = useRef(true);
+  useEffect(() => {
+    document.title = `${entry.title} · Memorist`;
+    if (first.current) {
+      first.current = false;
+      return;
+    }
+    // A new view begins at its top, and screen readers are taken there.
+    main.current?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [current.view, current.id]);
+  const isEmpty = stats !== null && stats.memories === 0 && !stats.documents && !stats.deleted && !moment && current.view === "search";
+  const View = isEmpty ? WelcomeView : entry.component;
+  return html`<main class="view" id="view" ref=${main} tabindex="-1">
+    ${View ? html`<${View} key=${`${current.view}/${current.id}`} route=${current} onNew=${onNew} />` : html`<${Skeleton} />`}
+  </main>`;
+}
+
+/** Return how many things wait for a review, or null until it is known. */
+function useReviewCount() {
+  const [count, setCount] = useState(null);
+  const revision = useStore(memoriesRevision);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      readStatistics().catch(() => {});
+    }, 200);
+    return () => clearTimeout(timer);
+  }, [revision]);
+  useEffect(() => {
+    const listener = (event) => setCount(event.detail);
+    addEventListener("memorist:review-count", listener);
+    return () => removeEventListener("memorist:review-count", listener);
+  }, []);
+  return count;
+}
+
+function focusSearch() {
+  const box = document.querySelector("#search");
+  if (box) {
+    box.focus();
+    box.select();
+  } else {
+    go(hrefOf("search", "", { focus: 1 }));
+  }
+}
+
+/** Leave a field, or go back from one memory to where it was opened. */
+function leave(event) {
+  if (event.target instanceof HTMLElement && event.target.matches("input, textarea, select")) event.target.blur();
+  else if (["memory", "graph", "conversation", "document"].includes(route.get().view) && history.length > 1) history.back();
+}
+
+function skipToView(event) {
+  event.preventDefault();
+  document.querySelector("#view")?.focus();
+}
+
+followEvents();
+readServer().catch(() => {});
+connection.subscribe((state) => {
+  if (state === "ok") readServer().catch(() => {});
+});
+render(html`<${App} />`, document.querySelector("#app"));

@@ -1,0 +1,150 @@
+"""Files that come and go in a stream: an import that is uploaded, and an export that is sent while it is read."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
+
+from memorist.documents import ImportReport
+from memorist.engine import Memorist
+from memorist.errors import InvalidInput
+from memorist.schemas import validate_object
+from memorist.web.operations import MULTIPART, Operation
+from memorist.web.problems import Refusal
+from memorist.web.requests import refuse_large
+
+MAX_UPLOAD_BYTES = 2 << 30
+_CHUNK_BYTES = 256 << 10
+_STALL_SECONDS = 30.0
+_LEAST_BYTES_PER_SECOND = 1024
+_MAX_NAME_CHARACTERS = 100
+
+
+async def receive_upload(operation: Operation, request: Request) -> tuple[Path, dict[str, Any]]:
+    """Return the file of an upload, in a folder of its own that the caller removes, and the other fields."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MULTIPART:
+        raise Refusal(415, "unsupported-media-type", f"send the file as {MULTIPART}")
+    refuse_large(request, MAX_UPLOAD_BYTES)
+    limited = Request(request.scope, _limit(request.receive))
+    try:
+        form = await limited.form(max_files=1, max_fields=100, max_part_size=1 << 20)
+    except MultiPartException as exc:
+        raise Refusal(400, "not-multipart", f"the body cannot be read: {exc.message}") from None
+    except ClientDisconnect:
+        raise Refusal(400, "incomplete", "the body ended early") from None
+    try:
+        upload = form.get("file")
+        if not isinstance(upload, UploadFile):
+            raise InvalidInput(f"{operation.name} needs a file, in the field `file`")
+        fields: dict[str, Any] = {}
+        for name, value in form.multi_items():
+            if name == "file" or isinstance(value, UploadFile):
+                continue
+            if name == "allow":
+                fields.setdefault(name, []).append(value)
+            else:
+                fields[name] = value == "true" if name in ("tools", "redact") and value in ("true", "false") else value
+        known = {name: schema for name, schema in (operation.body or {}).items() if name != "file"}
+        valid = validate_object(operation.name, {"properties": known, "additionalProperties": False}, fields)
+        return await anyio.to_thread.run_sync(_save, upload.file, upload.filename or "import"), valid
+    finally:
+        await form.close()
+
+
+def _limit(receive: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a `receive` that refuses a body which is too large, or comes too slowly."""
+    size, started = 0, time.monotonic()
+
+    async def receive_within_limits() -> Message:
+        nonlocal size
+        deadline = started + _STALL_SECONDS + size / _LEAST_BYTES_PER_SECOND
+        try:
+            async with asyncio.timeout(min(_STALL_SECONDS, deadline - time.monotonic())):
+                message: Message = await receive()
+        except TimeoutError:
+            raise Refusal(408, "too-slow", "the file comes too slowly", {"Connection": "close"}) from None
+        size += len(message.get("body", b""))
+        if size > MAX_UPLOAD_BYTES:
+            raise Refusal(
+                413, "too-large", f"a file can have {MAX_UPLOAD_BYTES:,} bytes at most", {"Connection": "close"}
+            )
+        return message
+
+    return receive_within_limits
+
+
+def _save(source: BinaryIO, filename: str) -> Path:
+    """Copy an upload to a file of its own name, by which its format may be known."""
+    name = "".join(one for one in os.path.basename(filename.replace("\\", "/")) if one.isprintable())
+    folder = Path(tempfile.mkdtemp(prefix="memorist-import-"))
+    target = folder / (name[-_MAX_NAME_CHARACTERS:].lstrip(".") or "import")
+    with target.open("wb") as copy:
+        shutil.copyfileobj(source, copy, _CHUNK_BYTES)
+    return target
+
+
+def import_upload(memory: Memorist, file: Path, fields: Mapping[str, Any]) -> ImportReport:
+    """Import an uploaded file, and name places in it by the name it came with."""
+    report = memory.import_(file, **fields)
+    skipped = tuple((place.replace(str(file.parent) + os.sep, ""), reason) for place, reason in report.skipped)
+    return ImportReport(report.format, report.added, report.known, report.sessions, skipped, report.redacted)
+
+
+async def export_lines(memory: Memorist, vectors: bool) -> AsyncIterator[bytes]:
+    """Yield an export while it is read; a reader that stalls, or leaves, ends it."""
+    sending, receiving = anyio.create_memory_object_stream[bytes](1)
+
+    def write() -> None:
+        with _Sender(partial(_send, sending)) as output:
+            memory.export(cast(BinaryIO, output), vectors=vectors)
+
+    async def work() -> None:
+        async with sending:
+            await anyio.to_thread.run_sync(write)
+
+    async with anyio.create_task_group() as group, receiving:
+        group.start_soon(work)
+        async for chunk in receiving:
+            yield chunk
+
+
+async def _send(stream: Any, chunk: bytes) -> None:
+    with anyio.fail_after(_STALL_SECONDS):
+        await stream.send(chunk)
+
+
+class _Sender:
+    """A file to write to, whose bytes are handed to the event loop in pieces."""
+
+    def __init__(self, send: Callable[[bytes], Any]) -> None:
+        self._send, self._buffer = send, bytearray()
+
+    def __enter__(self) -> "_Sender":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and self._buffer:
+            self._flush()
+
+    def write(self, data: bytes) -> int:
+        self._buffer += data
+        if len(self._buffer) >= _CHUNK_BYTES:
+            self._flush()
+        return len(data)
+
+    def _flush(self) -> None:
+        chunk, self._buffer = bytes(self._buffer), bytearray()
+        anyio.from_thread.run(self._send, chunk)

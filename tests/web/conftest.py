@@ -1,0 +1,28 @@
+"""A server over a memory, and clients of it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from web_server import TOKEN, WebServer, web_server
+
+import memorist
+from memorist.web.client import Remote
+
+
+@pytest.fixture
+def server(target: Path | str) -> Iterator[WebServer]:
+    """The real server, over an empty memory in a file or on a PostgreSQL server."""
+    with web_server(target) as running:
+        yield running
+
+
+@pytest.fixture
+def remote(server: WebServer) -> Iterator[Remote]:
+    """The memory behind the server, by the Python client."""
+    with memorist.connect(server.url, token=TOKEN) as connected:
+        yield connected

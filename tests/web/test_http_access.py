@@ -1,0 +1,326 @@
+"""Access to the server: tokens, the cookie of the page, hosts and origins, and what is written down about them."""
+
+import http.client
+import json
+import re
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from web_server import TOKEN, WebServer, web_server
+
+import memorist
+from memorist.errors import ConfigError, InvalidInput, NotFound
+from memorist.web.access import HostNames, Keeper
+
+Answer = tuple[int, Mapping[str, str], bytes]
+
+
+def ask(
+    server: WebServer,
+    method: str,
+    path: str,
+    body: Any = None,
+    token: str | None = TOKEN,
+    **headers: str,
+) -> Answer:
+    """Send one request with exactly these headers, and return status, headers and body."""
+    connection = http.client.HTTPConnection(*server.address, timeout=30)
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    if token is not None:
+        sent["Authorization"] = f"Bearer {token}"
+    data = None
+    if body is not None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent.setdefault("Content-Type", "application/json")
+    try:
+        connection.request(method, path, data, sent)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """One server for the tests that change nothing, or nothing that others look at."""
+    with web_server(tmp_path_factory.mktemp("web") / "memory.db") as running:
+        yield running
+
+
+def login(server: WebServer) -> str:
+    """Open the page with its link, and return the cookie."""
+    parts = urlsplit(server.page)
+    status, headers, _ = ask(server, "GET", f"{parts.path}?{parts.query}", token=None)
+    assert (status, headers["location"]) == (303, "/")
+    return headers["set-cookie"]
+
+
+# Tokens
+
+
+@pytest.mark.parametrize("given", [None, "", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "mt1.e30.e30", "mt1.."])
+def test_without_the_right_token_nothing_is_answered(shared: WebServer, given: str | None) -> None:
+    status, headers, body = ask(shared, "GET", "/api/v1/stats", token=given)
+
+    assert status == 401
+    assert headers["www-authenticate"] == "Bearer"
+    assert headers["content-type"] == "application/problem+json"
+    assert json.loads(body)["type"] == "urn:memorist:problem:unauthorised"
+
+
+def test_two_tokens_or_another_scheme_are_no_token(shared: WebServer) -> None:
+    assert ask(shared, "GET", "/api/v1/stats", token=None, Authorization=f"Basic {TOKEN}")[0] == 401
+    assert ask(shared, "GET", "/api/v1/stats", token=None, authorization=f"bearer  {TOKEN}")[0] == 200
+
+
+def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
+    token = Keeper(TOKEN).issue_token(read_only=True)
+
+    with memorist.connect(shared.url, token=token) as remote:
+        assert remote.views.access().read_only
+        remote.search("anything")
+        for change in (
+            lambda: remote.add("x"),
+            lambda: remote.forget("x"),
+            lambda: remote.update("x", title="y"),
+            lambda: remote.search("x", record="log"),
+            lambda: remote.views.import_sample(),
+        ):
+            with pytest.raises(ConfigError, match="read-only"):
+                change()
+
+
+def test_a_token_of_one_project_gives_no_access_to_another(path: Path) -> None:
+    with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as everything:
+        mine = everything.add("the key is under the mat", project="mine")
+        theirs = everything.add("the key is in the safe", project="theirs")
+        token = Keeper(TOKEN).issue_token(project="mine")
+        with memorist.connect(server.url, token=token) as remote:
+            assert [hit.memory.id for hit in remote.search("key")] == [mine.id]
+            assert [memory.id for memory in remote.list()] == [mine.id]
+            assert remote.get(mine.id).id == mine.id
+            assert remote.add("another", title="t").project == "mine"
+            assert remote.update(mine.id, title="changed").title == "changed"
+            with pytest.raises(NotFound):
+                remote.get(theirs.id)
+            with pytest.raises(NotFound):
+                remote.update(theirs.id, title="changed")
+            with pytest.raises(NotFound):
+                remote.forget(theirs.id)
+            with pytest.raises(InvalidInput, match="only project"):
+                remote.search("key", project="theirs")
+            for refused in (remote.stats, remote.sessions, remote.recalls, remote.lenses, remote.check):
+                with pytest.raises(ConfigError, match="one project"):
+                    refused()
+            with pytest.raises(ConfigError, match="one project"):
+                next(remote.views.changes())
+            with pytest.raises(ConfigError, match="one project"):
+                remote.export(path.with_name("out.jsonl"))
+
+
+def test_a_token_of_one_namespace_stays_in_it(path: Path) -> None:
+    with web_server(path) as server:
+        token = Keeper(TOKEN).issue_token(namespace="team")
+        with memorist.connect(server.url, token=token) as team, memorist.connect(server.url, token=TOKEN) as own:
+            team.add("a secret of the team")
+            assert team.views.access().namespace == "team"
+            assert len(own.search("secret")) == 0
+            with memorist.connect(server.url, token=TOKEN, namespace="team") as chosen:
+                assert len(chosen.search("secret")) == 1
+        with (
+            memorist.connect(server.url, token=token, namespace="default") as elsewhere,
+            pytest.raises(ConfigError, match="namespace"),
+        ):
+            elsewhere.stats()
+
+
+def test_a_token_ends_with_its_time_and_with_the_secret_it_was_made_of() -> None:
+    keeper = Keeper(TOKEN)
+
+    assert keeper.check_token(keeper.issue_token(seconds=60)) is not None
+    assert keeper.check_token(keeper.issue_token(seconds=-1)) is None
+    assert Keeper(TOKEN + "!").check_token(keeper.issue_token()) is None
+    assert keeper.check_token(keeper.issue_cookie()) is None
+    assert keeper.check_cookie(keeper.issue_token()) is None
+
+
+def test_a_token_that_could_be_guessed_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least 16"):
+        Keeper("secret")
+
+
+# The page
+
+
+def test_the_link_opens_the_page_once(path: Path) -> None:
+    with web_server(path) as server:
+        cookie = login(server)
+
+        assert re.search(r"HttpOnly.*SameSite=strict", cookie, re.IGNORECASE)
+        assert "Path=/" in cookie
+        value = cookie.partition(";")[0]
+        assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 200
+        parts = urlsplit(server.page)
+        assert ask(server, "GET", f"{parts.path}?{parts.query}", token=None)[0] == 401
+
+
+def test_the_cookie_outlives_the_server(path: Path) -> None:
+    with web_server(path) as server:
+        value = login(server).partition(";")[0]
+    with web_server(path) as server:
+        assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 200
+
+
+def test_a_person_who_types_the_token_gets_the_cookie_and_a_lesser_token_does_not_do(shared: WebServer) -> None:
+    lesser = Keeper(TOKEN).issue_token(read_only=True)
+
+    status, headers, _ = ask(shared, "POST", "/login", {"token": TOKEN}, token=None, Origin=shared.url)
+    assert status == 204
+    assert headers["set-cookie"].startswith("memorist=")
+    assert ask(shared, "POST", "/login", {"token": lesser}, token=None, Origin=shared.url)[0] == 401
+    status, headers, _ = ask(shared, "POST", "/logout", token=None, Origin=shared.url)
+    assert status == 204
+    assert "Max-Age=0" in headers["set-cookie"]
+
+
+def test_a_page_from_elsewhere_can_make_a_browser_do_nothing(path: Path) -> None:
+    with web_server(path) as server:
+        cookie = login(server).partition(";")[0]
+        body = {"content": "written by a page"}
+        own, port = server.url, server.address[1]
+
+        def write(**headers: str) -> int:
+            return ask(server, "POST", "/api/v1/memories", body, token=None, Cookie=cookie, **headers)[0]
+
+        assert write(Origin=own) == 201
+        assert write() == 403
+        assert write(Origin="http://evil.example") == 403
+        assert write(Origin="null") == 403
+        assert write(Origin=f"http://127.0.0.1:{port + 1}") == 403
+        assert write(Origin=f"http://localhost:{port}") == 403
+        assert write(Origin=own, Content_Type="text/plain") == 415
+        assert write(Origin=own, Sec_Fetch_Site="cross-site") == 403
+        reading = ask(server, "GET", "/api/v1/export", token=None, Cookie=cookie, Sec_Fetch_Site="same-site")
+        assert reading[0] == 403
+        assert "access-control-allow-origin" not in ask(server, "GET", "/api/v1/stats")[1]
+        assert ask(server, "OPTIONS", "/api/v1/memories", token=None, Origin="http://evil.example")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "127.0.0.1@evil", "[::1"]
+)
+def test_a_foreign_host_is_refused_even_with_the_token(shared: WebServer, host: str) -> None:
+    connection = http.client.HTTPConnection(*shared.address, timeout=30)
+    connection.putrequest("GET", "/api/v1/stats", skip_host=True)
+    connection.putheader("Host", host)
+    connection.putheader("Authorization", f"Bearer {TOKEN}")
+    connection.endheaders()
+    answer = connection.getresponse()
+
+    assert answer.status in (400, 403)
+    assert b"memories" not in answer.read()
+    connection.close()
+
+
+def test_loopback_names_are_known_with_any_port() -> None:
+    names = HostNames.of(["127.0.0.1", "localhost", "[::1]"])
+
+    assert all(map(names.knows_host, ("127.0.0.1", "127.0.0.1:8377", "LOCALHOST:1", "[::1]:8377", "[::1]")))
+    assert not any(map(names.knows_host, ("evil", "127.0.0.1:80:80", "localhost.", "[::2]", "::1", "localhost:")))
+
+
+def test_every_answer_keeps_browsers_careful(shared: WebServer) -> None:
+    for path in ("/", "/api/v1/stats", "/api/v1/nothing", "/search", "/no.js", "/login?key=x"):
+        headers = ask(shared, "GET", path)[1]
+        assert headers["content-security-policy"].startswith("default-src 'self'; frame-ancestors 'none'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_is_served_with_types_and_tags_and_its_views_are_the_page(shared: WebServer) -> None:
+    status, headers, page = ask(shared, "GET", "/", token=None)
+    assert status == 200
+    assert headers["content-type"].startswith("text/html")
+    assert ask(shared, "GET", "/timeline", token=None)[2] == page
+    assert ask(shared, "GET", "/memory/123", token=None)[2] == page
+    assert ask(shared, "GET", "/", token=None, If_None_Match=headers["etag"])[0] == 304
+    script = re.search(rb'src="(/?[^"]+\.js)"', page)
+    if script:
+        path = "/" + script[1].decode().lstrip("/")
+        assert "javascript" in ask(shared, "GET", path, token=None)[1]["content-type"]
+    assert ask(shared, "GET", "/no.js", token=None)[0] == 404
+    assert ask(shared, "GET", "/..%2f..%2fapp.py", token=None)[0] == 404
+
+
+# Setting it up
+
+
+def run(*arguments: str, home: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "memorist", *arguments],
+        capture_output=True, text=True, timeout=60, check=False, cwd=home,
+        env={"PATH": "", "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), **variables},
+    )  # fmt: skip
+
+
+def test_any_address_but_loopback_needs_a_token_and_names(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1"):
+        refused = run("serve", "--host", host, home=tmp_path)
+        assert refused.returncode == 1
+        assert "MEMORIST_HTTP_TOKEN" in refused.stderr
+    refused = run("serve", "--host", "0.0.0.0", home=tmp_path, MEMORIST_HTTP_TOKEN=TOKEN)
+    assert refused.returncode == 1
+    assert "--allow-host" in refused.stderr
+    refused = run("serve", home=tmp_path, MEMORIST_HTTP_TOKEN="short")
+    assert refused.returncode == 1
+    assert "16 or more" in refused.stderr
+
+
+def test_without_a_setting_the_token_is_a_file_of_the_users_own(path: Path, tmp_path: Path) -> None:
+    printed = run("token", home=tmp_path)
+    token = printed.stdout.strip()
+    file = tmp_path / "state" / "memorist" / "http.key"
+
+    assert printed.returncode == 0
+    assert token.startswith("mt1.")
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with web_server(path, token=None, environ={"XDG_STATE_HOME": str(tmp_path / "state")}) as server:
+        assert ask(server, "GET", "/api/v1/access", token=token)[0] == 200
+        assert ask(server, "GET", "/api/v1/access", token=file.read_text())[0] == 200
+
+
+def test_tokens_are_written_nowhere(path: Path) -> None:
+    with web_server(path) as server:
+        cookie = login(server).partition(";")[0]
+        lesser = Keeper(TOKEN).issue_token(read_only=True)
+        ask(server, "GET", "/api/v1/stats", token=lesser)
+        ask(server, "GET", f"/api/v1/stats?token={TOKEN}")
+        ask(server, "POST", "/login", {"token": "x" + TOKEN}, token=None, Origin=server.url)
+        _, _, settings = ask(server, "GET", "/api/v1/settings")
+    said = server.log.read_text().replace(server.page, "")
+
+    for secret in (TOKEN, lesser, cookie.partition("=")[2], urlsplit(server.page).query):
+        assert secret not in said
+        assert secret.encode() not in settings
+
+
+def test_guesses_wait_and_do_not_keep_others_waiting(shared: WebServer) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def guess(number: int) -> int:
+        return ask(shared, "GET", "/api/v1/stats", token=f"guess-{number}")[0]
+
+    with ThreadPoolExecutor(60) as pool:
+        guesses = [pool.submit(guess, number) for number in range(120)]
+        started = time.monotonic()
+        assert ask(shared, "GET", "/api/v1/access")[0] == 200
+        assert time.monotonic() - started < 20
+        assert {guess.result() for guess in guesses} <= {401, 429}

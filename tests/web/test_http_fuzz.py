@@ -1,0 +1,77 @@
+"""
+The API against its own description: whatever fits the OpenAPI document is answered as it says, and never with a 500.
+
+A few cases of every operation run each time; `pytest -m slow tests/web/test_http_fuzz.py` runs 2,000.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from web_server import TOKEN, WebServer, web_server
+
+import memorist
+from memorist.web.openapi import build_document
+from memorist.web.operations import OPERATIONS
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+STREAMS = {"events"}  # it has no end
+FEW, MANY = 3, 28  # cases of each operation; 28 of each are more than 2,000
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    with web_server(tmp_path_factory.mktemp("fuzz") / "memory.db") as running:
+        with memorist.connect(running.url, token=TOKEN) as remote:
+            remote.views.import_sample()
+        yield running
+
+
+def fuzz(server: WebServer, cases: int) -> int:
+    """Send so many random requests of every operation, and return how many in all."""
+    schema = schemathesis.openapi.from_dict(build_document())
+    sent = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.definition.raw["operationId"] in STREAMS:
+            continue
+
+        @settings(
+            max_examples=cases, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(case=operation.as_strategy())
+        def check(case: Any) -> None:
+            nonlocal sent
+            sent += 1
+            answer = case.call(base_url=server.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+            case.validate_response(answer, checks=CHECKS)
+
+        check()
+    return sent
+
+
+def test_a_few_cases_of_every_operation_are_answered_as_described(fuzzed: WebServer) -> None:
+    assert fuzz(fuzzed, FEW) >= len(OPERATIONS) - len(STREAMS)
+    assert "Traceback" not in fuzzed.log.read_text()
+
+
+@pytest.mark.slow
+def test_two_thousand_cases_are_answered_as_described(fuzzed: WebServer) -> None:
+    assert fuzz(fuzzed, MANY) >= 2000
+    assert "Traceback" not in fuzzed.log.read_text()
