@@ -110,6 +110,7 @@ class PostgresVectors(Vectors):
     def put(
         self, model: Model, texts: Sequence[EmbeddingJob], vectors: NDArray[np.float32], parts: Sequence[Part] = ()
     ) -> None:
+        self._database.note_rows(len(vectors))
         super().put(model, texts, vectors, parts)
         self._parts = self._parts or bool(parts)
 
