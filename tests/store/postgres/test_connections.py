@@ -14,12 +14,16 @@ import numpy as np
 import psycopg
 import pytest
 
+import memorist
+from conftest import HashingEmbedder
 from memorist.errors import SearchTimeout, StoreBusy, StoreError
 from memorist.store.database import Conflict, Database
+from memorist.store.postgres import connections
 from memorist.store.postgres.connections import PostgresConnection, PostgresDatabase
 from memorist.store.postgres.dialect import translate
 from memorist.store.postgres.pool import Address
 from memorist.time_limit import call_within, cancel_with
+from postgres_fixtures import connect
 from postgres_server import Server, url_of
 
 INSERT = "insert into lenses(namespace, name, definition) values (:namespace, :name, '{}')"
@@ -585,3 +589,41 @@ def run_in_child(function: object) -> int:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+class TestStatistics:
+    """After many rows, the server looks at the tables at once, so that the next search is planned for them."""
+
+    def count_known(self, url: str, table: str) -> float:
+        with connect(url) as connection:
+            found = connection.execute("select reltuples from pg_class where relname = %s", (table,)).fetchone()
+            return float(found[0]) if found else 0.0
+
+    def test_they_are_right_after_a_bulk_load(self, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connections, "ANALYZE_AFTER", 50)
+        with memorist.open(postgres_url, embedder="none") as memory:
+            memory.add_many([f"note {number}" for number in range(60)])
+
+            assert self.count_known(postgres_url, "memories") == 60
+            assert self.count_known(postgres_url, "memory_texts") == 60
+
+    def test_vectors_count_as_well(self, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connections, "ANALYZE_AFTER", 50)
+        with memorist.open(postgres_url, embedder=HashingEmbedder()) as memory:
+            memory.add_many([f"note {number}" for number in range(40)])
+
+            assert self.count_known(postgres_url, "vectors") == 40
+
+    def test_whoever_may_not_goes_on_without(
+        self, postgres_url: str, postgres_server: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connections, "ANALYZE_AFTER", 5)
+        memorist.open(postgres_url, embedder="none").close()
+        with connect(postgres_url) as connection:
+            connection.execute("create role no_owner login in role memorist_app")
+        try:
+            with memorist.open(postgres_url.replace("postgres@", "no_owner@"), embedder="none") as memory:
+                memory.add_many([f"note {number}" for number in range(10)])
+        finally:
+            with connect(postgres_url) as connection:
+                connection.execute("drop role no_owner")

@@ -45,6 +45,7 @@ class PostgresBackend:
         Plans that were made for small tables read them whole. Triggers and foreign keys would go on like that, and each
         thousand memories would take longer than the one before, until the server has looked at the tables again.
         """
+        self.database.note_rows(added)
         self._added += added
         if self._added >= _MANY:
             self._added = 0

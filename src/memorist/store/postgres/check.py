@@ -1,11 +1,11 @@
 """Check one namespace of a PostgreSQL database against itself, and make again what can be made again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from memorist.errors import StoreError
-from memorist.records import SUPERSEDES
 from memorist.reports import CheckReport
 from memorist.store.database import Connection
+from memorist.store.derived import CHECKS, FindProblems, Fix
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.text_index import index_queued
 from memorist.store.statistics import count_memories
@@ -78,27 +78,6 @@ def _rebuild_full_text(connection: Connection) -> None:
     index_queued(connection)
 
 
-def _find_queue_problems(connection: Connection) -> Iterator[str]:
-    count = connection.fetch_value(f"select count(*) from memories m where {_NOT_QUEUED}")
-    if count:
-        yield f"vectors: {count} memories have none, and do not wait for one"
-
-
-def _queue_missing(connection: Connection) -> None:
-    connection.execute(f"insert into unembedded(rid) select m.rid from memories m where {_NOT_QUEUED}")
-
-
-def _find_validity_problems(connection: Connection) -> Iterator[str]:
-    for (id,) in connection.fetch(f"select m.id from memories m where m.valid_until is distinct from ({_SINCE})"):
-        yield f"supersession: memory {id} does not hold until the time that its relations say"
-
-
-def _set_validity(connection: Connection) -> None:
-    connection.execute(
-        f"update memories as m set valid_until = ({_SINCE}) where m.valid_until is distinct from ({_SINCE})"
-    )
-
-
 _OTHER_TAGS = """
     (select coalesce(array_agg(tag order by tag), '{}') from memory_tags where rid = m.rid)
     <> (select coalesce(array_agg(distinct t.value collate "C" order by t.value collate "C"), '{}')
@@ -121,20 +100,9 @@ _OTHER_COUNT = """
         select 1 from vocabulary v
         where v.namespace = c.namespace and v.stemmed = c.stemmed and v.term = c.term and v.count = c.count)
 """
-_NOT_QUEUED = """
-    not exists (select 1 from vectors v where v.rid = m.rid)
-    and not exists (select 1 from unembedded u where u.rid = m.rid)
-"""
-_SINCE = f"""
-    select r.valid_from from relations r
-    where r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null
-"""
-
-_Find = Callable[[Connection], Iterator[str]]
-_CHECKS: tuple[tuple[_Find, Callable[[Connection], None] | None], ...] = (
+_CHECKS: tuple[tuple[FindProblems, Fix | None], ...] = (
     (_find_text_problems, None),
     (_find_tag_problems, _rebuild_tags),
+    *CHECKS,
     (_find_full_text_problems, _rebuild_full_text),
-    (_find_queue_problems, _queue_missing),
-    (_find_validity_problems, _set_validity),
 )

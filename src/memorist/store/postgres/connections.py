@@ -40,6 +40,10 @@ from memorist.store.postgres.schema import APP_ROLE, prepare_schema
 MAX_CONNECTIONS = 16
 _PREPARED_STATEMENTS = 500
 _ROWS_AT_ONCE = 1000  # of a stream
+ANALYZE_AFTER, _MAX_ANALYZE_AFTER = 1000, 64_000  # rows written by this process; twice as many each time
+_ANALYZE = (
+    "analyze memories, memory_tags, memory_texts, vocabulary, session_memories, vectors, part_vectors, unembedded"
+)
 _SNAPSHOT = "begin isolation level repeatable read read only"
 # A search reads a few rows by indexes, in memory or on a disk without a head; to compile it would take longer.
 _PLANNING = {"random_page_cost": "1.1", "jit": "off"}
@@ -78,6 +82,7 @@ class PostgresDatabase:
         self._settings: dict[str, str] = {}
         self._halfvec = 0
         self.is_distributed = False
+        self._written, self._analyze_after = 0, ANALYZE_AFTER  # rows
         self._loans: set[_PostgresLoan] = set()
         limits: Any = {"busy_timeout": busy_timeout, "max_connections": max_connections}
         self._primary = Pool(Address(url, writes=not read_only), self._configure, **limits)
@@ -126,6 +131,22 @@ class PostgresDatabase:
         """Lend a new connection in the user's own role, outside of transactions, for changes to the schema."""
         with self.translate_errors(), self._primary.connect() as raw:
             yield raw
+
+    def note_rows(self, count: int) -> None:
+        """Take note of rows that were written, many of which make plans outdated."""
+        self._written += count
+
+    def analyze(self) -> None:
+        """
+        Have the server look at the tables again after many rows: it would do so by itself, but in a minute.
+
+        A user who does not own the tables may not, and goes on without.
+        """
+        if self._written < self._analyze_after:
+            return
+        self._written, self._analyze_after = 0, min(2 * self._analyze_after, _MAX_ANALYZE_AFTER)
+        with suppress(StoreError), self.administering() as raw:
+            raw.execute(_ANALYZE)
 
     def close(self) -> None:
         for pool in self._list_pools():
@@ -429,6 +450,8 @@ class _PostgresLoan:
             raise self.translate(exc) from exc
         finally:
             self.end()
+        if self._writes and error is None:
+            self._database.analyze()
 
     def _commit(self) -> None:
         self._require_sound()

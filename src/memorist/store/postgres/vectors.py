@@ -116,6 +116,7 @@ class PostgresVectors(Vectors):
         parts: Sequence[Part],
         keys: Mapping[int, int],
     ) -> None:
+        self._database.note_rows(len(vectors))
         super()._insert(connection, model, texts, vectors, parts, keys)
         self._parts = self._parts or bool(parts)
 

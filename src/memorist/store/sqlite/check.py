@@ -11,14 +11,13 @@ import numpy as np
 
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput, StoreBusy, StoreError
-from memorist.records import SUPERSEDES
 from memorist.reports import CheckReport, SalvageReport
+from memorist.store import derived
 from memorist.store.database import Conflict
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.filters import is_time
 from memorist.store.migrations import load_migrations, migrate
-from memorist.store.relations import index_facts
 from memorist.store.sqlite.backup import BEFORE_REPAIR, choose_kept_name, overwrite, rename_durably, temporary_file
 from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema
 from memorist.store.sqlite.dialect import SqliteConnection, decode_text
@@ -59,7 +58,7 @@ def _find_problems(pool: ConnectionPool) -> list[str]:
 def _fix(pool: ConnectionPool) -> list[str]:
     """Repair in place what each check finds; return what all of them find then."""
     for find, fix in _CHECKS:
-        if fix is _drop_orphan_chunks and _run_check(pool, find_file_problems):
+        if fix is derived.drop_orphan_chunks and _run_check(pool, find_file_problems):
             continue  # its file may be the one that cannot be read
         if fix and _run_check(pool, find):
             try:
@@ -292,33 +291,6 @@ def _rebuild_tags(connection: SqliteConnection) -> None:
     connection.execute(f"insert or ignore into memory_tags(tag, rid) {_TAGS}")
 
 
-def _find_position_problems(connection: SqliteConnection) -> Iterator[str]:
-    for (id,) in connection.fetch(f"select id from sessions where sid in ({_WRONG_POSITIONS})"):
-        yield f"sessions: the positions in {id} are not in order"
-
-
-_WRONG_POSITIONS = """
-    select sid from (
-        select sid, position, lag(position) over (partition by sid order by rid) as before
-        from session_memories where usage = 'created')
-    where position is null or position <= before
-"""
-
-
-def _number_positions(connection: SqliteConnection) -> None:
-    connection.execute(
-        f"""
-        update session_memories
-        set position = numbered.position
-        from (
-          select rid, sid, row_number() over (partition by sid order by rid) as position
-          from session_memories
-          where usage = 'created' and sid in ({_WRONG_POSITIONS})) numbered
-        where session_memories.rid = numbered.rid and session_memories.sid = numbered.sid and usage = 'created'
-        """
-    )
-
-
 def _find_missing_blocks(connection: SqliteConnection) -> Iterator[str]:
     for namespace, model, block in connection.fetch(_MISSING_BLOCKS):
         yield f"vectors: block {block} of model {model} in {namespace} is missing"
@@ -374,23 +346,6 @@ def _drop_damaged_vectors(connection: SqliteConnection) -> None:
     connection.executemany("insert or ignore into unembedded(rid) values (?)", [(rid,) for rid, _ in damaged])
 
 
-def _find_queue_problems(connection: SqliteConnection) -> Iterator[str]:
-    missing = connection.fetch_value(_NOT_QUEUED)
-    if missing:
-        yield f"vectors: {missing} memories have no vector and are not queued for one"
-
-
-_NOT_QUEUED = """
-    select count(*) from memories m
-    where not exists (select 1 from vectors v where v.rid = m.rid)
-      and not exists (select 1 from unembedded u where u.rid = m.rid)
-"""
-
-
-def _queue_missing(connection: SqliteConnection) -> None:
-    connection.execute(_NOT_QUEUED.replace("select count(*)", "insert into unembedded(rid) select m.rid"))
-
-
 def _find_block_problems(connection: SqliteConnection) -> Iterator[str]:
     for model, block, _ in _find_damaged_blocks(connection):
         yield f"vectors: packed block {block} of model {model} does not agree with its rows"
@@ -429,59 +384,8 @@ def _open_damaged_blocks(connection: SqliteConnection) -> None:
     )
 
 
-def _index_facts(connection: SqliteConnection) -> None:
-    for (rid,) in connection.fetch(_FACTS_NOT_INDEXED):
-        index_facts(connection, rid)
-
-
-_FACTS_NOT_INDEXED = """
-    select m.rid
-    from memories m
-    where m.facts is not (
-        select group_concat(f.text, char(10)) from (select text from facts where rid = m.rid order by fact) f)
-      and (m.facts is not null or m.rid in (select rid from facts))
-"""
-
-
-def _set_validity(connection: SqliteConnection) -> None:
-    connection.execute(
-        f"""
-        update memories
-        set valid_until = (
-            select r.valid_from from relations r
-            where r.target = memories.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null)
-        where rid in ({_WRONG_VALIDITY})
-        """
-    )
-
-
-_WRONG_VALIDITY = f"""
-    select m.rid
-    from memories m
-    left join relations r on r.target = m.rid and r.kind = '{SUPERSEDES}' and r.valid_until is null
-    where m.valid_until is not r.valid_from
-"""
-
-
-def _drop_orphan_chunks(connection: SqliteConnection) -> None:
-    connection.execute(f"delete from memories where rid in ({_ORPHAN_CHUNKS})")
-
-
-_ORPHAN_CHUNKS = f"""
-    select m.rid from memories m
-    where m.namespace >= '' and m.namespace like '%{CHUNK_SUFFIX}'
-      and not exists (select 1 from chunks c where c.rid = m.rid)
-"""
-
-
 _FindProblems = Callable[[SqliteConnection], Iterator[str]]
 _Fix = Callable[[SqliteConnection], None]
-
-
-def _find_rows(sql: str, problem: str) -> _FindProblems:
-    """Return a check that reports each row of a query."""
-    return lambda connection: (problem.format(rid) for (rid,) in connection.fetch(sql))
-
 
 _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is repaired, where nothing can be lost
     (find_file_problems, _reindex),
@@ -490,16 +394,9 @@ _CHECKS: tuple[tuple[_FindProblems, _Fix | None], ...] = (  # and how each is re
     (_find_time_problems, None),
     (_find_version_problems, None),
     (_find_tag_problems, _rebuild_tags),
-    (_find_position_problems, _number_positions),
-    (_find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), _drop_orphan_chunks),
-    (_find_rows(_FACTS_NOT_INDEXED, "facts: the facts of row {} are not in the indexes"), _index_facts),
-    (
-        _find_rows(_WRONG_VALIDITY, "relations: row {} is not superseded from the time of its relation"),
-        _set_validity,
-    ),
+    *derived.CHECKS,
     (_find_full_text_problems, _rebuild_full_text),
     (_find_vector_problems, _drop_damaged_vectors),
-    (_find_queue_problems, _queue_missing),
     (_find_missing_blocks, _add_missing_blocks),
     (_find_block_problems, _open_damaged_blocks),
 )
