@@ -68,6 +68,7 @@ AGENT: Promises = {
     ),
     "Conversations of Claude Code, Codex and Gemini CLI are saved when a session ends.": (
         "cli/test_cli_hooks.py::TestSaving::test_the_turns_are_saved_and_found_at_once",
+        "cli/test_cli_hooks.py::TestSaving::test_the_transcripts_of_codex_and_gemini_cli_are_saved_as_well",
     ),
     "See [agents](docs/agents.md) and the [MCP server](docs/mcp.md).": (
         "docs/test_pages.py::test_the_links_of_a_page_lead_somewhere",

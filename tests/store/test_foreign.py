@@ -73,6 +73,35 @@ def test_a_transaction_that_is_not_committed_is_not_read(file: Path) -> None:
     program.close()
 
 
+def test_a_transaction_that_writes_to_the_file_itself_is_waited_for(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = create(file, "delete")
+    program.execute("pragma cache_size = 1; begin immediate; update notes set text = 'changed'")
+    program.executemany("insert into notes values (?, hex(zeroblob(2000)))", [(number,) for number in range(10, 200)])
+    assert file.with_name("state.db-journal").read_bytes().startswith(foreign._JOURNAL_MAGIC)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            program.execute("commit")
+
+    monkeypatch.setattr(foreign.time, "sleep", pause)
+
+    with open_foreign(file) as database:
+        assert texts(database)[:2] == ["changed", "changed"]
+    program.close()
+
+
+def test_what_a_stopped_program_left_undone_is_not_read_and_its_journal_never_followed(file: Path) -> None:
+    create(file, "delete").close()
+    file.with_name("state.db-journal").write_bytes(foreign._JOURNAL_MAGIC + bytes(600))
+
+    with pytest.raises(InvalidInput, match="open it once and close it"), open_foreign(file):
+        pass
+
+
 def test_a_copy_during_which_the_file_changed_is_made_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = create(file, "delete")
     copied: list[Path] = []
