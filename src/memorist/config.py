@@ -63,6 +63,9 @@ class UserFolders:
             return self.find("settings") / "Zed" if windows else self.find("config") / "zed"
         if name == "zed-data":
             return self.find("state") / ("Zed" if windows or self.platform == "darwin" else "zed")
+        if name == "mcp-memory":
+            base = self.home / ".local/share" if self.platform == "linux" else self.find("state")
+            return Path(self.environ.get("MCP_MEMORY_BASE_DIR") or base / name)
         return {"home": self.home}[name]
 
     def _choose(self, mac: str, windows: tuple[str, str], other: str) -> Path:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 import memorist
+from agent_files import SESSION, TALK, Said, write_codex, write_gemini
 from memorist.hooks import MAX_LOG_BYTES, PendingNotes, UnsavedConversation
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 PATIENCE = 60.0  # seconds until something that happens by itself must have happened
 READING = ("SessionStart", "UserPromptSubmit", "BeforeAgent", "sessionStart")
-SAVING = ("PreCompact", "SessionEnd")
+SAVING = ("PreCompact", "SessionEnd", "PreCompress")
 
 
 class Agent:
@@ -368,6 +369,33 @@ class TestSaving:
 
         assert agent.cli.contents("--project", "api") == ["It is 5, in client.py.", "How is the retry limit set?"]
         assert agent.cli("search", "retry limit", "--json").json["results"]
+
+    @pytest.mark.parametrize(
+        ("write", "name", "session"),
+        [
+            (write_codex, "SessionEnd", f"codex:{SESSION}"),
+            (write_codex, "PreCompact", f"codex:{SESSION}"),
+            (write_gemini, "SessionEnd", f"gemini-cli:{SESSION}"),
+            (write_gemini, "PreCompress", f"gemini-cli:{SESSION}"),
+        ],
+    )
+    def test_the_transcripts_of_codex_and_gemini_cli_are_saved_as_well(
+        self, agent: Agent, write: Callable[[Path, Sequence[Said]], Path], name: str, session: str
+    ) -> None:
+        agent.save(name, session_id=SESSION, transcript_path=str(write(agent.cli.home, TALK)))
+
+        assert agent.cli.contents("--session", session, "--project", "api") == [one.text for one in reversed(TALK)]
+
+    def test_what_codex_still_knows_is_not_told_again_until_it_is_compacted(self, agent: Agent) -> None:
+        transcript = write_codex(agent.cli.home, TALK)
+        given: dict[str, Any] = {"session_id": SESSION, "transcript_path": str(transcript)}
+        agent.save("PreCompact", **given)
+        assert_passed_over(agent.hook("UserPromptSubmit", prompt="What is MAX_TRIES now?", **given))
+
+        with transcript.open("a") as lines:
+            lines.write('{"timestamp":"2026-03-02T10:00:00Z","type":"compacted","payload":{"message":""}}\n')
+
+        assert "MAX_TRIES is 5" in agent.context("UserPromptSubmit", prompt="What is MAX_TRIES now?", **given)
 
     def test_saved_again_only_what_is_new_is_added(self, agent: Agent) -> None:
         agent.say("How is the retry limit set?", "It is 5, in client.py.")

@@ -66,8 +66,9 @@ AGENT: Promises = {
         "cli/test_cli_hooks.py::TestAnswers::test_a_session_begins_with_core_memories_and_the_latest_ones",
         "cli/test_cli_hooks.py::TestAnswers::test_a_prompt_is_told_what_is_relevant_to_it",
     ),
-    "Claude Code's conversations are saved when a session ends.": (
+    "Conversations of Claude Code, Codex and Gemini CLI are saved when a session ends.": (
         "cli/test_cli_hooks.py::TestSaving::test_the_turns_are_saved_and_found_at_once",
+        "cli/test_cli_hooks.py::TestSaving::test_the_transcripts_of_codex_and_gemini_cli_are_saved_as_well",
     ),
     "See [agents](docs/agents.md) and the [MCP server](docs/mcp.md).": (
         "docs/test_pages.py::test_the_links_of_a_page_lead_somewhere",

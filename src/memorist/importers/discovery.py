@@ -54,6 +54,6 @@ _PROGRAMS = (
         ),
     ),
     Program(CLAUDE_MEM, "claude-mem", ("{claude-mem}/claude-mem.db",)),
-    Program(MCP_MEMORY_SERVICE, "mcp-memory-service", ("{state}/mcp-memory/sqlite_vec.db",)),
+    Program(MCP_MEMORY_SERVICE, "mcp-memory-service", ("{mcp-memory}/sqlite_vec.db",)),
 )
 PROGRAMS: Mapping[str, Program] = {program.name: program for program in _PROGRAMS}

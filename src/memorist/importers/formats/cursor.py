@@ -42,7 +42,7 @@ def _read_cursor(database: ForeignDatabase, file: Path, tools: bool) -> Iterator
         id = parse_id(value.get("composerId")) or parse_id(str(row["key"])[len(_CONVERSATION) :])
         builder = ConversationBuilder("cursor", id=id, title=parse_label(first_value(value, ("name", "subtitle"))))
         builder.created, builder.updated = parse_time(value.get("createdAt")), parse_time(value.get("lastUpdatedAt"))
-        builder.project = _name_workspace(value.get("workspaceIdentifier")) or projects.get(str(id))
+        builder.project = projects.get(str(id))
         for bubble in _read_bubbles(database, value, str(id)):
             if bubble is None:
                 builder.unreadable += 1
@@ -75,7 +75,7 @@ def _add_bubble(builder: ConversationBuilder, bubble: Mapping[str, Any], tools: 
     if role is None:
         return
     at = parse_time(bubble.get("createdAt"))
-    if role == "user" and builder.project is None:
+    if builder.project is None:
         builder.project = next(
             filter(None, (project_of_folder(folder_of_uri(uri)) for uri in as_list(bubble.get("workspaceUris")))), None
         )
@@ -105,11 +105,6 @@ def _find_projects(file: Path) -> dict[str, str]:
         except (OSError, InvalidInput):  # only the name of a project is missing then
             continue
     return projects
-
-
-def _name_workspace(workspace: Any) -> str | None:
-    uri = as_object(as_object(workspace).get("uri"))
-    return project_of_folder(first_value(uri, ("fsPath", "path")))
 
 
 CURSOR = TranscriptFormat("cursor", "Cursor's state.vscdb", tables={_TABLE: _COLUMNS}, read_database=_read_cursor)

@@ -6,8 +6,9 @@ Their schema is not trusted: only plain tables are read, and a row has a limit o
 
 import shutil
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from memorist.store.sqlite.dialect import SqliteConnection
 MAGIC = b"SQLite format 3\0"
 _MAX_ROW_BYTES = 300_000_000
 _SPARE_DISK_BYTES = 100_000_000
-_MAX_COPIES = 5  # while the other program writes
-_WAL_HEADER_BYTES = 32  # it changes when the log starts anew
-_SIDE_FILES = ("-wal", "-journal")  # hold changes that are not in the database yet
+_MAX_COPIES, _PAUSE_SECONDS = 6, 0.05  # while the other program writes; each pause is longer than the one before
+_LOG, _LOG_HEADER_BYTES = "-wal", 32  # holds changes that are not in the database yet; its header, when it starts anew
+_JOURNAL, _JOURNAL_MAGIC = "-journal", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # holds what a transaction replaces
 
 
 class ForeignDatabase:
@@ -89,7 +90,7 @@ def open_foreign(file: Path) -> Iterator[ForeignDatabase]:
 
 def has_tables(file: Path, tables: Mapping[str, Collection[str]]) -> bool:
     """Return True if a database has these tables. It is read where it is, unless a log holds a part of it."""
-    if any(_side_file(file, suffix).exists() for suffix in _SIDE_FILES):
+    if _side_file(file, _LOG).exists() or _side_file(file, _JOURNAL).exists():
         with open_foreign(file) as database:
             return database.has(tables)
     with _translate_errors(file), _connect(f"{file.absolute().as_uri()}?immutable=1") as database:
@@ -119,43 +120,48 @@ def _translate_errors(file: Path) -> Iterator[None]:
 
 
 def _copy(file: Path, folder: Path) -> Path:
-    """Copy a database with its log, once more if it was written to meanwhile."""
-    size = sum(part.stat().st_size for part in (file, *_find_side_files(file)))
+    """
+    Copy a database with its log, once more if it was written to meanwhile.
+
+    A journal is never copied: it can name another file, which SQLite would delete. It is gone after the transaction.
+    """
+    copy, log = folder / "copy.db", _side_file(file, _LOG)
+    size = file.stat().st_size + (log.stat().st_size if log.exists() else 0)
     if shutil.disk_usage(folder).free < size + _SPARE_DISK_BYTES:
         raise InvalidInput(
             f"{file} has {size / 1e9:.1f} GB, and is copied to be read, but {folder.parent} has less room; "
             "set TMPDIR to a folder with more"
         )
-    copy = folder / "copy.db"
-    for _ in range(_MAX_COPIES):
-        before = _fingerprint(file)
+    for attempt in range(_MAX_COPIES):
+        time.sleep(attempt * _PAUSE_SECONDS)
+        if (before := _fingerprint(file)) is None:
+            continue
         shutil.copyfile(file, copy)
-        for suffix in _SIDE_FILES:
-            target = _side_file(copy, suffix)
-            target.unlink(missing_ok=True)
-            try:
-                shutil.copyfile(_side_file(file, suffix), target)
-            except FileNotFoundError:
-                continue
+        _side_file(copy, _LOG).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            shutil.copyfile(log, _side_file(copy, _LOG))
         if _fingerprint(file) == before:  # what was added to the log meanwhile counts as later
             return copy
-    raise InvalidInput(f"{file} is written to all the time; close the program that uses it, and try again")
+    raise InvalidInput(
+        f"{file} is being written to, or a program was stopped while it wrote; "
+        "close the program that uses it, or open it once and close it, and try again"
+    )
 
 
-def _fingerprint(file: Path) -> tuple[Any, ...]:
-    """Return what changes when pages of the database itself change, or its log starts anew."""
+def _fingerprint(file: Path) -> tuple[int, int, bytes] | None:
+    """Return what changes with the pages of a database, or when its log starts anew; None during a transaction."""
+    if _read_head(_side_file(file, _JOURNAL), len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
+        return None
     status = file.stat()
-    wal, journal = (_side_file(file, suffix) for suffix in _SIDE_FILES)
+    return status.st_mtime_ns, status.st_size, _read_head(_side_file(file, _LOG), _LOG_HEADER_BYTES)
+
+
+def _read_head(file: Path, size: int) -> bytes:
     try:
-        with wal.open("rb") as raw:
-            header = raw.read(_WAL_HEADER_BYTES)
+        with file.open("rb") as raw:
+            return raw.read(size)
     except FileNotFoundError:
-        header = b""
-    return status.st_mtime_ns, status.st_size, header, journal.exists()
-
-
-def _find_side_files(file: Path) -> list[Path]:
-    return [side for suffix in _SIDE_FILES if (side := _side_file(file, suffix)).exists()]
+        return b""
 
 
 def _side_file(file: Path, suffix: str) -> Path:
