@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
-from browsers import fetch_package
 from playwright.sync_api import expect
 from tabs import OpenTab, Tab
 from web_server import WebServer
 
-AXE = "axe-core@4.14.0"
+from node_packages import fetch_package
+
+AXE, AXE_VERSION = "axe-core", "4.14.0"
 SERIOUS = ("serious", "critical")
 NARROW = {"width": 360, "height": 740}
 
@@ -29,7 +30,7 @@ def settle(tab: Tab) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(site: WebServer, site_memory: Any, open_tab: OpenTab, scheme: str) -> None:
-    script = (fetch_package(AXE) / "axe.min.js").read_text(encoding="utf-8")
+    script = (fetch_package(AXE, AXE_VERSION) / "axe.min.js").read_text(encoding="utf-8")
     found = []
     with open_tab(site, color_scheme=scheme, bypass_csp=True) as tab:  # axe is put into the page, which the CSP forbids
         for route in routes_of(site_memory):

@@ -6,7 +6,8 @@ import { useColours } from "./colours.js";
 import { textOf } from "./memory-row.js";
 
 const SETTLED_TICKS = 200;
-const LABEL_CHARACTERS = 26;
+const LABEL_CHARACTERS = 22;
+const STRETCH = 1.5; // labels are wide, and so are screens
 const LABEL_PIXELS = 11.5;
 const SIMILAR = "similar";
 
@@ -48,6 +49,7 @@ function layOut(graph, hops) {
     .force("y", forceY(0).strength(0.1))
     .stop()
     .tick(SETTLED_TICKS);
+  for (const node of nodes) node.x *= STRETCH;
   return { nodes, links };
 }
 
