@@ -2,7 +2,6 @@
 
 import inspect
 import io
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

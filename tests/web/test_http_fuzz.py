@@ -5,7 +5,6 @@ A few cases of every operation run each time; `pytest -m slow tests/web/test_htt
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -5,11 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import typescript_client
-from node_packages import fetch_package, find_node
 from web_server import TOKEN, WebServer
 
+import typescript_client
 from memorist.web.operations import OPERATIONS
+from node_packages import fetch_package, find_node
 
 VERSION = "5.9.3"
 
