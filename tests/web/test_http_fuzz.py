@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import one_of, sampled_from
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -42,23 +44,42 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
         yield running
 
 
+def list_known_ids(server: WebServer) -> dict[str, list[str]]:
+    """Return ids that exist, by the first part of the paths they are used in."""
+    with memorist.connect(server.url, token=TOKEN) as remote:
+        memories = remote.list(limit=100)
+        return {
+            "memories": [memory.id for memory in memories],
+            "facts": [fact.id for memory in memories for fact in memory.facts] or [memories[0].id],
+            "sessions": [session.id for session in remote.sessions()] or [memories[0].id],
+        }
+
+
 def fuzz(server: WebServer, cases: int) -> int:
     """Send so many random requests of every operation, and return how many in all."""
+    ids = list_known_ids(server)
     schema = schemathesis.openapi.from_dict(build_document())
     sent = 0
     for found in schema.get_all_operations():
         operation = found.ok()
         if operation.definition.raw["operationId"] in STREAMS:
             continue
+        # Half of the cases do not fit the description, where it can be contradicted.
+        good, bad = (
+            operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+        )
+        strategy = one_of(good, bad) if operation.body or operation.query else good
 
         @settings(
             max_examples=cases, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
-        @given(case=operation.as_strategy())
-        def check(case: Any) -> None:
+        @given(case=strategy, known=sampled_from(ids.get(operation.path.split("/")[1], [None])))
+        def check(case: Any, known: str | None) -> None:
             nonlocal sent
             sent += 1
+            if known and "id" in case.path_parameters and sent % 2:
+                case.path_parameters["id"] = known  # so that there is something to read and to change
             answer = case.call(base_url=server.api, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
             case.validate_response(answer, checks=CHECKS)
 

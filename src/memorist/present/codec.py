@@ -1,7 +1,7 @@
 """Records as JSON and back: encoding, the JSON Schema of a type of record, and decoding by that type."""
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -87,23 +87,45 @@ def _refer_to(record: Any, definitions: dict[str, Schema]) -> Schema:
 
 def decode(annotation: Any, value: Any) -> Any:
     """Return what JSON holds as a value of a type; what a newer writer added to a record is passed over."""
-    if value is None or annotation is Any or annotation in (str, int, bool):
-        return value
-    if annotation is float:
-        return float(value)
-    if annotation is datetime:
-        return datetime.fromisoformat(value)
+    return _decoder(annotation)(value)
+
+
+@cache
+def _decoder(annotation: Any) -> Callable[[Any], Any]:
+    """Return the function that makes values of a type."""
+    if annotation is Any or annotation in (str, int, bool):
+        return _identity
+    if annotation in (float, datetime):
+        return _unless_none(float if annotation is float else datetime.fromisoformat)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return decode(next(choice for choice in arguments if choice is not type(None)), value)
-    if origin is tuple and arguments[-1] is not Ellipsis:
-        return tuple(decode(kind, item) for kind, item in zip(arguments, value, strict=True))
+        return _decoder(next(choice for choice in arguments if choice is not type(None)))
     if origin in (tuple, list):
-        return origin(decode(arguments[0], item) for item in value)
+        make, item = origin, _decoder(arguments[0])
+        return _unless_none(lambda value: make(map(item, value)))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: decode(arguments[1], item) for key, item in value.items()}
-    if annotation is Hit and "document" in value:
-        annotation = DocumentHit
-    known = _field_types(annotation)
-    own = {field.name for field in fields(annotation)}
-    return annotation(**{name: decode(known[name], item) for name, item in value.items() if name in own})
+        member = _decoder(arguments[1])
+        return _unless_none(lambda value: {key: member(item) for key, item in value.items()})
+    return _unless_none(_record_decoder(annotation))
+
+
+def _record_decoder(record: Any) -> Callable[[Any], Any]:
+    members: dict[str, Callable[[Any], Any]] = {}
+
+    def make(value: Mapping[str, Any]) -> Any:
+        if record is Hit and "document" in value:
+            return decode(DocumentHit, value)
+        if not members:  # later than its own decoder: a record may contain itself
+            types_of = _field_types(record)
+            members.update({field.name: _decoder(types_of[field.name]) for field in fields(record)})
+        return record(**{name: members[name](item) for name, item in value.items() if name in members})
+
+    return make
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _unless_none(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else make(value)

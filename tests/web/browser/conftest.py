@@ -1,12 +1,10 @@
 """The page in a real browser: a server over sample data, tabs of it, and all that a tab complains about."""
 
-import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.importorskip("playwright", reason="the tests of the page need Playwright: pip install playwright")
 
 from browsers import FLAGS, find_browser
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+from tabs import WAIT_MS, OpenTab, Tab, log_in, watch
 from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.engine.sample_history import add_sample_history
 
-WAIT_MS = 15_000
 GUIDE = """# Runbook
 
 ## Deploying
@@ -76,31 +74,6 @@ def site_memory(site: WebServer) -> Iterator[Any]:
         yield connected
 
 
-@dataclass
-class Tab:
-    """A tab of the page, with everything that went wrong in it."""
-
-    page: Page
-    server: WebServer
-    problems: list[str] = field(default_factory=list)
-
-    def open(self, route: str = "") -> None:
-        """Go to a view and wait until it is there."""
-        self.page.goto(f"{self.server.url}/{route}")
-        expect(self.page.locator("main")).to_be_visible()
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
-
-    def heading(self, name: str) -> None:
-        """Wait for a view by its heading."""
-        expect(self.page.get_by_role("heading", name=name, level=1)).to_be_visible()
-
-
-OpenTab = Callable[..., AbstractContextManager[Tab]]
-
-
 @pytest.fixture
 def open_tab(browser: Browser) -> OpenTab:
     """Opens a tab that is logged in; what its console, its scripts or its dialogs complain about fails the test."""
@@ -130,32 +103,3 @@ def tab(site: WebServer, open_tab: OpenTab) -> Iterator[Tab]:
     """A tab on the site."""
     with open_tab(site) as opened:
         yield opened
-
-
-def log_in(context: BrowserContext, server: WebServer) -> None:
-    """Exchange the token for the cookie, as the page does."""
-    headers = {"Origin": server.url, "Content-Type": "application/json"}
-    answer = context.request.post(f"{server.url}/login", data=json.dumps({"token": TOKEN}), headers=headers)
-    assert answer.ok, answer.text()
-
-
-def watch(tab: Tab) -> None:
-    """Note errors of scripts, complaints of the console (among them violations of the CSP), and dialogs."""
-    page = tab.page
-
-    def note_dialog(dialog: Any) -> None:
-        tab.problems.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    page.on("dialog", note_dialog)
-    page.on("pageerror", lambda error: tab.problems.append(f"error: {error}"))
-    page.on("console", lambda said: tab.problems.append(f"console: {said.text}") if is_complaint(said) else None)
-    page.on(
-        "response",
-        lambda answer: tab.problems.append(f"{answer.status}: {answer.url}") if answer.status >= 500 else None,
-    )
-
-
-def is_complaint(said: ConsoleMessage) -> bool:
-    """Return whether a line of the console is a problem: that the server refused something may be meant."""
-    return said.type in ("error", "warning") and "Failed to load resource" not in said.text

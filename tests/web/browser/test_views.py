@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
+from tabs import OpenTab, Tab
 from web_server import WebServer, web_server
-
-from conftest import OpenTab, Tab
 
 
 def memory_of(memory: Any, beginning: str) -> Any:

@@ -30,7 +30,7 @@ export function diffTexts(before, after) {
     b = after.split(/(?<=\n)/);
   }
   if (a.length * b.length > MAX_CELLS) return [["delete", before], ["insert", after]];
-  return merge(walk(a, b, commonLengths(a, b)));
+  return joinChanges(walk(a, b, commonLengths(a, b)));
 }
 
 /** Return the length of the longest common subsequence of every pair of tails. */
@@ -69,11 +69,33 @@ function walk(a, b, lengths) {
   return parts;
 }
 
-function merge(parts) {
-  const merged = [];
+/** Join neighbouring parts. Changes that only a space keeps apart are one change: what was, then what is. */
+function joinChanges(parts) {
+  const joined = [];
+  let removed = "";
+  let added = "";
+  let space = "";
+  const flush = () => {
+    if (removed) joined.push(["delete", removed]);
+    if (added) joined.push(["insert", added]);
+    if (space) joined.push(["keep", space]);
+    removed = added = space = "";
+  };
   for (const [kind, text] of parts) {
-    if (merged.at(-1)?.[0] === kind) merged.at(-1)[1] += text;
-    else merged.push([kind, text]);
+    if (kind === "keep" && !text.trim() && (removed || added)) {
+      space += text;
+    } else if (kind === "keep") {
+      flush();
+      if (joined.at(-1)?.[0] === "keep") joined.at(-1)[1] += text;
+      else joined.push(["keep", text]);
+    } else {
+      removed += removed ? space : "";
+      added += added ? space : "";
+      space = removed || added ? "" : space;
+      if (kind === "delete") removed += text;
+      else added += text;
+    }
   }
-  return merged;
+  flush();
+  return joined;
 }

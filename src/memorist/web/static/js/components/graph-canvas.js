@@ -1,12 +1,14 @@
 /** A graph of memories on a canvas: placed by forces, moved and zoomed by mouse or touch. */
 
 import { html, useEffect, useRef } from "../../vendor/preact.js";
-import { forceCollide, forceLink, forceManyBody, forceSimulation, forceX, forceY, select, zoom, zoomIdentity } from "../../vendor/d3.js";
+import { forceCollide, forceLink, forceManyBody, forceRadial, forceSimulation, select, zoom, zoomIdentity } from "../../vendor/d3.js";
 import { useColours } from "./colours.js";
 import { textOf } from "./memory-row.js";
 
 const SETTLED_TICKS = 200;
-const LABEL_CHARACTERS = 26;
+const LABEL_CHARACTERS = 22;
+const STRETCH = 1.3; // labels are wide, and so are screens
+const RINGS = [0, 130, 235]; // how far from the middle the memories of each hop stand, in pixels
 const LABEL_PIXELS = 11.5;
 const SIMILAR = "similar";
 
@@ -41,13 +43,13 @@ function layOut(graph, hops) {
   const known = new Set(nodes.map((node) => node.id));
   const links = graph.edges.filter((edge) => known.has(edge.source) && known.has(edge.target)).map((edge) => ({ ...edge }));
   forceSimulation(nodes)
-    .force("links", forceLink(links).id((node) => node.id).distance((link) => (link.kind === SIMILAR ? 150 : 120)).strength((link) => (link.source.hop + link.target.hop < 2 ? 0.5 : 0.12)))
-    .force("charge", forceManyBody().strength(-700))
-    .force("room", forceCollide((node) => (node.hop === 2 ? 30 : 62)))
-    .force("x", forceX(0).strength(0.05))
-    .force("y", forceY(0).strength(0.1))
+    .force("links", forceLink(links).id((node) => node.id).distance(90).strength(0.04))
+    .force("charge", forceManyBody().strength(-160))
+    .force("room", forceCollide((node) => (node.hop === 2 ? 22 : 46)))
+    .force("rings", forceRadial((node) => RINGS[node.hop]).strength(0.9))
     .stop()
     .tick(SETTLED_TICKS);
+  for (const node of nodes) node.x *= STRETCH;
   return { nodes, links };
 }
 
@@ -129,13 +131,13 @@ function paint(context, { nodes, links, transform, size, colours, focused }) {
     context.fill();
     if (node.hop === 2 && !near.has(node.id) && nodes.length > 14) continue;
     // Labels have one size on the screen, however far the graph is zoomed.
-    const below = node.y + radiusOf(node) + 14 / transform.k;
+    const baseline = node.y < -1 ? node.y - radiusOf(node) - 6 / transform.k : node.y + radiusOf(node) + 14 / transform.k;
     context.font = `${node.id === focused ? 600 : 400} ${LABEL_PIXELS / transform.k}px Inter, system-ui`;
     context.lineWidth = 4 / transform.k;
     context.strokeStyle = colours.surface;
-    context.strokeText(node.label, node.x, below);
+    context.strokeText(node.label, node.x, baseline);
     context.fillStyle = near.has(node.id) ? colours.ink : colours["ink-faint"];
-    context.fillText(node.label, node.x, below);
+    context.fillText(node.label, node.x, baseline);
   }
 }
 

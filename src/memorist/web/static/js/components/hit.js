@@ -3,6 +3,7 @@
 import { html, useState } from "../../vendor/preact.js";
 import { announce, announceError } from "../core/acts.js";
 import { post } from "../core/api.js";
+import { shortPath } from "../core/format.js";
 import { hrefOf } from "../core/router.js";
 import { Icon } from "./icon.js";
 import { Snippet } from "./marked-text.js";
@@ -36,7 +37,7 @@ export function Hit({ hit, query, why, moved }) {
       <${Relevance} relevance=${hit.relevance} />
     </div>
     <div class="hit-foot">
-      <${MemoryMeta} memory=${memory}>${moved}${hit.path && html`<span><bdi>${hit.path}</bdi>:${hit.start_line}</span>`}<//>
+      <${MemoryMeta} memory=${memory}>${moved}${hit.path && html`<span title=${hit.path}><bdi>${shortPath(hit.path)}</bdi>, line ${hit.start_line}</span>`}<//>
       <span class="hit-acts">
         <button type="button" class="button is-quiet" aria-expanded=${String(shown)} aria-controls=${`why-${memory.id}`} onClick=${() => setOpen(!open)}>Why</button>
         ${!hit.path && html`<${Thumb} good=${true} judged=${judged} judge=${judge} /><${Thumb} good=${false} judged=${judged} judge=${judge} />`}

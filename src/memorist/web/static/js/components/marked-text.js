@@ -29,7 +29,8 @@ export function HighlightedText({ text, ranges = [] }) {
  * A snippet, whose matches stand between <mark> and </mark>.
  * @param {{snippet: string}} props
  */
-export function Snippet({ snippet }) {
+export function Snippet({ snippet: given }) {
+  const snippet = given.replace(/\n\s*\n/g, "\n"); // a passage is read at a glance, without its empty lines
   const parts = [];
   let at = 0;
   for (const match of snippet.matchAll(MARKED)) {

@@ -44,7 +44,7 @@ export function Navigation({ current, onHelp, reviewCount }) {
     </nav>
     <div class="sidebar-foot">
       ${stats && html`<span>${countOf(stats.memories, "memory", "memories")}</span>`}
-      ${settings && html`<span><bdi>${settings.namespace}</bdi>${settings.read_only ? ", read only" : ""}</span>`}
+      ${settings && (settings.namespace !== "default" || settings.read_only) && html`<span>${settings.namespace === "default" ? "" : html`<bdi>${settings.namespace}</bdi> `}${settings.read_only ? "read only" : ""}</span>`}
       <span><span class=${`live-dot ${state === "ok" ? "" : "is-off"}`} aria-hidden="true"></span> ${state === "ok" ? "Live" : "Not connected"}</span>
       <button type="button" class="link-button" onClick=${onHelp}>Keyboard <kbd>?</kbd></button>
     </div>

@@ -21,7 +21,7 @@ export function WhyBar({ trace, score, open, id }) {
       ${gains.map((signal) => {
         const x = at;
         at += (signal.value / whole) * 100;
-        return html`<rect key=${signal.name} class=${`signal-${signal.colour}`} x=${x} y="0" width=${(signal.value / whole) * 100} height="6" />`;
+        return html`<rect key=${signal.name} class=${`signal-${signal.colour}`} x=${x} y="0" width=${(signal.value / whole) * 100} height="6"><title>${`${signal.label} ${formatPercent(signal.value)}`}</title></rect>`;
       })}
     </svg>
     ${open && html`<${WhyTable} signals=${signals} score=${score} id=${id} />`}

@@ -59,5 +59,8 @@ export function labelOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+/** Return the end of a path, by which people know a file. @param {string} path */
+export const shortPath = (path) => path.split(/[\\/]/).slice(-2).join("/");
+
 /** Return the end of an id, by which people tell memories apart. @param {string} id */
 export const shortId = (id) => id.slice(-8);

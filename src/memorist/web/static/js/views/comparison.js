@@ -21,7 +21,7 @@ export function Comparison({ body, profiles, why }) {
   const loaded = useLoaded((signal) => ask("compare", asked, { signal }), [body, profiles], [revision]);
   return html`<${Answer} loaded=${loaded}>${({ answers }) => html`
     <p class="visually-hidden" role="status">${answers.map((answer, at) => `${profiles[at]}: ${countOf(answer.hits.length, "hit")}`).join(", ")}</p>
-    <p class="note">Rate hits with the thumbs: <code>memorist eval --from-recalls</code> measures profiles by what you said.</p>
+    <p class="note compare-note">Rate hits with the thumbs: <code>memorist eval --from-recalls</code> measures profiles by what you said.</p>
     <div class="compare-columns">
       ${answers.map((answer, at) => html`<section key=${profiles[at]} aria-label=${`Ranked by ${profiles[at]}`}>
         <h2><bdi>${profiles[at]}</bdi></h2>

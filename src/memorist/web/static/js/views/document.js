@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef } from "../../vendor/preact.js";
 import { Answer } from "../components/states.js";
 import { get } from "../core/api.js";
 import { memoriesRevision } from "../core/app-state.js";
-import { countOf, formatMoment } from "../core/format.js";
+import { countOf, formatMoment, shortPath } from "../core/format.js";
 import { useLoaded } from "../core/loading.js";
 import { useStore } from "../core/store.js";
 
@@ -20,7 +20,7 @@ export function DocumentView({ route }) {
   const end = Number(route.parameters.get("end")) || line;
   return html`<${Answer} loaded=${loaded} rows=${8}>${({ document, chunks }) => html`
     <div class="view-head"><h1><bdi>${document.title ?? document.path}</bdi></h1>
-      <p class="meta"><bdi>${document.path}</bdi><span>${countOf(chunks.length, "chunk")}</span><span>indexed ${formatMoment(document.indexed_at)}</span>${line > 0 && html`<span>lines ${line} to ${end}</span>`}</p></div>
+      <p class="meta"><bdi title=${document.path}>${shortPath(document.path)}</bdi><span>${countOf(chunks.length, "chunk")}</span><span>indexed ${formatMoment(document.indexed_at)}</span>${line > 0 && html`<span>lines ${line} to ${end}</span>`}</p></div>
     <${Text} chunks=${chunks} line=${line} end=${end} />`}<//>`;
 }
 

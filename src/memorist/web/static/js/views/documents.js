@@ -5,7 +5,7 @@ import { useMovingFocus } from "../components/moving-focus.js";
 import { PagedLinks } from "../components/paged-links.js";
 import { Empty } from "../components/states.js";
 import { memoriesRevision } from "../core/app-state.js";
-import { countOf, formatAgo, formatBytes } from "../core/format.js";
+import { countOf, formatAgo, formatBytes, shortPath } from "../core/format.js";
 import { hrefOf } from "../core/router.js";
 import { useStore } from "../core/store.js";
 
@@ -21,6 +21,6 @@ export function DocumentsView() {
 function renderDocument(document) {
   return html`<a class="list-link" data-row href=${hrefOf("document", document.id)}>
     <strong><bdi>${document.title ?? document.path}</bdi></strong>
-    <span class="meta"><bdi>${document.path}</bdi><span>${countOf(document.chunks, "chunk")}</span><span>${formatBytes(document.size)}</span><span>indexed ${formatAgo(document.indexed_at)}</span>${document.project && html`<bdi>${document.project}</bdi>`}</span>
+    <span class="meta"><bdi title=${document.path}>${shortPath(document.path)}</bdi><span>${countOf(document.chunks, "chunk")}</span><span>${formatBytes(document.size)}</span><span>indexed ${formatAgo(document.indexed_at)}</span>${document.project && html`<bdi>${document.project}</bdi>`}</span>
   </a>`;
 }

@@ -10,6 +10,7 @@ import { useLoaded } from "../core/loading.js";
 import { useStore } from "../core/store.js";
 
 const DAY_S = 86_400;
+const LEAST_DAYS = 30; // that a plot shows
 const WINDOW_DAYS = 14; // recalls of two weeks are counted together, since a single day has few
 
 export function InsightsView() {
@@ -42,10 +43,10 @@ function Numbers({ stats }) {
 function Plots({ days, stats }) {
   const plots = useMemo(() => seriesOf(days, stats?.memories ?? 0), [days, stats?.memories]);
   return html`<div class="plots">
-    <${Plot} title="Growth" note="memories by the day they happened, added up" days=${plots.days} series=${plots.growth} />
-    <${Plot} title="Added" note="memories stored each day" days=${plots.days} series=${plots.added} />
-    <${Plot} title="Recalls" note="recorded searches each day" days=${plots.days} series=${plots.recalls} />
-    <${Plot} title="Coverage" note="recalls of two weeks that found something relevant" days=${plots.days} series=${plots.coverage} format=${formatPercent} />
+    <${Plot} title="Growth" note="memories by the day they happened, added up" ...${plots.growth} />
+    <${Plot} title="Added" note="memories stored each day" ...${plots.added} />
+    <${Plot} title="Recalls" note="recorded searches each day" ...${plots.recalls} />
+    <${Plot} title="Coverage" note="recalls of two weeks that found something relevant" ...${plots.coverage} format=${formatPercent} />
   </div>`;
 }
 
@@ -59,12 +60,18 @@ function seriesOf(listed, memories) {
   const created = on.reduce((sum, day) => sum + day.created, 0);
   let sum = Math.max(0, memories - created); // what happened before the first day that is listed
   return {
-    days,
-    growth: [{ label: "memories", values: on.map((day) => (sum += day.created)) }],
-    added: [{ label: "added", values: on.map((day) => day.recorded), bars: true }],
-    recalls: [{ label: "recalls", values: on.map((day) => day.recalls), bars: true }],
-    coverage: [{ label: "covered", values: on.map((_, at) => shareOf(on.slice(Math.max(0, at - WINDOW_DAYS + 1), at + 1))) }],
+    growth: fromFirst(days, { label: "memories", values: on.map((day) => (sum += day.created)) }),
+    added: fromFirst(days, { label: "added", values: on.map((day) => day.recorded), bars: true }),
+    recalls: fromFirst(days, { label: "recalls", values: on.map((day) => day.recalls), bars: true }),
+    coverage: fromFirst(days, { label: "covered", values: on.map((_, at) => shareOf(on.slice(Math.max(0, at - WINDOW_DAYS + 1), at + 1))) }),
   };
+}
+
+/** Return what a plot shows: from the first day that has anything on, and of a month at least. */
+function fromFirst(days, series) {
+  const first = series.values.findIndex((value) => value);
+  const from = Math.max(0, Math.min(first < 0 ? days.length : first, days.length - LEAST_DAYS));
+  return { days: days.slice(from), series: [{ ...series, values: series.values.slice(from) }] };
 }
 
 function shareOf(days) {
