@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexProgress, IndexReport
-    from memorist.engine import Memorist, migrate, restore_backup, salvage
+    from memorist.engine import AsyncMemorist, Memorist, migrate, open_async, restore_backup, salvage
     from memorist.engine import list_namespaces as namespaces
     from memorist.engine import open_memory as open
     from memorist.errors import (
@@ -50,15 +50,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlreadyExists", "Ambiguous", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
+    "AlreadyExists", "Ambiguous", "AsyncMemorist", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
     "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
     "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related",
     "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats",
     "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "migrate", "namespaces", "open",
-    "restore_backup", "salvage",
+    "open_async", "restore_backup", "salvage",
 ]  # fmt: skip
-
 
 _ENGINE_NAMES = {"open": "open_memory", "namespaces": "list_namespaces"}
 

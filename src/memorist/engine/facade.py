@@ -133,7 +133,7 @@ class Memorist(FileMethods):
         """Hide a memory from every search. It can be restored until it is purged; `hard` erases it at once."""
         self._writer.forget(id, hard=hard)
 
-    def forget_many(self, *, hard: bool = False, include_superseded: bool = True, **filters: Any) -> int:
+    def forget_many(self, /, *, hard: bool = False, include_superseded: bool = True, **filters: Any) -> int:
         """Forget all memories that pass filters, at least one of which is needed; return how many."""
         return self._writer.forget_many(filters, hard=hard, include_superseded=include_superseded)
 
@@ -149,6 +149,7 @@ class Memorist(FileMethods):
 
     def search(
         self,
+        /,
         query: str,
         *,
         limit: int | None = None,
@@ -205,6 +206,7 @@ class Memorist(FileMethods):
 
     def search_documents(
         self,
+        /,
         query: str,
         *,
         limit: int | None = None,
@@ -237,6 +239,7 @@ class Memorist(FileMethods):
 
     def facets(
         self,
+        /,
         query: str | None = None,
         fields: Sequence[str] = FACETS,
         *,
@@ -261,6 +264,7 @@ class Memorist(FileMethods):
 
     def list(
         self,
+        /,
         *,
         limit: int = 50,
         cursor: str | None = None,
@@ -276,7 +280,7 @@ class Memorist(FileMethods):
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         return self._listing.list_memories(limit, cursor, deleted, detail, filter)
 
-    def count(self, *, deleted: bool = False, include_superseded: bool = True, **filters: Any) -> int:
+    def count(self, /, *, deleted: bool = False, include_superseded: bool = True, **filters: Any) -> int:
         """Count memories; takes the filters of `search`. `deleted` counts the forgotten ones."""
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         return self._listing.count(filter, deleted)
@@ -315,7 +319,7 @@ class Memorist(FileMethods):
         return self._relations.related(id, limit, as_of)
 
     def duplicates(
-        self, *, threshold: float = DUPLICATE_THRESHOLD, progress: Progress | None = None, **filters: Any
+        self, /, *, threshold: float = DUPLICATE_THRESHOLD, progress: Progress | None = None, **filters: Any
     ) -> builtins.list[tuple[Memory, ...]]:
         """Return groups of memories of one project that say almost the same, oldest first; filters as in `list`."""
         return self._relations.duplicates(threshold, progress, filters)
@@ -539,6 +543,7 @@ class Memorist(FileMethods):
 
     def set_lens(
         self,
+        /,
         name: str,
         *,
         boosts: Mapping[str, Mapping[str, float]] | None = None,

@@ -219,7 +219,7 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
     for candidate in candidates:
         row, rate = candidate.row, profile.sector_decay.get(candidate.row.sector, 0.0)
         trace = {
-            "vector": weights.semantic * _cosine(candidate),
+            "vector": weights.semantic * min(1.0, candidate.row.similarity or 0.0),  # below 0 it has an order, too
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
             "salience": weights.salience * decay(row.salience, rate, row.reinforced_at, now),
         }
