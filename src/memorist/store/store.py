@@ -1,6 +1,7 @@
 """The store: the memories of one namespace, in a database."""
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,7 +33,15 @@ from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
 from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.feed import FeedStore
-from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
+from memorist.store.filters import (
+    END_OF_TIME,
+    Scopes,
+    filter_conditions,
+    from_micros,
+    is_unexpired,
+    select_expired,
+    to_micros,
+)
 from memorist.store.inspection import InspectionStore
 from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
@@ -84,6 +93,8 @@ from memorist.store.writes import (
 from memorist.validation import MAX_TAGS
 
 _TEXTS_AT_ONCE = 1000
+_FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
+_SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
 
 class _Written(NamedTuple):
@@ -143,6 +154,7 @@ class Store(StorePart):
         """Add a memory, with its vectors if they are ready. By its id it replaces only what the `wall` lets pass."""
         with self._pool.writing() as connection:
             (written,) = self._write(connection, [draft], reinforcement, ready, wall)
+            self._sweep(connection)
             self._backend.tend(connection, 1)
             return AddResult(load_memory(connection, written.rid), written.is_new, written.pending)
 
@@ -156,6 +168,7 @@ class Store(StorePart):
         """Add memories as `add` does, all of them or none."""
         with self._pool.writing() as connection:
             written = self._write(connection, drafts, reinforcement, ready, wall)
+            self._sweep(connection)
             self._backend.tend(connection, len(drafts))
             known = [one.rid for one in written if not one.is_new]
             sql = "select rid, id from memories where rid in @keys(:keys)"
@@ -207,10 +220,17 @@ class Store(StorePart):
                 pending = None if ready else EmbeddingJob(key, draft.title, draft.content)
                 written.append(_Written(key, True, pending))
             elif draft.if_exists is None:
-                written.append(_Written(self._reinforce(connection, draft, hash, sessions, reinforcement), False))
+                written.append(self._reinforce(connection, draft, hash, sessions, reinforcement, wall))
             else:
-                written.append(self._replace(connection, draft, sessions, wall))
+                written.append(self._replace(connection, draft, sessions, reinforcement, wall))
         return written
+
+    def _write_anew(
+        self, connection: Connection, draft: MemoryDraft, expired: int, reinforcement: Reinforcement, wall: Filter
+    ) -> _Written:
+        """Write a draft in the place of a memory that has expired."""
+        erase_memories(connection, [expired])
+        return self._write(connection, [draft], reinforcement, None, wall)[0]
 
     def _reinforce(
         self,
@@ -219,9 +239,12 @@ class Store(StorePart):
         hash: bytes,
         sessions: Mapping[str, int],
         reinforcement: Reinforcement,
-    ) -> int:
-        """Reinforce the memory that has the text of a draft already, and return its key."""
+        wall: Filter,
+    ) -> _Written:
+        """Reinforce the memory that has the text of a draft already."""
         same = find_same_text(connection, self.namespace, draft.project, hash)
+        if same and _has_expired(load_memory(connection, same[0]), draft.recorded_at):
+            return self._write_anew(connection, draft, same[0], reinforcement, wall)
         if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
         known, recorded = same[0], to_micros(draft.recorded_at)
@@ -230,13 +253,20 @@ class Store(StorePart):
         if draft.session is not None:
             link_memories(connection, sessions[draft.session], [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
-        return known
+        return _Written(known, False)
 
     def _replace(
-        self, connection: Connection, draft: MemoryDraft, sessions: Mapping[str, int], wall: Filter
+        self,
+        connection: Connection,
+        draft: MemoryDraft,
+        sessions: Mapping[str, int],
+        reinforcement: Reinforcement,
+        wall: Filter,
     ) -> _Written:
         """Do what `if_exists` says with the memory that has the id of a draft already."""
         found = find_by_id(connection, self.namespace, draft.id)
+        if found and _has_expired(found[1], draft.recorded_at):
+            return self._write_anew(connection, draft, found[0], reinforcement, wall)
         assert found is not None, "its id was taken, and no other connection writes to the namespace meanwhile"
         rid, memory = found
         if wall.walled and memory.project not in wall.project:
@@ -306,6 +336,41 @@ class Store(StorePart):
             erase_memories(connection, sorted(rids))
             return len(rids)
 
+    def _sweep(self, connection: Connection) -> int:
+        """Erase some memories that have expired, and return how many; nothing finds them anyway."""
+        sql = f"{select_expired('@now')} limit {_SWEPT_AT_ONCE}"
+        keys = [rid for (rid,) in connection.fetch(sql, {"namespace": self.namespace})]
+        if keys:
+            erase_memories(connection, keys)
+        return len(keys)
+
+    def count(self, filter: Filter, *, deleted: bool = False) -> int:
+        """Return the number of memories that pass a filter."""
+        past = filter.as_of is not None
+        where, values = filter_conditions(replace(filter, hide_expired=True), past=past)
+        sql = f"""
+            select count(*) from {memories_table(past=past)}
+            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {where}
+        """
+        with self._pool.reading() as connection:
+            return int(connection.fetch_value(sql, values | {"namespace": self.namespace}))
+
+    def forget_some(self, filter: Filter, now: datetime, *, hard: bool) -> int:
+        """Forget, or erase, some memories that pass a filter; return how many. None are left when it returns 0."""
+        where, values = filter_conditions(replace(filter, hide_expired=True))
+        sql = f"""
+            select m.rid from memories m
+            where m.namespace = :namespace and m.deleted_at is null {where} limit {_FORGOTTEN_AT_ONCE}
+        """
+        with self._pool.writing() as connection:
+            keys = [rid for (rid,) in connection.fetch(sql, values | {"namespace": self.namespace})]
+            if hard:
+                erase_memories(connection, keys)
+            elif keys:
+                sql = "update memories set deleted_at = :now where rid in @keys(:keys)"
+                connection.execute(sql, {"now": to_micros(now), "keys": as_json(keys)})
+        return len(keys)
+
     def purge(self, before: datetime | None) -> int:
         """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
         with self._pool.writing() as connection:
@@ -317,6 +382,8 @@ class Store(StorePart):
                 {"namespace": self.namespace, "before": END_OF_TIME if before is None else to_micros(before)},
             )
             erase_memories(connection, [rid for (rid,) in forgotten])
+            while self._sweep(connection):
+                pass
             self._backend.purge(connection)
         self._backend.wipe()
         return len(forgotten)
@@ -330,7 +397,7 @@ class Store(StorePart):
             sql = f"""
                 select {memory_columns(past=as_of is not None)} from {memories_table(past=as_of is not None)}
                 where m.id in @texts(:ids) and m.namespace = :namespace
-                  and m.deleted_at is null
+                  and m.deleted_at is null and {is_unexpired("m", past=as_of is not None)}
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
             found = {memory.id: memory for memory in map(to_memory, connection.fetch(sql, values))}
@@ -390,7 +457,7 @@ class Store(StorePart):
     ) -> list[KeyedMemory]:
         """Return memories that pass a filter, by time and, of the same time, in the order they were added."""
         past = filter.as_of is not None
-        conditions, filter_values = filter_conditions(filter, past=past)
+        conditions, filter_values = filter_conditions(replace(filter, hide_expired=True), past=past)
         # There is an index of the few pinned memories, but a database would choose the one by time, and read all of it.
         at = "@plain(m.created_at)" if filter.pinned else "m.created_at"
         sql = f"""
@@ -410,7 +477,7 @@ class Store(StorePart):
 
         Turns and files are left out: the same words said twice are two turns.
         """
-        where, values = filter_conditions(filter)
+        where, values = filter_conditions(replace(filter, hide_expired=True))
         sql = f"""
             select m.rid, m.id, m.project, m.content from memories m
             where m.rid > :after and @plain(m.namespace) = :namespace and m.deleted_at is null {where}
@@ -475,7 +542,7 @@ class Store(StorePart):
     ) -> dict[str, dict[str, int]]:
         """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
         with self._pool.reading() as connection:
-            scope = self._scopes.resolve(connection, filter) if query else Scope(filter)
+            scope = self._scopes.resolve(connection, filter) if query else Scope(replace(filter, hide_expired=True))
             return count_facets(connection, self._keyword, self.namespace, query, scope, keys, fields)
 
     def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
@@ -504,6 +571,7 @@ class Store(StorePart):
             select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
             from {memories_table(past=past)}
             where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
+              and {is_unexpired("m", past=past)}
         """
         values = {
             "keys": as_json(list(keys)),
@@ -535,6 +603,7 @@ class Store(StorePart):
             select {vector_column(past=past)}
             from {memories_table(past=past)}
             where m.namespace = :namespace and m.id = :id and m.deleted_at is null
+              and {is_unexpired("m", past=past)}
         """
         values = {"namespace": self.namespace, "id": id, "model": model.name}
         with self._pool.reading() as connection:
@@ -570,6 +639,10 @@ class Store(StorePart):
 
     def check(self, *, repair: bool) -> CheckReport:
         return self._backend.check(self.namespace, repair=repair)
+
+
+def _has_expired(memory: Memory, now: datetime) -> bool:
+    return memory.expires_at is not None and memory.expires_at <= now
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:

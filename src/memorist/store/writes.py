@@ -19,7 +19,8 @@ from memorist.validation import UPDATABLE
 
 _COLUMNS = (
     "id", "namespace", "project", "content", "content_hash", "title", "summary", "kind", "source", "tags", "segments",
-    "facts", "sector", "tier", "salience", "metadata", "created_at", "updated_at", "reinforced_at", "recorded_at",
+    "facts", "sector", "tier", "salience", "metadata", "expires_at", "created_at", "updated_at", "reinforced_at",
+    "recorded_at",
 )  # fmt: skip
 
 
@@ -53,7 +54,8 @@ def _to_row(namespace: str, draft: MemoryDraft, hash: bytes) -> tuple[Any, ...]:
         draft.id, namespace, draft.project, draft.content, hash, draft.title, draft.summary, draft.kind, draft.source,
         as_json(draft.tags) if draft.tags else "[]", unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
         "\n".join(facts) or None, draft.sector, draft.tier, draft.salience,
-        as_json(draft.metadata) if draft.metadata else "{}", created_at, recorded_at, recorded_at, recorded_at,
+        as_json(draft.metadata) if draft.metadata else "{}",
+        to_micros(draft.expires_at) if draft.expires_at else None, created_at, recorded_at, recorded_at, recorded_at,
     )  # fmt: skip
 
 
@@ -135,6 +137,7 @@ def update_memory(
                 "content_hash": content_hash(text) if known_by_text else identity_hash(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
+                "expires_at": to_micros(new["expires_at"]) if new["expires_at"] else None,
                 "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )
@@ -169,7 +172,10 @@ def replace_memory(
 
 
 def _save_version(connection: Connection, rid: int, memory: Memory, now: int) -> None:
-    snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
+    snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {
+        "updated_at": to_micros(memory.updated_at),
+        "expires_at": to_micros(memory.expires_at) if memory.expires_at else None,
+    }
     connection.execute(
         """
         insert into memory_history(rid, version, replaced_at, snapshot)
