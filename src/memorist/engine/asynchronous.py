@@ -163,6 +163,7 @@ class AsyncMemorist:
     forget_files = _awaited(Memorist.forget_files)
     export = _awaited(Memorist.export)
     import_ = _awaited(Memorist.import_)
+    discover = _awaited(Memorist.discover)
     backup = _awaited(Memorist.backup)
 
 

@@ -154,9 +154,10 @@ class Store(StorePart):
         """Add a memory, with its vectors if they are ready. By its id it replaces only what the `wall` lets pass."""
         with self._pool.writing() as connection:
             (written,) = self._write(connection, [draft], reinforcement, ready, wall)
+            result = AddResult(load_memory(connection, written.rid), written.is_new, written.pending)
             self._sweep(connection)
             self._backend.tend(connection, 1)
-            return AddResult(load_memory(connection, written.rid), written.is_new, written.pending)
+            return result
 
     def add_many(
         self,
@@ -168,11 +169,11 @@ class Store(StorePart):
         """Add memories as `add` does, all of them or none."""
         with self._pool.writing() as connection:
             written = self._write(connection, drafts, reinforcement, ready, wall)
-            self._sweep(connection)
-            self._backend.tend(connection, len(drafts))
             known = [one.rid for one in written if not one.is_new]
             sql = "select rid, id from memories where rid in @keys(:keys)"
             ids: dict[int, str] = dict(connection.fetch(sql, {"keys": as_json(known)})) if known else {}
+            self._sweep(connection)
+            self._backend.tend(connection, len(drafts))
         return AddedBatch(
             [draft.id if one.is_new else ids[one.rid] for draft, one in zip(drafts, written, strict=True)],
             [one.pending for one in written if one.pending],
