@@ -8,6 +8,7 @@ opened here: arguments checked, store and models put together.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
@@ -15,7 +16,6 @@ from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
 from memorist.engine.backends import check_target, open_backend
 from memorist.engine.facade import Memorist
-from memorist.engine.migration import list_namespaces, migrate
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
 from memorist.ingest.redaction import Redaction
@@ -23,7 +23,19 @@ from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
 from memorist.store.store import Store
 
+if TYPE_CHECKING:
+    from memorist.engine.migration import list_namespaces, migrate
+
 __all__ = ["Memorist", "list_namespaces", "migrate", "open_memory", "restore_backup", "salvage"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only few processes need when it is first asked for."""
+    if name in ("list_namespaces", "migrate"):
+        from memorist.engine import migration
+
+        return getattr(migration, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def open_memory(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
 from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
-from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddedBatch,
@@ -75,6 +74,9 @@ from memorist.store.writes import (
     update_memory,
 )
 from memorist.validation import MAX_TAGS
+
+if TYPE_CHECKING:
+    from memorist.store.loader import ExportLoader
 
 _TEXTS_AT_ONCE = 1000
 
@@ -165,10 +167,6 @@ class Store(StorePart):
         new = [(rid, draft) for rid, draft in zip(keys, drafts, strict=True) if rid is not None]
         created = [(rid, sessions[one.session], to_micros(one.recorded_at)) for rid, one in new if one.session]
         link_created(connection, created)
-        for rid, draft in new:
-            if draft.facts:
-                since = to_micros(min(draft.recorded_at, draft.created_at))
-                add_facts(connection, rid, draft.facts, since, indexed=True)
         if ready:
             by_place = {place: rid for place, rid in enumerate(keys) if rid is not None}
             self.vectors.write_ready(connection, ready, by_place)
@@ -176,8 +174,11 @@ class Store(StorePart):
         for key, draft, hash in zip(keys, drafts, hashes, strict=True):
             if key is None:
                 written.append((self._reinforce(connection, draft, hash, sessions, reinforcement), False))
-            else:
-                written.append((key, True))
+                continue
+            written.append((key, True))
+            if draft.facts:
+                since = to_micros(min(draft.recorded_at, draft.created_at))
+                add_facts(connection, key, draft.facts, since, indexed=True)
         return written
 
     def _reinforce(
@@ -485,12 +486,14 @@ class Store(StorePart):
         """Return the number of records that a dump has, by type."""
         return count_records(self._pool, self.namespace)
 
-    def create_loader(self, sentence_models: Collection[str] = ()) -> ExportLoader:
+    def create_loader(self, sentence_models: Collection[str] = ()) -> "ExportLoader":
         """
         Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
 
         Such texts that come without them are listed by `list_without_vector`.
         """
+        from memorist.store.loader import ExportLoader  # only where something is imported
+
         return ExportLoader(self._backend, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:
