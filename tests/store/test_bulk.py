@@ -139,9 +139,9 @@ def test_batches_grow_where_they_take_little_time(hashed: Memorist, monkeypatch:
     monkeypatch.setattr(write, "_QUICK_BATCH", 1e9)
     steps: list[int] = []
 
-    hashed.add_many((f"note {number}" for number in range(4 * BATCH)), progress=steps.append)
+    hashed.add_many((f"note {number}" for number in range(6 * BATCH)), progress=steps.append)
 
-    assert steps == [BATCH, 3 * BATCH, 4 * BATCH]
+    assert steps == [BATCH, 5 * BATCH, 6 * BATCH]
     assert hashed.stats().pending == 0
 
 

@@ -69,7 +69,7 @@ class Writer:
                 return ids
             # Where a batch takes little time, more at once costs less of it.
             if len(drafts) == size and time.monotonic() - started < _QUICK_BATCH:
-                size = min(2 * size, _MAX_BATCH)
+                size = min(4 * size, _MAX_BATCH)
         raise error
 
     def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[AddedBatch, MemoristError | None]:
