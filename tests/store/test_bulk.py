@@ -192,3 +192,25 @@ def count_commits(path: Path) -> int:
     frames = range(32, len(log), 24 + page)
     salt = log[16:24]
     return sum(log[at + 8 : at + 16] == salt and log[at + 4 : at + 8] != b"\0\0\0\0" for at in frames)
+
+
+WORDS = [f"{first}{second}" for first in ("re", "fo", "ma", "ti", "lu") for second in ("x", "nd", "gel", "stic", "ver")]
+
+
+@settings(max_examples=30, deadline=None, phases=NO_SHRINKING)
+@given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=20, unique=True), data=st.data())
+def test_every_text_that_shares_four_fifths_of_its_words_is_reported_as_a_near_duplicate(
+    words: list[str], data: st.DataObject
+) -> None:
+    lacking = data.draw(st.sets(st.sampled_from(words), max_size=5))
+    more = data.draw(st.sets(st.sampled_from(WORDS), max_size=3))
+    other = [*(word for word in words if word not in lacking), *(word for word in more if word not in words)]
+    share = len(set(words) & set(other)) / len(set(words) | set(other))
+    with memorist.open(":memory:", embedder="none") as memory:
+        memory.add_many(f"{word} is said in {number} other notes" for number, word in enumerate(WORDS))
+        older = memory.add(" ".join(words), project="api").id
+        memory.add(" ".join(words), project="web", near="off")
+
+        near = memory.add(" ".join([*other, "!"]), project="api").near
+
+    assert (near and near.id) == (older if share >= 0.8 else None)
