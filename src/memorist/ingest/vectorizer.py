@@ -62,9 +62,11 @@ class Vectorizer:
         """
         if self.model.embedder is None:
             return None
-        done = False
+        done, reason = False, ""
         try:
-            _, reason = self._embed_and_store(jobs, promptly=promptly)
+            for start in range(0, len(jobs), BATCH):
+                _, refusal = self._embed_and_store(jobs[start : start + BATCH], promptly=promptly)
+                reason = reason or refusal
             done = True
             if self._backlog:
                 waiting = self._store.vectors.list_unembedded(self._after, BATCH, self._project)
