@@ -71,9 +71,9 @@ def _check_vectors(embedder: Embedder, raw: ArrayLike, count: int) -> Vectors:
             f"{embedder.model_id} returned vectors of shape {vectors.shape} for {count} texts; "
             f"expected ({count}, {embedder.dimensions})"
         )
-    if not np.isfinite(vectors).all():
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    if not np.isfinite(norms).all():  # nor is then a component, or their squares are beyond all numbers
         raise EmbedderError(f"{embedder.model_id} returned a vector with NaN or infinity in it")
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not norms.all():
         raise EmbedderError(f"{embedder.model_id} returned a zero vector, which has no direction to compare")
     unit: Vectors = vectors / norms

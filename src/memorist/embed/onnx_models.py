@@ -6,6 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import as_file
 from importlib.resources.abc import Traversable
@@ -36,6 +37,11 @@ class OnnxModel(ABC):
     def after_fork(self) -> None:
         """In a child: another thread of the parent may have held the lock."""
         self._lock = threading.Lock()
+
+    @property
+    def is_loaded(self) -> bool:
+        """False if the first use has to load the model yet."""
+        return self._loaded is not None
 
     def close(self) -> None:
         """Release the model; a later use loads it again."""
@@ -75,13 +81,29 @@ def load_session(folder: Traversable, checksums: Mapping[str, str], label: str, 
         raise EmbedderUnavailable(
             f"{label} needs onnxruntime, which cannot be imported ({exc}); install it with: pip install onnxruntime"
         ) from exc
+    # A damaged model would give wrong numbers without an error. The files are read while onnxruntime reads the model.
+    with ThreadPoolExecutor(1, "memorist-checksum") as thread:
+        checked = thread.submit(_check_files, folder, checksums, label, install_hint)
+        try:
+            session = _create_session(onnxruntime, folder, label)
+        except EmbedderUnavailable:
+            checked.result()  # that a file is missing or damaged is the better reason
+            raise
+        checked.result()
+        return session
+
+
+def _check_files(folder: Traversable, checksums: Mapping[str, str], label: str, install_hint: str) -> None:
     for name, sha256 in checksums.items():
         try:
             is_sound = _matches(folder / name, sha256)
         except OSError as exc:
             raise EmbedderUnavailable(f"{label}'s file {name} cannot be read ({exc}); {install_hint}") from exc
-        if not is_sound:  # a damaged model would give wrong numbers without an error
+        if not is_sound:
             raise EmbedderUnavailable(f"{label}'s file {name} is damaged: its sha256 is wrong; {install_hint}")
+
+
+def _create_session(onnxruntime: Any, folder: Traversable, label: str) -> Any:
     options = onnxruntime.SessionOptions()
     # One thread a text: texts run side by side, and a short one is too small to share out.
     options.intra_op_num_threads = 1

@@ -8,7 +8,7 @@ opened here: arguments checked, store and models put together.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
@@ -17,7 +17,6 @@ from memorist.embed.base import Embedder, Reranker
 from memorist.engine.asynchronous import AsyncMemorist, Opening
 from memorist.engine.backends import check_target, distribute, open_backend
 from memorist.engine.facade import Memorist
-from memorist.engine.migration import list_namespaces, migrate
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
 from memorist.ingest.redaction import Redaction
@@ -25,10 +24,22 @@ from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
 from memorist.store.store import Store
 
+if TYPE_CHECKING:
+    from memorist.engine.migration import list_namespaces, migrate
+
 __all__ = [
     "AsyncMemorist", "Memorist", "distribute", "list_namespaces", "migrate", "open_async", "open_memory",
     "restore_backup", "salvage",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only few processes need when it is first asked for."""
+    if name in ("list_namespaces", "migrate"):
+        from memorist.engine import migration
+
+        return getattr(migration, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def open_memory(

@@ -180,7 +180,7 @@ def _near_duplicate_query(content: str) -> Query | None:
     rarest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare: one for each group
     groups = len(words) - math.ceil(DUPLICATE_THRESHOLD * len(words)) + 1
     all_of = [" AND ".join(f'"{word}"' for word in rarest_first[number::groups]) for number in range(groups)]
-    return Query(content, raw=" OR ".join(f"({words})" for words in all_of))
+    return Query(content, raw=" OR ".join(f"({group})" for group in all_of))
 
 
 def _without(rows: Sequence[Row], memory: Memory) -> list[Row]:

@@ -1,5 +1,6 @@
 """Shared by all components of one memory: the store with its upkeep, the models, redaction and the recall log."""
 
+import _thread
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -127,6 +128,17 @@ class Resources:
         """
         reason = self.vectorizer.embed([job for job in jobs if job], promptly=promptly)
         return reason and f"found by keyword only until the model makes its vector: {reason}"
+
+    def begin_loading(self) -> None:
+        """Have the vectors read in a thread while the first search loads the model."""
+        embedder = self.model.embedder
+        if embedder is not None and not getattr(embedder, "is_loaded", True):
+            # Not a Thread: Ctrl-C in the midst of its `start` raises a RuntimeError.
+            _thread.start_new_thread(self._load_vectors, ())
+
+    def _load_vectors(self) -> None:
+        with suppress(Exception):  # which the search will meet as well, and tell
+            self.store.vectors.load(self.model.identify())
 
     def choose_redaction(self, redact: object, allow: object) -> Redaction:
         """Return the redaction of files and conversations, which is on unless the caller turns it off."""

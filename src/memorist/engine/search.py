@@ -98,6 +98,8 @@ class Searcher:
         fields = validation.facets(facets)
         logged = self._resources.redaction.redact_text(request.text)
         _log.debug("search %r begins, mode %s", logged[:_LOGGED_CHARACTERS], request.mode)
+        if request.mode != "keyword":
+            self._resources.begin_loading()
         results = call_within(self._resources.search_timeout, self._answer, request, fields, explain)
         _log.info("search %r: %d hits in %.1f ms", logged[:_LOGGED_CHARACTERS], len(results), results.took_ms)
         if request.record != "off":

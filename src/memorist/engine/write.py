@@ -19,7 +19,7 @@ from memorist.validation import TimeLike
 
 _REINFORCEMENT = 0.1  # of a memory that is added once more
 _MAX_BATCH = 8192  # memories that are added in one transaction
-_QUICK_BATCH = 0.5  # seconds
+_QUICK_BATCH, _SLOW_BATCH = 0.5, 4.0  # seconds
 _REFUSALS = (InvalidInput, NotFound, Ambiguous)
 
 
@@ -68,8 +68,11 @@ class Writer:
             elif error is None:
                 return ids
             # Where a batch takes little time, more at once costs less of it.
-            if len(drafts) == size and time.monotonic() - started < _QUICK_BATCH:
-                size = min(2 * size, _MAX_BATCH)
+            took = time.monotonic() - started
+            if took < _QUICK_BATCH:
+                size = min(4 * size, _MAX_BATCH)
+            elif took > _SLOW_BATCH:
+                size = max(size // 4, BATCH)
         raise error
 
     def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[AddedBatch, MemoristError | None]:
@@ -77,16 +80,15 @@ class Writer:
         try:
             ready = self._resources.vectorizer.embed_early(drafts)
             return self._store.add_many(drafts, self._reinforcement, ready, self._resources.wall), None
-        except _REFUSALS:
-            results = AddedBatch([], [])
-            for draft in drafts:
-                try:
-                    result = self._store.add_many([draft], self._reinforcement, wall=self._resources.wall)
-                except _REFUSALS as exc:
-                    return results, _refuse_item(before + len(results.ids) + 1, exc)
-                results.ids.extend(result.ids)
-                results.pending.extend(result.pending)
-            return results, None
+        except _REFUSALS as exc:
+            if len(drafts) == 1:
+                return AddedBatch([], []), _refuse_item(before + 1, exc)
+            middle = len(drafts) // 2
+            first, refusal = self._add_batch(drafts[:middle], before)
+            if refusal:
+                return first, refusal
+            second, refusal = self._add_batch(drafts[middle:], before + middle)
+            return AddedBatch(first.ids + second.ids, first.pending + second.pending), refusal
 
     @property
     def _reinforcement(self) -> Reinforcement:

@@ -62,9 +62,11 @@ class Vectorizer:
         """
         if self.model.embedder is None:
             return None
-        done = False
+        done, reason = False, ""
         try:
-            _, reason = self._embed_and_store(jobs, promptly=promptly)
+            for start in range(0, len(jobs), BATCH):
+                _, refusal = self._embed_and_store(jobs[start : start + BATCH], promptly=promptly)
+                reason = reason or refusal
             done = True
             if self._backlog:
                 waiting = self._store.vectors.list_unembedded(self._after, BATCH, self._project)
@@ -191,11 +193,14 @@ class Vectorizer:
 
 def cut_into_parts(text: EmbeddingJob, embedder: Embedder) -> list[Part]:
     """Cut a text that one vector cannot represent into parts; return none where one vector can."""
-    most, count = max_tokens(embedder), token_counter(embedder)
+    most, by_sentence = max_tokens(embedder), getattr(embedder, "by_sentence", False)
+    if not by_sentence and len(text.content) + len(text.title or "") < most:
+        return []  # a token has a character at least
+    count = token_counter(embedder)
     room = min(TITLE_TOKENS, most * 3 // 4)
-    fits = len(text.text) <= most or count(text.text) <= most  # a token has a character at least
+    fits = len(text.text) <= most or count(text.text) <= most
     spans = [(0, len(text.content))] if fits else _split_by_structure(text.content, most - room, count)
-    if getattr(embedder, "by_sentence", False):
+    if by_sentence:
         least = part_length(len(text.content))
         spans = [piece for first, last in spans for piece in _split_by_sentence(text.content, first, last, least)]
     if len(spans) < 2:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,6 @@ from memorist.store.filters import (
     to_micros,
 )
 from memorist.store.inspection import InspectionStore
-from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddedBatch,
@@ -91,6 +90,9 @@ from memorist.store.writes import (
     update_memory,
 )
 from memorist.validation import MAX_TAGS
+
+if TYPE_CHECKING:
+    from memorist.store.loader import ExportLoader
 
 _TEXTS_AT_ONCE = 1000
 _FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
@@ -208,10 +210,6 @@ class Store(StorePart):
         new = [(rid, draft) for rid, draft in zip(keys, drafts, strict=True) if rid is not None]
         created = [(rid, sessions[one.session], to_micros(one.recorded_at)) for rid, one in new if one.session]
         link_created(connection, created)
-        for rid, draft in new:
-            if draft.facts:
-                since = to_micros(min(draft.recorded_at, draft.created_at))
-                add_facts(connection, rid, draft.facts, since, indexed=True)
         if ready:
             by_place = {place: rid for place, rid in enumerate(keys) if rid is not None}
             self.vectors.write_ready(connection, ready, by_place)
@@ -220,6 +218,9 @@ class Store(StorePart):
             if key is not None:
                 pending = None if ready else EmbeddingJob(key, draft.title, draft.content)
                 written.append(_Written(key, True, pending))
+                if draft.facts:
+                    since = to_micros(min(draft.recorded_at, draft.created_at))
+                    add_facts(connection, key, draft.facts, since, indexed=True)
             elif draft.if_exists is None:
                 written.append(self._reinforce(connection, draft, hash, sessions, reinforcement, wall))
             else:
@@ -623,12 +624,14 @@ class Store(StorePart):
         """Return the number of records that a dump has, by type."""
         return count_records(self._pool, self.namespace)
 
-    def create_loader(self, sentence_models: Collection[str] = ()) -> ExportLoader:
+    def create_loader(self, sentence_models: Collection[str] = ()) -> "ExportLoader":
         """
         Begin an import. Of `sentence_models`, a text of several sentences has vectors of its parts, too.
 
         Such texts that come without them are listed by `list_without_vector`.
         """
+        from memorist.store.loader import ExportLoader  # only where something is imported
+
         return ExportLoader(self._backend, self.namespace, sentence_models)
 
     def backup(self, path: str, *, overwrite: bool) -> None:

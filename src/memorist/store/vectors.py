@@ -60,6 +60,9 @@ class Vectors(ABC):
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
 
+    def load(self, model: Model) -> None:  # noqa: B027
+        """Read into memory what the first search needs, if it is not there."""
+
     def list_unembedded(self, after: int, limit: int, project: str | None = None) -> list[EmbeddingJob]:
         sql = f"""
             select m.rid, m.title, m.content

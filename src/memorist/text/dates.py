@@ -47,6 +47,9 @@ def find_periods(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[
     week" is the one before that date, and is ignored. A query that names many times asks for none of them.
     """
     present, said = _utc(now, zone), " ".join(text[:MAX_QUERY_CHARACTERS].lower().replace(",", " ").split())
+    # Most queries name none, and the patterns take longer to compile than a database to open.
+    if _TIME_WORDS.isdisjoint(re.findall("[a-z]+", said)) and not re.search("[0-9]", said):
+        return ()
     ranges = [parse_period(range[0].replace(" of ", " "), present, zone) for range in re.finditer(_RANGE_IN_TEXT, said)]
     said = re.sub(_RANGE_IN_TEXT, "", said)
     dates = [date for date in re.finditer(_DATE_IN_TEXT, said) if date["date"] or date["lead"]]
@@ -356,6 +359,10 @@ _RELATIVE_IN_TEXT = (
     rf"(?<![\w-])(?:(?P<lead>since|after|until|before|by) )?(?P<words>{'|'.join(_RELATIVES)})"
     rf"(?![\w-]| of\b| (?:{_PART_OF_DAY})s)"
 )
+# Every time within a text has a digit or one of these.
+_UNITS = ("hour", "day", "week", "weekend", "fortnight", "month", "quarter", "year")
+_NAMED_DAYS = ("yesterday", "today", *_WEEKDAYS, *_HOURS)
+_TIME_WORDS = {*filter(str.isalpha, _MONTHS), *_NAMED_DAYS, *_UNITS, *(f"{unit}s" for unit in _UNITS)}
 _UNIT_BEFORE = rf"(?:day|week|weekend|month|year|{_SOME_WEEKDAY})s? $"
 _HALF_OF = {"week": 3 * _DAY, "fortnight": 7 * _DAY, "month": 15 * _DAY, "year": 182 * _DAY}
 

@@ -148,6 +148,9 @@ class SqliteVectors(Vectors):
         with self._database.reading() as connection:
             return decode_keys(connection.fetch_value(sql, values))
 
+    def load(self, model: Model) -> None:
+        self._refresh_mirror(model)
+
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
