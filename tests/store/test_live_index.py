@@ -138,7 +138,7 @@ def write(step: tuple[str, str, Any], memory: Memorist, other: Memorist, ids: li
         pass
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=4),
     queries=st.lists(QUERY, min_size=1, max_size=3),

@@ -5,8 +5,7 @@ BM25 scores the words that are there; it does not say how many words of the quer
 """
 
 import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memorist.records import Match
@@ -90,32 +89,36 @@ def measure_coverage(query: Sequence[QueryWords], text: str) -> float:
     # The index matched the text, so it contains at least the lightest of them.
     least = 0.0 if has_literals else min(words.weight for words in query)
     if len(stems) > WINDOW_WORDS and len(found) > 1:
-        by_stem: dict[str, list[QueryWords]] = {}
-        for words in found:
+        by_stem: dict[str, list[int]] = {}
+        for number, words in enumerate(found):
             for stem in words.stems:
-                by_stem.setdefault(stem, []).append(words)
-        places = [(place, words) for place, stem in enumerate(stems) for words in by_stem.get(stem, ())]
-        weight = best_window_weight(found, places)
+                by_stem.setdefault(stem, []).append(number)
+        places = [(place, number) for place, stem in enumerate(stems) for number in by_stem.get(stem, ())]
+        weight = best_window_weight([words.weight for words in found], places)
     else:
         weight = sum(words.weight for words in found)
     return max(weight, least) / sum(words.weight for words in query)
 
 
-def best_window_weight(found: Collection[QueryWords], places: Sequence[tuple[int, QueryWords]]) -> float:
-    """Return the largest weight of query words that one window of a text contains; `places` ascend."""
+def best_window_weight(weights: Sequence[float], places: Sequence[tuple[int, int]]) -> float:
+    """
+    Return the largest weight of query words that one window of a text contains.
+
+    `weights` are those of the words that the text contains; `places` ascend, each with the number of its word.
+    """
+    placed = {number for _, number in places}
     # A prefix or a literal has no place among the stems, and counts in every window.
-    placed = {words for _, words in places}
-    everywhere = sum(words.weight for words in found if words not in placed)
-    inside: Counter[QueryWords] = Counter()
+    everywhere = sum(weight for number, weight in enumerate(weights) if number not in placed)
+    inside = [0] * len(weights)
     best = total = 0.0
     left = 0
-    for place, words in places:
-        inside[words] += 1
-        total += words.weight if inside[words] == 1 else 0.0
+    for place, number in places:
+        inside[number] += 1
+        total += weights[number] if inside[number] == 1 else 0.0
         while places[left][0] <= place - WINDOW_WORDS:
             gone = places[left][1]
             inside[gone] -= 1
-            total -= gone.weight if inside[gone] == 0 else 0.0
+            total -= weights[gone] if inside[gone] == 0 else 0.0
             left += 1
         best = max(best, total)
     return best + everywhere

@@ -6,7 +6,7 @@ of FTS5, and walls are left to FTS5 itself.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -91,7 +91,7 @@ class WordRanking:
         if live.index.has_long and any(len(_stems(atom)) > 1 for atom in (*atoms, *search.expressions[0].required)):
             return None
         search.shares_index = any(name != namespace for name in live.namespaces)
-        search.weigh(live.position[1], {atom: len(ranking._rows_of(atom)) for atom in atoms})
+        search.weigh(live.position[1], {atom: live.count_rows(_stems(atom)) for atom in atoms})
         return ranking
 
     def run(self, connection: Connection, limit: int, min_found: int) -> tuple[list[Match], list[int] | None] | None:
@@ -178,7 +178,9 @@ class WordRanking:
             present[atom] = _flag(numbers, len(rows))
             matched |= present[atom]
             counts = np.bincount(numbers, self.weights[places >> PLACE_BITS], len(rows))
-            scores += bm25_idf(len(self._rows_of(atom)), index.live) * (counts * (K1 + 1.0) / (counts + length))
+            scores += bm25_idf(self.live.count_rows(_stems(atom)), index.live) * (
+                counts * (K1 + 1.0) / (counts + length)
+            )
         has_all = np.full(len(rows), search.all_first)
         for atom in expression.required if search.all_first else ():
             if atom not in present:
@@ -235,41 +237,49 @@ class WordRanking:
         words, index = self.search.query_words(), self.live.index
         lengths = index.lengths[rows]
         stems = {stem: index.locate(self._find((stem,)), rows) for each in words for stem in each.stems}
-        present = {stem: _flag(numbers, len(rows)) for stem, (numbers, _) in stems.items()}
-        weights, contained = np.zeros(len(rows)), dict[QueryWords, Flags]()
-        for each in words:
-            contained[each] = np.logical_and.reduce([np.ones(len(rows), np.bool_), *(present[s] for s in each.stems)])
-            weights[contained[each]] += each.weight
-        is_long = (lengths > WINDOW_WORDS) & (np.sum([*contained.values()], axis=0) > 1)
-        if is_long.any():
-            places = self._list_places(stems, contained, rows)
-            for number in np.flatnonzero(is_long).tolist():
-                found = [each for each in words if contained[each][number]]
-                weights[number] = best_window_weight(found, sorted(places[number], key=lambda place: place[0]))
-        least, total = min(each.weight for each in words), sum(each.weight for each in words)
-        shares = dict(zip(rows.tolist(), (np.maximum(weights, least) / total).tolist(), strict=True))
+        contained = np.ones((len(words), len(rows)), np.bool_)
+        for number, each in enumerate(words):
+            for stem in each.stems:
+                contained[number] &= _flag(stems[stem][0], len(rows))
+        each_weight = np.array([each.weight for each in words])
+        weights = contained.T @ each_weight
+        is_long = (lengths > WINDOW_WORDS) & (contained.sum(axis=0) > 1)
+        for row, places in self._list_places(stems, words, contained & is_long, rows):
+            weights[row] = best_window_weight((each_weight * contained[:, row]).tolist(), places)
+        shares = np.maximum(weights, each_weight.min()) / each_weight.sum()
+        found = dict(zip(rows.tolist(), shares.tolist(), strict=True))
         if too_long := rows[lengths > _MAX_PLACED_WORDS].tolist():
-            shares |= self._measure_by_text(connection, words, too_long)
-        return shares
+            found |= self._measure_by_text(connection, words, too_long)
+        return found
 
     def _list_places(
         self,
         stems: Mapping[str, tuple[NDArray[np.intp], NDArray[np.uint16]]],
-        contained: Mapping[QueryWords, Flags],
+        words: Sequence[QueryWords],
+        wanted: Flags,
         rows: Rows,
-    ) -> list[list[tuple[int, QueryWords]]]:
-        """Return the places of the query's words in each of some rows, as if the columns were one text."""
+    ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """
+        Yield the number of each row with a word that is `wanted` there, and where its words are.
+
+        The places are those in a text of all columns, each with the number of its word.
+        """
+        if not wanted.any():
+            return
         sizes = self.live.index.sizes[rows][:, _TEXT_ORDER].astype(np.int64)
         offsets = np.empty_like(sizes)
         offsets[:, _TEXT_ORDER] = np.cumsum(sizes, axis=1) - sizes
-        places: list[list[tuple[int, QueryWords]]] = [[] for _ in rows]
-        for each, flags in contained.items():
+        parts = []
+        for number, each in enumerate(words):
             for stem in dict.fromkeys(each.stems):
-                numbers, local = stems[stem]
-                at = offsets[numbers, local >> PLACE_BITS] + (local & _PLACE_MASK)
-                for number, place in zip(numbers[flags[numbers]].tolist(), at[flags[numbers]].tolist(), strict=True):
-                    places[number].append((place, each))
-        return places
+                owners, local = (found[wanted[number][stems[stem][0]]] for found in stems[stem])
+                places = offsets[owners, local >> PLACE_BITS] + (local & _PLACE_MASK)
+                parts.append(np.stack([owners, places, np.full(len(owners), number)]))
+        owners, places, numbers = np.concatenate(parts, axis=1)
+        order = np.lexsort((places, owners))
+        owners, listed = owners[order], list(zip(places[order].tolist(), numbers[order].tolist(), strict=True))
+        for row, start, end in zip(*_group(owners), strict=True):
+            yield row, listed[start:end]
 
     def _measure_by_text(
         self, connection: Connection, words: Sequence[QueryWords], rows: Sequence[int]
@@ -283,6 +293,12 @@ class WordRanking:
 @lru_cache(10_000)
 def _stems(atom: Atom) -> tuple[str, ...]:
     return tuple(tokenizer.list_stems(atom.text))
+
+
+def _group(ascending: NDArray[np.intp]) -> tuple[list[int], list[int], list[int]]:
+    """Return the distinct numbers of an ascending list, and where each begins and ends."""
+    distinct, starts = np.unique(ascending, return_index=True)
+    return distinct.tolist(), starts.tolist(), [*starts[1:].tolist(), len(ascending)]
 
 
 def _flag(numbers: NDArray[np.intp], count: int) -> Flags:

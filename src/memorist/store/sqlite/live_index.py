@@ -28,6 +28,7 @@ _TEXTS_A_TURN = 4  # tokenized before other threads may go on
 _MAX_FOLLOWED = 300  # changes that a search takes in before it begins: some milliseconds
 _MAX_DEAD_SHARE = 1 / 4  # of rows that were replaced or removed, before everything is read again
 _MAX_SIZE, _ALWAYS_GRANTED = 1.5, 1 << 20  # the size of the index, in sizes of the texts, and in bytes
+_MAX_COUNTS = 20_000  # remembered
 _LOCK_SECONDS = 0.05  # that a search waits for another one which takes in changes
 
 _log = logging.getLogger("memorist.store")
@@ -65,6 +66,15 @@ class LiveIndex:
     logged: int = 0
     newest: int = 0
     position: tuple[int, int] = (0, 0)
+    _counts: dict[tuple[str, ...], int] = field(default_factory=dict)  # of rows with words that were asked for
+
+    def count_rows(self, words: tuple[str, ...]) -> int:
+        """Return the number of rows with a word or a phrase."""
+        if words not in self._counts:
+            if len(self._counts) >= _MAX_COUNTS:
+                self._counts.clear()
+            self._counts[words] = len(self.index.find(words).distinct_rows)
+        return self._counts[words]
 
     def take_in(self, changes: Sequence[Sequence[Any]], *, beside_others: bool = False) -> "LiveIndex | None":
         """
@@ -94,6 +104,7 @@ class LiveIndex:
             size=self.size + sum(len(text) for _, columns in texts.values() for text in columns if text),
             logged=entries[-1][0] if entries else self.logged,
             newest=max([self.newest, *texts]),
+            _counts={},
         )
 
     @property
