@@ -5,7 +5,6 @@ BM25 scores the words that are there; it does not say how many words of the quer
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,11 @@ from memorist.records import Match
 from memorist.text import tokenizer
 
 INDEX_COLUMNS = ("title", "content", "tags", "source", "segments", "facts")  # of the full-text indexes
+TEXT_COLUMNS = ("title", "tags", "source", "segments", "facts", "content")  # the same, as coverage reads them
 K1, B = 1.2, 0.75  # of BM25, as in FTS5
 _LEAST_IDF = 1e-6  # of a word that is in more than half of all rows
 _MAX_TOKENIZED_CHARACTERS = 20_000  # what follows them in a longer text is searched as it stands
-_WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
+WINDOW_WORDS = 40  # words further apart in a long text were hardly said about one thing
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +88,37 @@ def measure_coverage(query: Sequence[QueryWords], text: str) -> float:
         found |= {words for words in query if words.text in folded}
     # The index matched the text, so it contains at least the lightest of them.
     least = 0.0 if has_literals else min(words.weight for words in query)
-    long = len(stems) > _WINDOW_WORDS and len(found) > 1
-    weight = _best_window_weight(found, stems) if long else sum(words.weight for words in found)
+    if len(stems) > WINDOW_WORDS and len(found) > 1:
+        by_stem: dict[str, list[int]] = {}
+        for number, words in enumerate(found):
+            for stem in words.stems:
+                by_stem.setdefault(stem, []).append(number)
+        places = [(place, number) for place, stem in enumerate(stems) for number in by_stem.get(stem, ())]
+        weight = best_window_weight([words.weight for words in found], places)
+    else:
+        weight = sum(words.weight for words in found)
     return max(weight, least) / sum(words.weight for words in query)
 
 
-def _best_window_weight(found: set[QueryWords], stems: Sequence[str]) -> float:
-    """Return the largest weight of query words that one window of a text contains."""
-    by_stem: dict[str, list[QueryWords]] = {}
-    for words in found:
-        for stem in words.stems:
-            by_stem.setdefault(stem, []).append(words)
-    places = [(place, words) for place, stem in enumerate(stems) for words in by_stem.get(stem, ())]
+def best_window_weight(weights: Sequence[float], places: Sequence[tuple[int, int]]) -> float:
+    """
+    Return the largest weight of query words that one window of a text contains.
+
+    `weights` are those of the words that the text contains; `places` ascend, each with the number of its word.
+    """
+    placed = {number for _, number in places}
     # A prefix or a literal has no place among the stems, and counts in every window.
-    everywhere = sum(words.weight for words in found.difference(words for _, words in places))
-    inside: Counter[QueryWords] = Counter()
+    everywhere = sum(weight for number, weight in enumerate(weights) if number not in placed)
+    inside = [0] * len(weights)
     best = total = 0.0
     left = 0
-    for place, words in places:
-        inside[words] += 1
-        total += words.weight if inside[words] == 1 else 0.0
-        while places[left][0] <= place - _WINDOW_WORDS:
+    for place, number in places:
+        inside[number] += 1
+        total += weights[number] if inside[number] == 1 else 0.0
+        while places[left][0] <= place - WINDOW_WORDS:
             gone = places[left][1]
             inside[gone] -= 1
-            total -= gone.weight if inside[gone] == 0 else 0.0
+            total -= weights[gone] if inside[gone] == 0 else 0.0
             left += 1
         best = max(best, total)
     return best + everywhere

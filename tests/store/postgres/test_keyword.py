@@ -20,7 +20,6 @@ from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
 from memorist.store.postgres.text_index import Phrase, index_queued, tokenize_columns, write_tsvector
 from memorist.store.records import Scope
-from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
 from memorist.text.query import parse_query
 
 WORDS = """
@@ -137,7 +136,7 @@ class TestBothBackends:
         ]
         similar = ("deplyo", "sever", "Zurch", "cafes", "postgers", "memroy", "x", "zzzzzz", "東京")
         with twins.store._pool.reading() as file, twins.database.reading() as connection:
-            vocabulary = SqliteKeywordIndex("default")
+            vocabulary = twins.store._keyword
             assert vocabulary.find_known(file, terms) == twins.index.find_known(connection, terms)
             assert not twins.index.find_known(connection, [])
             for word in similar:
@@ -147,7 +146,7 @@ class TestBothBackends:
 def select_on_sqlite(twins: Twins, query: Query, scope: Scope, filtered: bool) -> tuple[dict[int, int], bool]:
     """Return the keys of all that matches, and whether they are known to pass the filter."""
     with twins.store._pool.reading() as connection:
-        index = SqliteKeywordIndex("default")
+        index = twins.store._keyword
         sql, values, passed = index.select_matching(connection, query, scope, [3, 4], filtered=filtered)
         rows: Any = connection.execute(sql, {"namespace": "default", "project": "red"} | values)
         return dict(rows), passed

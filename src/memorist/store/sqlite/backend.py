@@ -14,6 +14,7 @@ from memorist.store.sqlite.check import check_database, make_missing_indexes
 from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
 from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
+from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.sqlite.maintenance import purge_indexes, wipe_file
 from memorist.store.sqlite.vectors import SqliteVectors
 
@@ -33,6 +34,7 @@ class SqliteBackend:
         self.database = ConnectionPool(path, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
         self._migrations = load_migrations("sqlite") if migrations is None else migrations
         self._unmerged = 0
+        self.words = IndexFollower(self.database)
         try:
             with self.database.reading() as connection:
                 migrate(SqliteSchema(self.database, connection), self._migrations)
@@ -51,7 +53,7 @@ class SqliteBackend:
         return () if self.database.in_memory else tuple(self.database.file + end for end in ("", *COMPANIONS))
 
     def open_keyword_index(self, namespace: str) -> SqliteKeywordIndex:
-        return SqliteKeywordIndex(namespace)
+        return SqliteKeywordIndex(namespace, self.words)
 
     def open_vectors(self, namespace: str) -> SqliteVectors:
         return SqliteVectors(self.database, namespace)
@@ -87,4 +89,5 @@ class SqliteBackend:
         return check_database(self.database, namespace, repair=repair)
 
     def close(self) -> None:
+        self.words.close()
         self.database.close()

@@ -1,4 +1,8 @@
-"""The keyword leg on FTS5, which walks through the rows with a word almost for free; scoring is what costs."""
+"""
+The keyword leg: on the inverted index in memory where there is one, and on FTS5.
+
+FTS5 walks through the rows with a word almost for free; scoring is what costs.
+"""
 
 import json
 import threading
@@ -22,6 +26,8 @@ from memorist.store.keyword_search import (
 )
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.sqlite.bm25 import MEAN_LENGTH
+from memorist.store.sqlite.keyword_ranking import INDEXED_TEXT, WordRanking, can_rank
+from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.word_matching import (
     INDEX_COLUMNS,
     Atom,
@@ -41,8 +47,9 @@ _COUNTS_SECONDS, _COUNTS_DRIFT = 60.0, 0.02  # the age, and the change in rows, 
 class KeywordLeg:
     """Full-text search in one namespace."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, follower: IndexFollower) -> None:
         self.namespace = namespace
+        self._follower = follower
         self._statistics = _WordStatistics()
         self._by_project: dict[Any, _WordStatistics] = {}
 
@@ -66,8 +73,7 @@ class KeywordLeg:
         if found is None:
             if not search.expressions:
                 return KeywordMatches([])
-            self.plan(connection, search)
-            found, all_keys = _run(connection, search)
+            found, all_keys = self._rank(connection, search, scope, columns)
         if filter.as_of is not None:
             all_keys = None
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
@@ -75,6 +81,23 @@ class KeywordLeg:
         # If there are other namespaces, the index cannot tell which words are unknown in this one.
         unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
         return KeywordMatches(found, tuple(unknown), all_keys)
+
+    def _rank(
+        self, connection: Connection, search: "Fts5Search", scope: Scope, weights: Mapping[str, float]
+    ) -> tuple[list[Match], list[int] | None]:
+        """Return the matches of a search, by the inverted index if it can answer, and all keys if they are known."""
+        if can_rank(search):
+            live = self._follower.refresh(connection)
+            ranking = WordRanking.plan(live, search, scope, self.namespace, weights) if live else None
+            answer = ranking.run(connection, search.values["limit"], search.values["min_found"]) if ranking else None
+            if answer is not None:
+                return answer
+        started = time.thread_time()  # time at work: a busy machine makes no search long
+        self.plan(connection, search)
+        found = _run(connection, search)
+        if can_rank(search):
+            self._follower.charge(time.thread_time() - started)
+        return found
 
     def _match_raw(self, connection: Connection, expression: str, search: "Fts5Search") -> list[Match] | None:
         """Return the matches of an expression in the index's own syntax; None if it is not valid."""
@@ -237,7 +260,7 @@ def _collect_matches(connection: Connection, found: dict[int, Match], stages: li
     """Add the rows of some queries that are not found yet, in the order of the queries."""
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
-        select u.rid, u.score, u.has_all, iif(row_number() over best <= :limit, {_INDEXED_TEXT}, '')
+        select u.rid, u.score, u.has_all, iif(row_number() over best <= :limit, {INDEXED_TEXT}, '')
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         window best as (order by u.stage, u.has_all desc, u.score desc, u.rid desc)
         order by u.stage, u.has_all desc, u.score desc, u.rid desc
@@ -246,9 +269,6 @@ def _collect_matches(connection: Connection, found: dict[int, Match], stages: li
     for rid, score, has_all, text in connection.fetch(sql, search.values):
         if rid not in found:
             found[rid] = Match(rid, score, bool(has_all), measure_coverage(words, text) if score else 0.0)
-
-
-_INDEXED_TEXT = "concat_ws(' ', m.title, m.tags, m.source, m.segments, m.facts, m.content)"
 
 
 def _list_fallbacks(search: Fts5Search, found: int) -> list[str]:

@@ -9,14 +9,15 @@ from memorist.store.database import Connection
 from memorist.store.keyword_search import MAX_FACET_ROWS, Expression, match_past
 from memorist.store.records import Scope
 from memorist.store.sqlite.keyword import PASSING, Fts5Search, KeywordLeg, contains_condition
+from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.sqlite.vocabulary import SqliteVocabulary
 
 
 class SqliteKeywordIndex(KeywordLeg):
     """Full-text search in one namespace, on FTS5."""
 
-    def __init__(self, namespace: str) -> None:
-        super().__init__(namespace)
+    def __init__(self, namespace: str, follower: IndexFollower) -> None:
+        super().__init__(namespace, follower)
         self._vocabulary = SqliteVocabulary(namespace)
 
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:

@@ -1,0 +1,322 @@
+"""The inverted index in memory answers exactly as FTS5 does, whatever any process has written before."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memorist
+from conftest import HashingEmbedder
+from memorist import Memorist
+from memorist.profiles import ALL_COLUMNS
+from memorist.records import NO_FILTER, Filter
+from memorist.store.records import KeywordMatches
+from memorist.store.sqlite import live_index
+from memorist.store.sqlite.backend import SqliteBackend
+from memorist.store.sqlite.backup import restore_database
+from memorist.store.sqlite.live_index import IndexFollower
+from memorist.store.store import Store
+from memorist.text.query import parse_query
+from processes import forks
+
+WORDS = ["ship", "shipping", "code", "friday", "noon", "Zürich", "it's", "self-hosted", "東京都", "a", "the", "C++"]
+CONTENT_ONLY = {**dict.fromkeys(ALL_COLUMNS, 0.0), "content": 1.0}
+
+
+class Reader:
+    """A store on a file that others write; one that is `indexed` has the index in memory."""
+
+    def __init__(self, path: Path, *, indexed: bool, namespace: str = "default") -> None:
+        self.backend = SqliteBackend(str(path))
+        self.store = Store(self.backend, namespace)
+        if indexed:
+            self.words.build()
+
+    @property
+    def words(self) -> IndexFollower:
+        return self.backend.words
+
+    def match(
+        self, text: str, grammar: str = "auto", filter: Filter = NO_FILTER, weights: Any = ALL_COLUMNS, limit: int = 30
+    ) -> KeywordMatches:
+        scope = self.store.resolve_scope(filter)
+        return self.store.match_keywords(parse_query(text, grammar), scope, limit=limit, page=10, weights=weights)
+
+    def wait_for_thread(self) -> None:
+        while (thread := self.words._thread) is not None:
+            thread.join()
+
+    def count_rows(self) -> tuple[int, int]:
+        """The live and the dead rows of the index."""
+        assert self.words._live is not None
+        return self.words._live.index.live, self.words._live.index.dead
+
+    def find(self, text: str) -> list[int]:
+        return [match.key for match in self.match(text).matches]
+
+
+def require_same(one: KeywordMatches, other: KeywordMatches) -> None:
+    def exactly(found: KeywordMatches) -> Any:
+        matches = [(match.key, match.score, match.has_all_words) for match in found.matches]
+        return matches, sorted(found.unknown_words), None if found.all_keys is None else sorted(found.all_keys)
+
+    assert exactly(one) == exactly(other)
+    assert [match.coverage for match in one.matches] == pytest.approx([match.coverage for match in other.matches])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "words.db"
+
+
+@pytest.fixture
+def writer(path: Path) -> Iterator[Memorist]:
+    with memorist.open(path, embedder=HashingEmbedder()) as writer:
+        yield writer
+
+
+@pytest.fixture
+def readers(writer: Memorist, path: Path) -> Iterator[list[Reader]]:
+    readers: list[Reader] = []
+    yield readers
+    for reader in readers:
+        reader.store.close()
+
+
+TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=70).map(" ".join)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": st.sampled_from(WORDS),
+        "tags": st.lists(st.sampled_from(["code", "noon"]), max_size=2),
+        "source": st.sampled_from(["ship", "friday noon"]),
+        "project": st.sampled_from(["red", "blue"]),
+        "facts": st.lists(st.sampled_from(["it's noon", "the code"]), max_size=1),
+    },
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), TEXT, FIELDS),
+        st.tuples(st.just("elsewhere"), TEXT, FIELDS),
+        st.tuples(st.just("update"), TEXT, st.integers(0, 50)),
+        st.tuples(st.sampled_from(["forget", "restore", "erase", "supersede"]), st.just(""), st.integers(0, 50)),
+    ),
+    min_size=1,
+    max_size=12,
+)
+QUERY = st.lists(st.sampled_from([*WORDS, '"the code"', '"it\'s noon"', "unknown"]), min_size=1, max_size=5).map(
+    " ".join
+)
+
+
+def write(step: tuple[str, str, Any], memory: Memorist, other: Memorist, ids: list[str]) -> None:
+    verb, text, detail = step
+    if verb in ("add", "elsewhere"):
+        stored = (memory if verb == "add" else other).add(text, **detail)
+        if verb == "add":
+            ids.append(stored.id)
+        return
+    if not ids:
+        return
+    id, last = ids[detail % len(ids)], ids[-1]
+    try:
+        if verb == "update":
+            memory.update(id, content=text)
+        elif verb == "supersede":
+            memory.supersede(id, last)
+        elif verb == "restore":
+            memory.restore(id)
+        else:
+            memory.forget(id, hard=verb == "erase")
+    except memorist.MemoristError:  # forgotten, erased or said already
+        pass
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    steps=st.lists(STEPS, min_size=1, max_size=4),
+    queries=st.lists(QUERY, min_size=1, max_size=3),
+    grammar=st.sampled_from(["auto", "and", "or"]),
+    filter=st.sampled_from([NO_FILTER, Filter(superseded=False), Filter(project=("red",)), Filter(tags=("noon",))]),
+    weights=st.sampled_from([ALL_COLUMNS, CONTENT_ONLY]),
+    limit=st.sampled_from([2, 30]),
+)
+def test_any_writes_are_searched_as_fts5_searches_them(
+    steps: Any, queries: list[str], grammar: str, filter: Filter, weights: Any, limit: int
+) -> None:
+    ids: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "words.db")
+        with (
+            memorist.open(path, embedder=None) as memory,
+            memorist.open(path, embedder=None, namespace="other") as other,
+        ):
+            for step in steps[0]:
+                write(step, memory, other, ids)
+            indexed, plain = Reader(path, indexed=True), Reader(path, indexed=False)
+            for batch in steps:
+                for step in batch:
+                    write(step, memory, other, ids)
+                for query in queries:
+                    options: Any = {"grammar": grammar, "filter": filter, "weights": weights, "limit": limit}
+                    require_same(indexed.match(query, **options), plain.match(query, **options))
+            indexed.store.close()
+            plain.store.close()
+
+
+def test_many_rows_are_guarded_as_in_fts5(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    writer.add_many(
+        f"{' '.join(WORDS[: 2 + n % 5])} number {n} of {n % 7} {'rare' * (n % 400 == 0)}" for n in range(2500)
+    )
+    readers += [Reader(path, indexed=True), Reader(path, indexed=False)]
+    for query in ("ship code", "ship code friday rare", "shipping noon 3", "number 17", '"code friday" ship', "of the"):
+        for grammar in ("auto", "and", "or"):
+            require_same(*(reader.match(query, grammar) for reader in readers))
+
+
+def test_what_another_process_adds_changes_or_removes_is_seen_by_the_next_search(
+    writer: Memorist, path: Path, readers: list[Reader]
+) -> None:
+    kept, changed = writer.add("a heron at the lake"), writer.add("a heron in the air")
+    readers.append(reader := Reader(path, indexed=True))
+    assert len(reader.find("heron")) == 2
+    writer.update(changed.id, content="an owl in the air")
+    assert (len(reader.find("heron")), len(reader.find("owl"))) == (1, 1)
+    writer.forget(kept.id)
+    assert not reader.find("heron")
+    writer.restore(kept.id)
+    writer.add("herons again")
+    assert len(reader.find("heron")) == 2
+
+
+def test_a_process_that_asks_little_makes_no_index(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    writer.add_many(f"note {n} on ships" for n in range(50))
+    readers.append(reader := Reader(path, indexed=False))
+    assert reader.find("ships")
+    assert reader.words._live is None
+    assert reader.words._thread is None
+
+
+def test_a_process_that_asks_much_makes_it_beside_its_searches(
+    writer: Memorist, path: Path, readers: list[Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_index, "_PAYS_AFTER", 0.0)
+    writer.add_many(f"note {n} on ships" for n in range(50))
+    readers.append(reader := Reader(path, indexed=False))
+    assert len(reader.find("ships")) == 30
+    reader.wait_for_thread()
+    assert reader.words._live is not None
+    assert len(reader.find("ships")) == 30
+
+
+def test_after_very_many_changes_a_search_does_not_wait(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    writer.add("the first ship")
+    readers.append(reader := Reader(path, indexed=True))
+    writer.add_many(f"note {n} on ships" for n in range(live_index._MAX_FOLLOWED + 1))
+    assert len(reader.find("ships")) == 30
+    reader.wait_for_thread()
+    assert reader.count_rows() == (live_index._MAX_FOLLOWED + 2, 0)
+
+
+def test_many_dead_rows_are_cleared_away(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    ids = writer.add_many(f"note {n} on ships" for n in range(40))
+    readers.append(reader := Reader(path, indexed=True))
+    for id in ids[:20]:
+        writer.forget(id)
+    assert len(reader.find("ships")) == 20
+    reader.wait_for_thread()
+    assert reader.count_rows() == (20, 0)
+    assert len(reader.find("ships")) == 20
+
+
+def test_a_log_that_does_not_reach_back_is_noticed(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    memory = writer.add("the first ship")
+    readers.append(reader := Reader(path, indexed=True))
+    writer.update(memory.id, content="a boat")
+    with reader.backend.database.writing() as connection:
+        connection.execute("delete from text_log")
+        connection.execute("insert into text_log(rid) values (0)")
+    assert not reader.find("ship")
+    assert reader.find("boat")
+
+
+def test_a_restored_backup_is_read_anew(tmp_path: Path, path: Path, readers: list[Reader], writer: Memorist) -> None:
+    writer.add("an early bird")
+    writer.backup(tmp_path / "copy.db")
+    writer.add("a late owl")
+    readers.append(reader := Reader(path, indexed=True))
+    assert reader.find("owl")
+    restore_database(str(tmp_path / "copy.db"), str(path), overwrite=True, busy_timeout=30.0)
+    assert not reader.find("owl")
+    assert reader.find("bird")
+
+
+def test_an_index_larger_than_its_texts_is_not_kept(
+    writer: Memorist, path: Path, readers: list[Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_index, "_ALWAYS_GRANTED", 0)
+    writer.add_many(f"{n} a b c d e f g" for n in range(100))
+    readers.append(reader := Reader(path, indexed=True))
+    assert reader.words._live is None
+    assert reader.find("g")
+
+
+def test_a_very_long_text_is_ranked_as_in_fts5(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    writer.add("ship " + "filler word " * 10_000 + "code it's noon")
+    writer.add("the code is at noon")
+    readers += [Reader(path, indexed=True), Reader(path, indexed=False)]
+    for query in ("ship code", "code noon", "it's noon", '"word code"'):
+        require_same(*(reader.match(query) for reader in readers))
+
+
+def test_closing_ends_the_thread(writer: Memorist, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_index, "_PAYS_AFTER", 0.0)
+    writer.add_many(f"note {n} on ships" for n in range(3000))
+    reader = Reader(path, indexed=False)
+    reader.find("ships")
+    reader.store.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "memorist-words"]
+
+
+@forks
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_goes_on_with_the_index(writer: Memorist, path: Path, readers: list[Reader]) -> None:
+    writer.add("a heron at the lake")
+    readers.append(reader := Reader(path, indexed=True))
+    reader.words._writing.acquire()  # as another thread may have, at the time of a fork
+    child = os.fork()
+    if child == 0:
+        writer.add("a heron in the air")
+        os._exit(0 if len(reader.find("heron")) == 2 else 1)
+    reader.words._writing.release()
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(reader.find("heron")) == 2
+
+
+def test_threads_that_search_while_one_writes_find_what_was_there_before(
+    writer: Memorist, path: Path, readers: list[Reader]
+) -> None:
+    writer.add_many(f"heron {n}" for n in range(20))
+    readers.append(reader := Reader(path, indexed=True))
+    failures: list[str] = []
+
+    def search() -> None:
+        for _ in range(40):
+            if len(reader.match("heron", limit=100).matches) < 20:
+                failures.append("a memory was missing")
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(40):
+        writer.add(f"another heron, the {number}th")
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(reader.match("heron", limit=100).matches) == 60
