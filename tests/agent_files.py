@@ -236,7 +236,7 @@ def write_opencode(folder: Path, said: Sequence[Said]) -> Path:
 
 
 def write_opencode_storage(folder: Path, said: Sequence[Said]) -> Path:
-    """The folder of versions before 1.2."""
+    """The folder of earlier versions."""
     storage = folder / "storage"
     session = {"id": "ses_1", "projectID": "global", "directory": "/home/ada/payments", "title": "Retry limits"}
     _write(storage / "session" / "global" / "ses_1.json", session | {"time": {"created": millis(0)}})

@@ -406,6 +406,7 @@ def test_opencode_leaves_out_what_was_taken_back_and_subagents(tmp_path: Path) -
         connection.execute("update session set revert = ?", (json.dumps({"messageID": "msg_0002"}),))
         connection.execute("insert into session values ('ses_2', 'global', 'ses_1', '/', 'Sub', null, 1, 1)")
         connection.execute("update message set session_id = 'ses_2' where id = 'msg_0003'")
+        connection.execute("update part set session_id = 'ses_2' where message_id = 'msg_0003'")
 
     assert said(read(file)) == list(TALK[:2])
     assert len(list(read_conversations(file, tools=True))) == 2

@@ -1,8 +1,9 @@
 """
-Sessions of opencode: a SQLite database with tables of sessions, messages and their parts; before 1.2, a folder
+Sessions of opencode: a SQLite database with tables of sessions, messages and their parts; in earlier versions a folder
 `storage` with a JSON file for each of them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from memorist.store.sqlite.foreign import ForeignDatabase
 _TABLES = {
     "session": ("id", "directory", "title"),
     "message": ("id", "session_id", "data"),
-    "part": ("id", "message_id", "data"),
+    "part": ("id", "message_id", "session_id", "data"),
 }
 _SESSION_COLUMNS = ("id", "parent_id", "directory", "title", "time_created", "time_updated", "revert")
 _ROLES = ("user", "assistant")
@@ -39,11 +40,13 @@ def _read_database(database: ForeignDatabase, file: Path, tools: bool) -> Iterat
             "revert": parse_object(row["revert"]),
         }
         messages: list[dict[str, Any] | None] = []
+        parts = defaultdict(list)
+        for part in database.read("part", _TABLES["part"], where={"session_id": row["id"]}, order=("id",)):
+            parts[part["message_id"]].append(as_object(parse_object(part["data"])) | {"id": part["id"]})
         for message in database.read("message", ("id", "data"), where={"session_id": row["id"]}, order=("id",)):
             info = parse_object(message["data"])
-            parts = database.read("part", ("id", "data"), where={"message_id": message["id"]}, order=("id",))
-            content = [as_object(parse_object(part["data"])) | {"id": part["id"]} for part in parts]
-            messages.append(None if info is None else info | {"id": message["id"], "parts": content})
+            whole = {"id": message["id"], "parts": parts[message["id"]]}
+            messages.append(None if info is None else info | whole)
         builder = ConversationBuilder("opencode")
         _read_session(builder, session | {"messages": messages}, tools)
         yield builder

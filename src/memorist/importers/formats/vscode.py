@@ -1,5 +1,5 @@
 """
-Chats of VS Code (Copilot and others): a JSON document each or, since 2026, a log of changes to one as JSONL.
+Chats of VS Code (Copilot and others): a JSON document each or, in later versions, a log of changes to one as JSONL.
 """
 
 from collections.abc import Iterable

@@ -30,6 +30,7 @@ class ForeignDatabase:
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
+        self._columns: dict[str, list[str]] = {}  # by table
 
     def has(self, tables: Mapping[str, Collection[str]]) -> bool:
         """Return True if there are these tables, each with these columns."""
@@ -67,6 +68,11 @@ class ForeignDatabase:
 
     def _list_columns(self, table: str) -> list[str]:
         """Return the columns of a plain table; none for a view or a virtual table, which run code of their own."""
+        if table not in self._columns:
+            self._columns[table] = self._find_columns(table)
+        return self._columns[table]
+
+    def _find_columns(self, table: str) -> list[str]:
         sql = self._connection.fetch_value("select sql from sqlite_master where type = 'table' and name = ?", (table,))
         if not isinstance(sql, str) or not sql.lower().startswith("create table"):
             return []
