@@ -1,4 +1,4 @@
-"""How records look in a notebook or a console: one line, or a table in HTML whose texts are escaped."""
+"""Records as a notebook or a console shows them: one line, or a table in HTML whose texts are escaped."""
 
 import re
 from collections.abc import Iterable, Sequence
