@@ -34,6 +34,17 @@ def test_an_import_names_the_record_that_the_database_refuses(memory: Memorist, 
     assert loader.put([record(1), record(3)]).added == 2
 
 
+def test_of_many_records_that_are_imported_at_once_the_refused_one_is_named(memory: Memorist) -> None:
+    loader = memory._resources.store.create_loader()
+    many = [record(number) for number in range(1, 31)]
+
+    with pytest.raises(InvalidInput, match=r"^line 31: it contradicts what is stored"):
+        loader.put([*many, record(31, salience=2.0)])
+
+    assert memory.stats().memories == 0
+    assert loader.put(many).added == 30
+
+
 def test_a_document_does_not_move_to_the_place_of_another(memory: Memorist, tmp_path: Path) -> None:
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text(name)

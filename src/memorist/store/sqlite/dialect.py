@@ -39,14 +39,17 @@ class SqliteConnection(apsw.Connection):
 
     def insert_rows(self, table: str, columns: Sequence[str], rows: Sequence[Row], ending: str = "") -> list[Row]:
         into, places = f"insert into {table}({', '.join(columns)})", ", ".join("?" * len(columns))
-        if len(rows) < _FEW_ROWS:
-            return list(self.executemany(f"{into} values ({places}) {ending}", rows))
-        self.execute(_CREATE_STAGE)
-        names = ", ".join(_STAGE_COLUMNS[: len(columns)])
-        self.executemany(f"insert into temp.staged({names}) values ({places})", rows)
-        returned = list(self.execute(f"{into} select {names} from temp.staged where true order by rowid {ending}"))
-        self.execute("delete from temp.staged")
-        return returned
+        try:
+            if len(rows) < _FEW_ROWS:
+                return list(self.executemany(f"{into} values ({places}) {ending}", rows))
+            self.execute(_CREATE_STAGE)
+            names = ", ".join(_STAGE_COLUMNS[: len(columns)])
+            self.executemany(f"insert into temp.staged({names}) values ({places})", rows)
+            returned = list(self.execute(f"{into} select {names} from temp.staged where true order by rowid {ending}"))
+            self.execute("delete from temp.staged")
+            return returned
+        except apsw.ConstraintError as exc:  # of a later row, which is inserted while the rows returned are read
+            raise Conflict(str(exc)) from exc
 
     def fetch(self, sql: str, values: Values = None) -> list[Row]:
         try:
