@@ -144,7 +144,8 @@ class PostgresVectors(Vectors):
                 found = self._match(connection, known, half, scope, limit)
             except StoreError:
                 self._forget_model(model.name)
-                self._identify(model, connection)  # raises if its dimensions are others by now
+                with self._database.reading() as another:  # a transaction would be over
+                    self._identify(model, another)  # raises if its dimensions are others by now
                 raise
             matches = unfiltered = found.matches
             if len(matches) < limit and scope.filter != wall:
