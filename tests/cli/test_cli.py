@@ -82,7 +82,7 @@ PARTS = [(name, part) for name, group in GROUPS.items() for part in group.comman
 
 class TestGroups:
     def test_there_are_commands_of_several_parts(self) -> None:
-        assert set(GROUPS) == {"fact", "session", "lens", "backup", "models", "config"}
+        assert set(GROUPS) == {"fact", "session", "lens", "backup", "models", "config", "admin"}
 
     @pytest.mark.parametrize(("command", "part"), PARTS)
     def test_every_part_has_help_with_an_example_and_is_documented(

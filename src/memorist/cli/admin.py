@@ -332,7 +332,7 @@ def admin_command() -> None:
 
     \b
     Example:
-        memorist --db postgresql://postgres@db.example.com/memorist admin distribute
+        MEMORIST_DB=postgresql://postgres@db.example.com/memorist memorist admin distribute
     """
 
 
@@ -345,7 +345,7 @@ def _distribute(context: CommandContext, /, as_json: bool) -> None:
 
     \b
     Example:
-        memorist --db postgresql://postgres@db.example.com/memorist admin distribute
+        MEMORIST_DB=postgresql://postgres@db.example.com/memorist memorist admin distribute
     """
     from memorist.engine import distribute
 

@@ -24,17 +24,17 @@ class RecallStore(StorePart):
 
     def _record(self, connection: Connection, recall: Recall, reinforcement: Reinforcement) -> None:
         stamp = to_micros(datetime.now(UTC))  # the time of writing, after any reinforcement since the search
-        number, sid = connection.fetch_value(
+        values = {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}
+        values |= {"namespace": self.namespace, "at": to_micros(recall.at)}
+        open_then = "namespace = :namespace and id = :session and coalesce(ended_at, :at) >= :at"
+        sid = connection.fetch_value(f"select sid from sessions where {open_then}", values) if recall.session else None
+        number = connection.fetch_value(
             """
             insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
-            values (
-                :id, :namespace, :at, :query, :mode, :profile, :lens,
-                (select sid from sessions
-                 where namespace = :namespace and id = :session and coalesce(ended_at, :at) >= :at))
-            returning recall, sid
+            values (:id, :namespace, :at, :query, :mode, :profile, :lens, :sid)
+            returning recall
             """,
-            {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}
-            | {"namespace": self.namespace, "at": to_micros(recall.at)},
+            values | {"sid": sid},
         )
         connection.executemany(
             """

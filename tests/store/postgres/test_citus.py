@@ -338,6 +338,7 @@ class TestStatements:
             if scan["Relation Name"] in tables and not BOUND.search(json.dumps(scan))
         ]
         assert unbound == []
+        assert not [sql for sql, _ in plans if re.search(r"(?s)insert into.*values\s*\(.*\(\s*select", sql)]
         assert len(plans) > 100
 
 
