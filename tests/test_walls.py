@@ -210,7 +210,7 @@ _WHOSE = {
     "recall": "select recall from recalls where namespace = :whose",
 }
 # Nobody's or everybody's: numbers of rows, names of models; and packed vectors, which anybody may unpack.
-_COMMON = {"_migrations", "models", "sqlite_sequence", "vector_log", "vector_blocks"}
+_COMMON = {"_migrations", "models", "sqlite_sequence", "vector_log", "vector_blocks", "text_log"}
 
 
 def rows_of(path: Path, namespace: str) -> dict[str, list[Any]]:
