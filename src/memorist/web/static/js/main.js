@@ -16,6 +16,9 @@ import { useStore } from "./core/store.js";
 import { SearchView } from "./views/search.js";
 import { WelcomeView } from "./views/welcome.js";
 
+const STATISTICS_DELAY_MS = 200;
+const STATISTICS_PAUSE_MS = 3000;
+
 /** @type {Record<string, {title: string, load: () => Promise<any>, component?: any}>} */
 const ROUTES = {
   search: { title: "Search", component: SearchView, load: async () => {} },
@@ -38,6 +41,7 @@ function App() {
   const [help, setHelp] = useState(false);
   const [creating, setCreating] = useState(false);
   const reviewCount = useReviewCount();
+  useStatistics();
   useKeys({
     ...Object.fromEntries(VIEWS.map((item) => [`g ${item.key}`, () => go(hrefOf(item.view))])),
     "/": focusSearch,
@@ -93,16 +97,22 @@ function CurrentView({ current, onNew }) {
   </main>`;
 }
 
-/** Return how many things wait for a review, or null until it is known. */
-function useReviewCount() {
-  const [count, setCount] = useState(null);
+/** Read the numbers of the store again after changes, but not for each of many. */
+function useStatistics() {
   const revision = useStore(memoriesRevision);
+  const readAt = useRef(-Infinity);
   useEffect(() => {
     const timer = setTimeout(() => {
+      readAt.current = performance.now();
       readStatistics().catch(() => {});
-    }, 200);
+    }, Math.max(STATISTICS_DELAY_MS, readAt.current + STATISTICS_PAUSE_MS - performance.now()));
     return () => clearTimeout(timer);
   }, [revision]);
+}
+
+/** Return how many things wait for a review, or null until the review has been opened. */
+function useReviewCount() {
+  const [count, setCount] = useState(null);
   useEffect(() => {
     const listener = (event) => setCount(event.detail);
     addEventListener("memorist:review-count", listener);
