@@ -344,7 +344,9 @@ def test_an_empty_database_shows_how_to_fill_it_and_a_sample_is_one_click_away(
         expect(tab.page.get_by_text("43 sample memories added.")).to_be_visible()
 
 
-def test_a_list_of_many_memories_draws_only_what_is_visible(tmp_path: Path, open_tab: OpenTab) -> None:
+def test_a_list_of_many_memories_draws_only_what_is_visible_and_keeps_its_place(
+    tmp_path: Path, open_tab: OpenTab
+) -> None:
     import memorist
 
     with memorist.open(tmp_path / "memory.db", embedder="none") as memory:
@@ -356,3 +358,10 @@ def test_a_list_of_many_memories_draws_only_what_is_visible(tmp_path: Path, open
             tab.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
             expect(rows.filter(has_text=f"note number {2999 - page * 100}")).to_be_attached()
         assert rows.count() < 60
+
+        row = rows.filter(has_text="note number 2501")
+        row.click()
+        expect(tab.page.locator("article")).to_have_text("note number 2501")
+        tab.page.go_back()
+        expect(row).to_be_focused()
+        expect(row).to_be_in_viewport()

@@ -16,6 +16,7 @@ import { useStore } from "./core/store.js";
 import { SearchView } from "./views/search.js";
 import { WelcomeView } from "./views/welcome.js";
 
+const COME_BACK_MS = 3000;
 const STATISTICS_DELAY_MS = 200;
 const STATISTICS_PAUSE_MS = 3000;
 
@@ -84,17 +85,37 @@ function CurrentView({ current, onNew }) {
     document.title = `${entry.title} · Memorist`;
     if (first.current) {
       first.current = false;
-      return;
+      return undefined;
     }
-    // A new view begins at its top, and screen readers are taken there.
-    main.current?.focus({ preventScroll: true });
+    if (current.returned) return comeBack(current.returned);
+    // A new view begins at its top, and screen readers are taken there, unless it has chosen a place itself.
+    if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
     scrollTo(0, 0);
+    return undefined;
   }, [current.view, current.id]);
   const isEmpty = stats !== null && stats.memories === 0 && !stats.documents && !stats.deleted && !moment && current.view === "search";
   const View = isEmpty ? WelcomeView : entry.component;
   return html`<main class="view" id="view" ref=${main} tabindex="-1">
     ${View ? html`<${View} key=${`${current.view}/${current.id}`} route=${current} onNew=${onNew} />` : html`<${Skeleton} />`}
   </main>`;
+}
+
+/**
+ * Go back to where a view was left, as soon as it has loaded so far: the same place, the focus on the link that was followed.
+ * @param {{top: number, from: string}} place
+ * @returns {() => void} gives it up
+ */
+function comeBack({ top, from }) {
+  const until = performance.now() + COME_BACK_MS;
+  let frame = 0;
+  const attempt = () => {
+    scrollTo(0, top);
+    const link = document.querySelector(`main a[href=${JSON.stringify(from)}]`);
+    if (link && Math.abs(scrollY - top) < 2) link.focus({ preventScroll: true });
+    else if (performance.now() < until) frame = requestAnimationFrame(attempt);
+  };
+  attempt();
+  return () => cancelAnimationFrame(frame);
 }
 
 /** Read the numbers of the store again after changes, but not for each of many. */
