@@ -1,5 +1,6 @@
 """Every view of the page, by mouse and by keyboard."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,25 @@ class TestLookingAround:
         growth = tab.page.locator("figure").filter(has=tab.page.get_by_role("heading", name="Growth"))
         growth.get_by_text("As a table").click()
         expect(growth.locator("tbody tr").first).to_be_visible()
+
+    def test_saved_runs_of_an_evaluation_are_plotted(self, tab: Tab, tmp_path: Path) -> None:
+        measures = {"ndcg@10": {"mean": 0.712, "low": 0.68, "high": 0.74}}
+        run = {
+            "memorist_eval": 1,
+            "version": "1.0",
+            "sets": [{"name": "notes", "ways": [{"name": "<b>balanced</b>", "measures": measures}]}],
+        }
+        for name in ("before.json", "after.json"):
+            (tmp_path / name).write_text(json.dumps(run))
+        (tmp_path / "other.json").write_text("{}")
+        tab.open("#/insights")
+        tab.page.get_by_label("Open runs").set_input_files(list(tmp_path.glob("*.json")))
+
+        section = tab.page.get_by_role("region", name="Search quality")
+        expect(section.locator("tbody tr").first).to_contain_text("<b>balanced</b>")
+        expect(section.locator("tbody tr").first).to_contain_text("0.712")
+        expect(section.locator("canvas")).to_have_count(1)
+        expect(tab.page.get_by_text("other.json is not a run that memorist eval saved.")).to_be_visible()
 
     def test_a_dropped_file_is_imported(self, tab: Tab, tmp_path: Path) -> None:
         file = tmp_path / "chat.jsonl"
