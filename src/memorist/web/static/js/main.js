@@ -95,7 +95,7 @@ function CurrentView({ current, onNew }) {
   }, [current.view, current.id]);
   const isEmpty = stats !== null && stats.memories === 0 && !stats.documents && !stats.deleted && !moment && current.view === "search";
   const View = isEmpty ? WelcomeView : entry.component;
-  return html`<main class="view" id="view" ref=${main} tabindex="-1">
+  return html`<main class="view" id="view" ref=${main} tabindex="-1" data-view=${View ? current.view : undefined}>
     ${View ? html`<${View} key=${`${current.view}/${current.id}`} route=${current} onNew=${onNew} />` : html`<${Skeleton} />`}
   </main>`;
 }

@@ -99,7 +99,7 @@ function Found({ state, why, change, toggle }) {
   useEffect(() => setLimit(PAGE), [JSON.stringify(state)]);
   const body = { ...bodyOf(state), limit, ...timeParameters() };
   const loaded = useLatest(useLoaded((signal) => ask("search", body, { signal }), [state, limit], [revision]));
-  const counted = useFacets({ query: state.query, ...(state.superseded ? { include_superseded: true } : {}), ...filtersOf(state) }, loaded.data, revision);
+  const counted = useFacets(bodyOf(state), loaded.data, revision);
   return html`<div class="search-columns">
     <section aria-label="Hits">
       <${Status} loaded=${loaded} />
@@ -110,12 +110,11 @@ function Found({ state, why, change, toggle }) {
   </div>`;
 }
 
-/** Return the counts of what matches. They are asked for once hits are there, as counting takes longer than finding. */
+/** Return the counts of all that matches. They are asked for once hits are there, as counting takes longer than finding. */
 function useFacets(body, hits, revision) {
-  const asked = useRef(body);
-  if (hits) asked.current = body;
-  const read = (signal) => (hits ? ask("facets", { ...asked.current, fields: Object.keys(FACET_FILTERS), ...timeParameters() }, { signal }) : Promise.resolve(null));
-  return useLatest(useLoaded(read, ["facets", asked.current, Boolean(hits)], [revision])).data;
+  const asked = { ...body, limit: PAGE, detail: "index", facets: Object.keys(FACET_FILTERS), ...timeParameters() };
+  const read = (signal) => (hits ? ask("search", asked, { signal }) : Promise.resolve(null));
+  return useLatest(useLoaded(read, ["facets", body, hits?.query], [revision])).data?.facets;
 }
 
 function Hits({ results, why, state, change, more }) {
