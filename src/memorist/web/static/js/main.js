@@ -6,7 +6,7 @@ import { Help } from "./components/help.js";
 import { Navigation, VIEWS } from "./components/navigation.js";
 import { NewMemory } from "./components/new-memory.js";
 import { Notices } from "./components/notices.js";
-import { Skeleton } from "./components/states.js";
+import { Failure, Skeleton } from "./components/states.js";
 import { undoLast } from "./core/acts.js";
 import { asOf, connection, memoriesRevision, statistics } from "./core/app-state.js";
 import { followEvents, readServer, readStatistics } from "./core/events.js";
@@ -69,17 +69,9 @@ function App() {
 function CurrentView({ current, onNew }) {
   const main = useRef(null);
   const entry = ROUTES[current.view] ?? ROUTES.search;
-  const [, setLoaded] = useState("");
+  const { failure, retry } = useViewLoader(entry);
   const stats = useStore(statistics);
   const moment = useStore(asOf);
-  useEffect(() => {
-    if (!entry.component) {
-      entry.load().then((component) => {
-        entry.component = component;
-        setLoaded(current.view);
-      }, () => connection.set("lost"));
-    }
-  }, [entry]);
   const first = useRef(true);
   useEffect(() => {
     document.title = `${entry.title} · Memorist`;
@@ -96,8 +88,26 @@ function CurrentView({ current, onNew }) {
   const isEmpty = stats !== null && stats.memories === 0 && !stats.documents && !stats.deleted && !moment && current.view === "search";
   const View = isEmpty ? WelcomeView : entry.component;
   return html`<main class="view" id="view" ref=${main} tabindex="-1" data-view=${View ? current.view : undefined}>
-    ${View ? html`<${View} key=${`${current.view}/${current.id}`} route=${current} onNew=${onNew} />` : html`<${Skeleton} />`}
+    ${View ? html`<${View} key=${`${current.view}/${current.id}`} route=${current} onNew=${onNew} />` : failure ? html`<${Failure} error=${failure} reload=${retry} />` : html`<${Skeleton} />`}
   </main>`;
+}
+
+/** Load the module of a view when it is first opened, and again when the server comes back after it failed. */
+function useViewLoader(entry) {
+  const [state, setState] = useState({ entry, failure: null, attempt: 0 });
+  const answered = useStore(connection);
+  useEffect(() => {
+    if (entry.component) return;
+    entry.load().then(
+      (component) => {
+        entry.component = component;
+        setState((before) => ({ ...before, entry, failure: null }));
+      },
+      (failure) => setState((before) => ({ ...before, entry, failure })),
+    );
+  }, [entry, answered, state.attempt]);
+  const retry = () => setState((before) => ({ ...before, failure: null, attempt: before.attempt + 1 }));
+  return { failure: state.entry === entry ? state.failure : null, retry };
 }
 
 /**
