@@ -28,6 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,6 +66,7 @@ with memorist.open("data/memory.db") as memory:
 COMMAND_LINES = """
     --version
     --help
+    token
     update {a} --tag ferry
     edit {a}
     get {a}
@@ -428,6 +430,21 @@ def talk_over_http(run: Run) -> None:
     run.process.send_signal(signal.SIGTERM)
 
 
+def open_page(run: Run) -> None:
+    api, page = run.hear().split()[-1], run.hear().split()[-1]
+    home = api.removesuffix("/api/v1")
+    direct = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
+    )
+    headers = {"Content-Type": "application/json", "Origin": home}
+    search = urllib.request.Request(f"{api}/search", b'{"query": "the ferry"}', headers)
+    for request in (page, f"{api}/openapi.json", search):
+        with direct.open(request, timeout=LONGEST) as answer:
+            answer.read()
+    run.stay_at_rest()
+    run.process.send_signal(signal.SIGTERM)
+
+
 def change_watched_file(run: Run) -> None:
     run.hear()
     (run.place.notes / "retries.md").write_text("# Retries\n\nRetries are capped at 7.\n", "utf-8")
@@ -505,6 +522,13 @@ SURFACES = (
         "MCP over HTTP",
         [(command("mcp", "--http", "127.0.0.1:0"), talk_over_http)],
         extra="mcp",
+        sockets=r"socket AF_INET|bind 127\.0\.0\.1:0",
+        ends=(0, -signal.SIGTERM),
+    ),
+    Surface(
+        "HTTP API and page",
+        [(command("serve", "--port", "0"), open_page), (command("ui", "--port", "0"), open_page)],
+        extra="web",
         sockets=r"socket AF_INET|bind 127\.0\.0\.1:0",
         ends=(0, -signal.SIGTERM),
     ),

@@ -66,8 +66,8 @@ def prepare(folder: Path) -> list[Picture]:
         document = memory.documents()[0].id
         turn = next(one for one in memory.list(kind="turn", limit=50) if "newsletter" in one.content)
     return [
-        Picture("page-search", "#/search?q=how%20do%20we%20deploy"),
-        Picture("page-search-dark", "#/search?q=who%20owns%20payments", "dark"),
+        Picture("page-search", "#/search?q=who%20owns%20the%20payment%20contract"),
+        Picture("page-search-dark", "#/search?q=rate%20limit%20of%20the%20API", "dark"),
         Picture("page-search-narrow", "#/search?q=rate%20limit", size=NARROW),
         Picture("page-compare", "#/search?q=rate%20limit%20for%20each%20key&other=rank"),
         Picture("page-timeline", "#/timeline"),

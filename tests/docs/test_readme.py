@@ -24,7 +24,7 @@ PACKAGE = ROOT / "src" / "memorist"
 MEGABYTE = 1_000_000
 # These write, run until they are ended, or answer a program in its own form.
 WITHOUT_JSON = set("forget restore lens-remove fact-remove mcp hook models-add models-remove".split())
-WITHOUT_JSON |= set("config-set config-unset demo".split())
+WITHOUT_JSON |= set("config-set config-unset demo serve ui token".split())
 
 
 def needed_packages(name: str) -> set[str]:

@@ -55,7 +55,7 @@ def serve_command(context: CommandContext, /, host: str, port: int, hosts: tuple
 @click.pass_obj
 def ui_command(context: CommandContext, /, host: str, port: int, hosts: tuple[str, ...], read_only: bool) -> None:
     """
-    Open the page that shows your memories in your browser, and serve it until you press Ctrl-C.
+    Open the page that shows your memories. Your browser shows it until you press Ctrl-C here.
 
     \b
     Example:

@@ -8,6 +8,7 @@ every browser sends with a write, and the cookie is not sent with it: so it is r
 import hashlib
 import json
 import logging
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -46,7 +47,7 @@ from memorist.web.requests import read_body, read_query
 from memorist.web.streams import export_lines, import_upload, receive_upload
 
 STATIC = Path(__file__).parent / "static"
-_THREADS = 16  # calls of the engine at once
+_THREADS = min(16, 4 + (os.cpu_count() or 1))  # calls of the engine at once; each has a page cache of its own
 _MAX_WAITING = 500  # requests that wait for one of them
 _SECONDS, _SLOW_SECONDS = 60.0, 900.0
 _GUESS_SECONDS = 0.5  # that a wrong token has to wait for its refusal

@@ -42,7 +42,7 @@ class Feed:
     def join(self, listener: _Listener, position: str | None) -> Change:
         """Add a listener, and return what came since its position."""
         with self._lock:
-            now = self._inspection.read_position()
+            mark, now = self._inspection.read_mark(), self._inspection.read_position()
             try:
                 missed = self._inspection.changes_since(position or now)
             except InvalidInput:  # of another version or database: whoever was away so long loads everything again
@@ -51,7 +51,7 @@ class Feed:
             if self._thread is None:
                 self._stop = threading.Event()
                 self._thread = threading.Thread(
-                    target=self._watch, args=(now, self._stop), name="memorist-feed", daemon=True
+                    target=self._watch, args=(mark, now, self._stop), name="memorist-feed", daemon=True
                 )
                 self._thread.start()
             return missed
@@ -72,22 +72,19 @@ class Feed:
         for loop, queue in listeners:
             loop.call_soon_threadsafe(_put, queue, None)
 
-    def _watch(self, position: str, stop: threading.Event) -> None:
-        mark = ""
+    def _watch(self, mark: str, position: str, stop: threading.Event) -> None:
         while not stop.wait(_POLL_SECONDS):
             try:
                 latest = self._inspection.read_mark()
                 if latest == mark:
                     continue
-                change, is_first, mark = self._inspection.changes_since(position), not mark, latest
+                change = self._inspection.changes_since(position)
             except MemoristError as exc:
                 _log.warning("the memory could not be watched: %s", exc)
                 if stop.wait(_HEARTBEAT_SECONDS):
                     return
                 continue
-            if is_first and change.position == position:
-                continue
-            position = change.position
+            mark, position = latest, change.position
             with self._lock:
                 for loop, queue in self._listeners:
                     loop.call_soon_threadsafe(_put, queue, change)

@@ -6,7 +6,7 @@ from typing import Any
 
 from memorist.documents import Document, ImportReport
 from memorist.errors import StoreError
-from memorist.records import Page
+from memorist.records import Fact, Page
 from memorist.validation import TimeLike
 from memorist.views import (
     Change,
@@ -58,6 +58,10 @@ class RemoteViews(RemoteCalls):
     ) -> SessionPage:
         """Return one page of sessions, the latest first."""
         return self._get(SessionPage, "sessions", project=project, active=active, limit=limit, cursor=cursor)
+
+    def facts(self, memory: str) -> list[Fact]:
+        """Return the facts of a memory, with their confidence now."""
+        return self._get(list[Fact], "memories", memory, "facts")
 
     def turns(self, session: str, *, limit: int | None = None, cursor: str | None = None) -> Page:
         """Return one page of what was said in a session, in its order."""

@@ -1,6 +1,7 @@
 """Tabs of the page in a browser, with everything that went wrong in them."""
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ class Tab:
     def open(self, route: str = "") -> None:
         """Go to a view and wait until it is there."""
         self.page.goto(f"{self.server.url}/{route}")
-        expect(self.page.locator("main")).to_be_visible()
+        view = re.match(r"#/([^/?]*)", route)
+        expect(self.page.locator("main")).to_have_attribute("data-view", view[1] if view else "search")
 
     def press(self, *keys: str) -> None:
         for key in keys:

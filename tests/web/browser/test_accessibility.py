@@ -31,14 +31,16 @@ def settle(tab: Tab) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(site: WebServer, site_memory: Any, open_tab: OpenTab, scheme: str) -> None:
     script = (fetch_package(AXE, AXE_VERSION) / "axe.min.js").read_text(encoding="utf-8")
+    # What a dark page could have that a light one has not is a matter of colours.
+    options = {"runOnly": ["color-contrast", "link-in-text-block"]} if scheme == "dark" else {}
     found = []
     with open_tab(site, color_scheme=scheme, bypass_csp=True) as tab:  # axe is put into the page, which the CSP forbids
         for route in routes_of(site_memory):
             tab.open(route)
             settle(tab)
             tab.page.evaluate("typeof axe") == "object" or tab.page.add_script_tag(content=script)
-            report = tab.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-            assert len(report["passes"]) > 5, route  # it has looked at something
+            report = tab.page.evaluate("options => axe.run(document, options)", options)
+            assert report["passes"], route  # it has looked at something
             found += [
                 (route, rule["id"], node["html"][:200], node["failureSummary"][:300])
                 for rule in report["violations"]

@@ -1,5 +1,6 @@
 """Every view of the page, by mouse and by keyboard."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,12 @@ class TestSearch:
         expect(tab.page.get_by_text("Nothing relevant is remembered.")).to_be_visible()
 
     def test_a_facet_narrows_and_its_chip_lifts_it_again(self, tab: Tab) -> None:
-        tab.open("#/search?q=region")
+        tab.open("#/search?q=pictures%20on%20phones")  # found by meaning alone, and counted all the same
         side = tab.page.get_by_role("complementary", name="Narrow the search")
-        side.get_by_role("button", name="shop").click()
-        expect(tab.page).to_have_url(re.compile("project=shop"))
+        side.get_by_role("button", name="mobile").first.click()
+        expect(tab.page).to_have_url(re.compile("project=mobile"))
 
-        tab.page.get_by_role("button", name="Lift the filter Project: shop").click()
+        tab.page.get_by_role("button", name="Lift the filter Project: mobile").click()
         expect(tab.page).not_to_have_url(re.compile("project="))
 
     def test_what_a_filter_hid_is_a_chip_that_lets_it_through(self, tab: Tab) -> None:
@@ -302,6 +303,25 @@ class TestLookingAround:
         growth.get_by_text("As a table").click()
         expect(growth.locator("tbody tr").first).to_be_visible()
 
+    def test_saved_runs_of_an_evaluation_are_plotted(self, tab: Tab, tmp_path: Path) -> None:
+        measures = {"ndcg@10": {"mean": 0.712, "low": 0.68, "high": 0.74}}
+        run = {
+            "memorist_eval": 1,
+            "version": "1.0",
+            "sets": [{"name": "notes", "ways": [{"name": "<b>balanced</b>", "measures": measures}]}],
+        }
+        for name in ("before.json", "after.json"):
+            (tmp_path / name).write_text(json.dumps(run))
+        (tmp_path / "other.json").write_text("{}")
+        tab.open("#/insights")
+        tab.page.get_by_label("Open runs").set_input_files(list(tmp_path.glob("*.json")))
+
+        section = tab.page.get_by_role("region", name="Search quality")
+        expect(section.locator("tbody tr").first).to_contain_text("<b>balanced</b>")
+        expect(section.locator("tbody tr").first).to_contain_text("0.712")
+        expect(section.locator("canvas")).to_have_count(1)
+        expect(tab.page.get_by_text("other.json is not a run that memorist eval saved.")).to_be_visible()
+
     def test_a_dropped_file_is_imported(self, tab: Tab, tmp_path: Path) -> None:
         file = tmp_path / "chat.jsonl"
         file.write_text(
@@ -344,7 +364,9 @@ def test_an_empty_database_shows_how_to_fill_it_and_a_sample_is_one_click_away(
         expect(tab.page.get_by_text("43 sample memories added.")).to_be_visible()
 
 
-def test_a_list_of_many_memories_draws_only_what_is_visible(tmp_path: Path, open_tab: OpenTab) -> None:
+def test_a_list_of_many_memories_draws_only_what_is_visible_and_keeps_its_place(
+    tmp_path: Path, open_tab: OpenTab
+) -> None:
     import memorist
 
     with memorist.open(tmp_path / "memory.db", embedder="none") as memory:
@@ -356,3 +378,10 @@ def test_a_list_of_many_memories_draws_only_what_is_visible(tmp_path: Path, open
             tab.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
             expect(rows.filter(has_text=f"note number {2999 - page * 100}")).to_be_attached()
         assert rows.count() < 60
+
+        row = rows.filter(has_text="note number 2501")
+        row.click()
+        expect(tab.page.locator("article")).to_have_text("note number 2501")
+        tab.page.go_back()
+        expect(row).to_be_focused()
+        expect(row).to_be_in_viewport()

@@ -1,6 +1,7 @@
 /** A line or a bar plot over time, with the same numbers as a table for whoever cannot see it. */
 
 import { html, useEffect, useRef } from "../../vendor/preact.js";
+import "../core/locale.js"; // before the plots, which ask for the language when they are loaded
 import UPlot from "../../vendor/uplot.js";
 import { formatDay, formatNumber } from "../core/format.js";
 import { useColours } from "./colours.js";

@@ -3,9 +3,9 @@
 import { html } from "../../vendor/preact.js";
 import { formatPercent, labelOf } from "../core/format.js";
 
-const COLOURS = 6;
+const OTHER = 6; // the colour of all signals that have none of their own
 /** Signals that have a colour of their own in every answer, so that colours mean the same everywhere. */
-const FIXED = { keyword: 1, vector: 2, recency: 3, salience: 4, session: 5 };
+const FIXED = { keyword: 1, vector: 2, expansion: 3, session: 4, time: 5 };
 
 /**
  * @param {{trace: Record<string, number>, score: number, open: boolean, id: string}} props
@@ -45,8 +45,7 @@ function WhyTable({ signals, score, id }) {
 function signalsOf(trace) {
   const named = Object.entries(trace ?? {}).filter(([, value]) => Math.abs(value) >= 0.0005);
   named.sort((a, b) => b[1] - a[1]);
-  let next = Object.keys(FIXED).length;
-  return named.map(([name, value]) => ({ name, value, label: labelOf(name), colour: FIXED[name] ?? Math.min(COLOURS, ++next) }));
+  return named.map(([name, value]) => ({ name, value, label: labelOf(name), colour: FIXED[name] ?? OTHER }));
 }
 
 /**

@@ -3,7 +3,8 @@
 import { memoriesRevision } from "./app-state.js";
 import { createStore } from "./store.js";
 
-const SHOWN_MS = 8000;
+const SHOWN_MS = 4000;
+const UNDOABLE_MS = 8000; // time to think again
 const KEPT_ACTS = 50;
 
 /**
@@ -68,7 +69,7 @@ export async function undoLast(notice = undoable.at(-1)) {
 export function announce(text, { tone = "done", undo = null } = {}) {
   const notice = { id: ++lastId, text, tone, undo };
   notices.set((all) => [...all.slice(-2), notice]);
-  setTimeout(() => dismiss(notice.id), SHOWN_MS);
+  setTimeout(() => dismiss(notice.id), undo || tone === "error" ? UNDOABLE_MS : SHOWN_MS);
   return notice;
 }
 

@@ -6,14 +6,15 @@ import { connection, memoriesRevision, recallsRevision, serverSettings, statisti
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 4000;
 const GATHER_MS = 150; // a burst of writes is one change to the page
+const LEAST_PAUSE_MS = 1000; // between two changes, so that a long import does not keep the server busy with this page
 
 /** @type {EventSource | null} */
 let source = null;
 let retryMs = FIRST_RETRY_MS;
 /** @type {Set<(change: any) => void>} */
 const listeners = new Set();
-/** @type {Map<import("./store.js").Store<number>, number>} */
-const gathering = new Map();
+/** When each revision was raised last, and whether it waits to be. @type {Map<import("./store.js").Store<number>, {at: number, waits: boolean}>} */
+const raised = new Map();
 
 /** Open the stream, and open it again whenever it breaks. */
 export function followEvents() {
@@ -83,12 +84,11 @@ function onEvent(event) {
 }
 
 function raise(revision) {
-  if (gathering.has(revision)) return;
-  gathering.set(
-    revision,
-    setTimeout(() => {
-      gathering.delete(revision);
-      revision.set((count) => count + 1);
-    }, GATHER_MS),
-  );
+  const last = raised.get(revision) ?? { at: -Infinity, waits: false };
+  if (last.waits) return;
+  raised.set(revision, { ...last, waits: true });
+  setTimeout(() => {
+    raised.set(revision, { at: performance.now(), waits: false });
+    revision.set((count) => count + 1);
+  }, Math.max(GATHER_MS, last.at + LEAST_PAUSE_MS - performance.now()));
 }

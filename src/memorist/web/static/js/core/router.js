@@ -7,12 +7,29 @@ import { createStore } from "./store.js";
  * @property {string} view  the first part: "search", "memory", ...
  * @property {string} id  the rest of the path, decoded; "" if there is none
  * @property {URLSearchParams} parameters
+ * @property {{top: number, from: string} | null} [returned]  where the view stood, and the link it was left by, if it was gone back to
  */
 
 /** @type {import("./store.js").Store<Route>} */
 export const route = createStore(parse(location.hash));
 
-addEventListener("hashchange", () => route.set(parse(location.hash)));
+/** How far each address was scrolled when it was left. @type {Map<string, number>} */
+const tops = new Map();
+let isReturn = false;
+
+history.scrollRestoration = "manual"; // lists grow as they load: the page knows better when it can scroll back
+history.replaceState({ visited: true }, "");
+addEventListener("popstate", (event) => {
+  isReturn = event.state?.visited === true;
+});
+addEventListener("hashchange", (event) => {
+  const [left, entered] = [new URL(event.oldURL).hash, location.hash];
+  tops.set(left, scrollY);
+  const returned = isReturn && tops.has(entered) ? { top: tops.get(entered), from: left } : null;
+  isReturn = false;
+  history.replaceState({ visited: true }, "");
+  route.set({ ...parse(entered), returned });
+});
 
 /**
  * Return the address of a view.
@@ -38,7 +55,7 @@ export function go(href) {
 
 /** Change the address without a new entry in the history, as a search does while it is typed. @param {string} href */
 export function replaceHref(href) {
-  history.replaceState(null, "", href);
+  history.replaceState({ visited: true }, "", href);
   route.set(parse(location.hash));
 }
 

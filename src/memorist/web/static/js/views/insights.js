@@ -1,6 +1,7 @@
 /** Insights: how the memory grows, what is recalled, and how often a recall found something relevant. */
 
 import { html, useEffect, useMemo } from "../../vendor/preact.js";
+import { EvalRuns } from "../components/eval-runs.js";
 import { Plot } from "../components/plot.js";
 import { Answer, Empty } from "../components/states.js";
 import { get } from "../core/api.js";
@@ -24,7 +25,8 @@ export function InsightsView() {
     ${stats && html`<${Numbers} stats=${stats} />`}
     <${Answer} loaded=${loaded}>${({ days }) => days.length === 0
       ? html`<${Empty} icon="insights" title="Nothing to plot yet"><p>Plots begin with the first memory.</p><//>`
-      : html`<${Plots} days=${days} stats=${stats} />`}<//>`;
+      : html`<${Plots} days=${days} stats=${stats} />`}<//>
+    <${EvalRuns} />`;
 }
 
 function Numbers({ stats }) {

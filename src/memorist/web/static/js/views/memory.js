@@ -122,7 +122,7 @@ function actsOf(memory) {
   return {
     forget: () => perform("Forgotten.", forget, restore),
     restore: () => perform("Restored.", restore, forget),
-    togglePin: () => (memory.pinned ? perform("Unpinned.", unpin, pin) : perform("Pinned: it always belongs in context.", pin, unpin)),
+    togglePin: () => (memory.pinned ? perform("Unpinned.", unpin, pin) : perform("Pinned.", pin, unpin)),
     unsupersede: () => perform("No longer superseded.", () => request("DELETE", `${path}/supersede`), () => post(`${path}/supersede`, { by: memory.superseded_by.id })),
   };
 }

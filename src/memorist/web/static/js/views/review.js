@@ -6,7 +6,7 @@ import { MemoryMeta } from "../components/memory-row.js";
 import { moveFocus } from "../components/moving-focus.js";
 import { Answer, Empty } from "../components/states.js";
 import { Tabs } from "../components/tabs.js";
-import { announceError, perform } from "../core/acts.js";
+import { perform } from "../core/acts.js";
 import { get, post, request } from "../core/api.js";
 import { memoriesRevision, serverSettings } from "../core/app-state.js";
 import { countOf, formatPercent } from "../core/format.js";
@@ -33,25 +33,24 @@ export function ReviewView() {
   const [chosen, setChosen] = useState(KINDS[0].name);
   const revision = useStore(memoriesRevision);
   const left = useStore(leftAlone);
-  const loaded = useLoaded((signal) => readAll(signal), ["review"], [revision]);
-  const pages = loaded.data ?? {};
+  const pages = Object.fromEntries(KINDS.map(({ name }) => [name, useItems(name, revision)])); // always the same hooks, in the same order
   const kind = KINDS.find((each) => each.name === chosen);
-  const itemsOf = (name) => (pages[name]?.items ?? []).filter((item) => !left.includes(keyOf(item)));
+  const itemsOf = (name) => (pages[name].data?.items ?? []).filter((item) => !left.includes(keyOf(item)));
+  const isLoaded = KINDS.every(({ name }) => !pages[name].loading);
   const total = KINDS.reduce((sum, { name }) => sum + itemsOf(name).length, 0);
   useEffect(() => {
-    if (loaded.data) dispatchEvent(new CustomEvent("memorist:review-count", { detail: total }));
-  }, [total, loaded.data]);
-  useEffect(() => {
-    // The first visit opens the first kind that has something in it.
-    const first = loaded.data && KINDS.find(({ name }) => itemsOf(name).length);
-    if (first && !itemsOf(chosen).length) setChosen(first.name);
-  }, [loaded.data !== null]);
+    if (isLoaded) dispatchEvent(new CustomEvent("memorist:review-count", { detail: total }));
+  }, [total, isLoaded]);
   return html`
     <div class="view-head"><h1>Review</h1><p>What deserves a look. Nothing here is final: <kbd>u</kbd> undoes every act.</p></div>
-    <${Answer} loaded=${loaded}>${() => html`
-      <${Tabs} label="Kinds" chosen=${chosen} onChoose=${setChosen} tabs=${KINDS.map(({ name, label }) => ({ name, label, count: itemsOf(name).length }))}>
-        <${Items} key=${chosen} kind=${kind} items=${itemsOf(chosen)} page=${pages[chosen]} />
-      <//>`}<//>`;
+    <${Tabs} label="Kinds" chosen=${chosen} onChoose=${setChosen} tabs=${KINDS.map(({ name, label }) => ({ name, label, count: itemsOf(name).length }))}>
+      <${Answer} key=${chosen} loaded=${pages[chosen]}>${(page) => html`<${Items} kind=${kind} items=${itemsOf(chosen)} page=${page} />`}<//>
+    <//>`;
+}
+
+/** Read the items of one kind; each kind by itself, since some take longer than others. */
+function useItems(name, revision) {
+  return useLoaded((signal) => get("review", { query: { kind: name, limit: LIMIT }, signal }), ["review", name], [revision], { followsTime: false });
 }
 
 function Items({ kind, items, page }) {
@@ -125,20 +124,4 @@ function actsOf(kind, item) {
 
 function keyOf(item) {
   return [item.kind, item.fact?.id, ...item.memories.map((memory) => memory.id)].filter(Boolean).join(" ");
-}
-
-/** Read the items of every kind; a kind that fails is announced and left empty. */
-async function readAll(signal) {
-  const pages = await Promise.all(
-    KINDS.map(async ({ name }) => {
-      try {
-        return [name, await get("review", { query: { kind: name, limit: LIMIT }, signal })];
-      } catch (error) {
-        if (error.isLost || error.name === "AbortError") throw error;
-        announceError(error);
-        return [name, { items: [], looked_at: 0, cursor: null }];
-      }
-    }),
-  );
-  return Object.fromEntries(pages);
 }

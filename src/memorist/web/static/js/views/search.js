@@ -97,16 +97,24 @@ function Found({ state, why, change, toggle }) {
   const revision = useStore(memoriesRevision);
   const [limit, setLimit] = useState(PAGE);
   useEffect(() => setLimit(PAGE), [JSON.stringify(state)]);
-  const body = { ...bodyOf(state), limit, explain: true, facets: Object.keys(FACET_FILTERS), ...timeParameters() };
+  const body = { ...bodyOf(state), limit, ...timeParameters() };
   const loaded = useLatest(useLoaded((signal) => ask("search", body, { signal }), [state, limit], [revision]));
+  const counted = useFacets(bodyOf(state), loaded.data, revision);
   return html`<div class="search-columns">
     <section aria-label="Hits">
       <${Status} loaded=${loaded} />
       <${Answer} loaded=${loaded}>${(results) => html`<${Hits} results=${results} why=${why} state=${state} change=${change}
         more=${results.hits.length >= limit && limit < MOST ? () => setLimit(Math.min(MOST, limit * 3)) : null} />`}<//>
     </section>
-    <${Facets} facets=${loaded.data?.facets} filters=${state.filters} onToggle=${toggle} />
+    <${Facets} facets=${counted} filters=${state.filters} onToggle=${toggle} />
   </div>`;
+}
+
+/** Return the counts of all that matches. They are asked for once hits are there, as counting takes longer than finding. */
+function useFacets(body, hits, revision) {
+  const asked = { ...body, limit: PAGE, detail: "index", facets: Object.keys(FACET_FILTERS), ...timeParameters() };
+  const read = (signal) => (hits ? ask("search", asked, { signal }) : Promise.resolve(null));
+  return useLatest(useLoaded(read, ["facets", body, hits?.query], [revision])).data?.facets;
 }
 
 function Hits({ results, why, state, change, more }) {

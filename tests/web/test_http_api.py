@@ -1,0 +1,410 @@
+"""The API: versions and conditions, keys of writes, pages, problems, events, and what a person reviews."""
+
+import json
+import queue
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_http_access import ask
+from web_server import TOKEN, WebServer, web_server
+
+import memorist
+from memorist import Memorist
+from memorist.views import Change
+from memorist.web.client import Remote
+from memorist.web.operations import OPERATIONS
+from memorist.web.transport import Transport
+
+
+def call(server: WebServer, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
+    status, received, raw = ask(server, method, f"/api/v1{path}", body, **headers)
+    return status, json.loads(raw), received
+
+
+# Versions
+
+
+def test_a_change_of_what_was_changed_meanwhile_is_refused(server: WebServer, remote: Remote) -> None:
+    id = remote.add("one").id
+    _, _, headers = call(server, "GET", f"/memories/{id}")
+    seen = headers["etag"]
+
+    assert call(server, "PATCH", f"/memories/{id}", {"content": "two"})[0] == 428
+    status, changed, headers = call(server, "PATCH", f"/memories/{id}", {"content": "two"}, If_Match=seen)
+    assert (status, changed["content"]) == (200, "two")
+    assert headers["etag"] != seen
+    status, problem, _ = call(server, "PATCH", f"/memories/{id}", {"content": "three"}, If_Match=seen)
+    assert (status, problem["type"]) == (412, "urn:memorist:problem:changed-meanwhile")
+    assert call(server, "DELETE", f"/memories/{id}", If_Match=seen)[0] == 412
+    assert remote.get(id).content == "two"
+    assert call(server, "DELETE", f"/memories/{id}", If_Match=f'"other", {headers["etag"]}')[0] == 200
+
+
+def test_reading_does_not_change_the_version_and_every_statement_does(server: WebServer, remote: Remote) -> None:
+    id = remote.add("one", facts=["a fact that decays"]).id
+
+    def version() -> str:
+        return str(call(server, "GET", f"/memories/{id}")[2]["etag"])
+
+    before = version()
+    remote.search("one", record="log")
+    assert version() == before
+    seen = {before}
+    for change in (
+        lambda: remote.pin(id),
+        lambda: remote.reinforce(id),
+        lambda: remote.add_fact(id, "another"),
+        lambda: remote.update(id, tags=["a"]),
+        lambda: remote.supersede(id, remote.add("two").id),
+    ):
+        change()
+        seen.add(version())
+    assert len(seen) == 6
+
+
+def test_of_two_who_change_at_once_one_is_told(server: WebServer, remote: Remote) -> None:
+    id = remote.add("0").id
+    seen = call(server, "GET", f"/memories/{id}")[2]["etag"]
+    answers: list[int] = []
+
+    def change(number: int) -> None:
+        answers.append(call(server, "PATCH", f"/memories/{id}", {"content": f"by {number}"}, If_Match=seen)[0])
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(answers) == [200] + [412] * 7
+
+
+# Keys of writes
+
+
+def test_a_write_that_is_sent_again_is_done_once(server: WebServer, remote: Remote) -> None:
+    body = {"role": "user", "text": "the same words again"}
+
+    first = call(server, "POST", "/conversations/talk/turns", body, Idempotency_Key="k1")
+    again = call(server, "POST", "/conversations/talk/turns", body, Idempotency_Key="k1")
+    other = call(server, "POST", "/conversations/talk/turns", body, Idempotency_Key="k2")
+
+    assert first[:2] == again[:2]
+    assert other[1]["id"] != first[1]["id"]
+    assert remote.stats().memories == 2
+    status, problem, _ = call(server, "POST", "/conversations/talk/turns", {**body, "text": "x"}, Idempotency_Key="k1")
+    assert (status, problem["type"]) == (422, "urn:memorist:problem:idempotency-key-reused")
+    assert call(server, "POST", "/memories", {"content": "x"}, Idempotency_Key="a" * 256)[0] == 400
+
+
+def test_a_write_that_failed_can_be_sent_again_with_its_key(server: WebServer, remote: Remote) -> None:
+    id = "11111111-2222-7333-8444-555555555555"
+
+    assert call(server, "POST", f"/memories/{id}/pin", Idempotency_Key="k")[0] == 404
+    remote.add("now it is there", id=id)
+    assert call(server, "POST", f"/memories/{id}/pin", Idempotency_Key="k")[0] == 200
+
+
+# Requests and problems
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b"{", 400, "not JSON"),
+        (b'{"query": NaN}', 400, "NaN"),
+        (b'{"query": "\xff"}', 400, "not JSON"),
+        (b"[" * 100_000, 400, "nested"),
+        (b"[]", 422, "object"),
+        ({}, 422, "query"),
+        ({"query": 7}, 422, "query must be text"),
+        ({"query": "x", "limit": 0}, 422, "limit must be at least 1"),
+        ({"query": "x", "limit": 1e300}, 422, "limit"),
+        ({"query": "x", "limit": True}, 422, "whole number"),
+        ({"query": "x", "wrong": 1}, 422, "takes no argument 'wrong'"),
+        ({"query": "x", "facets": ["wrong"]}, 422, "one of"),
+        ({"query": "x", "since": "when pigs fly"}, 422, "since"),
+        ({"query": "x", "options": {"wrong": 1}}, 422, "wrong"),
+        ({"query": "x", "lens": "none"}, 404, "lens"),
+    ],
+)
+def test_a_request_that_cannot_be_used_is_told_why(shared: WebServer, body: Any, status: int, says: str) -> None:
+    got, problem, headers = call(shared, "POST", "/search", body)
+
+    assert (got, problem["status"]) == (status, status)
+    assert says in problem["detail"]
+    assert headers["content-type"] == "application/problem+json"
+
+
+def test_paths_methods_and_parameters_that_are_not_there(shared: WebServer) -> None:
+    assert call(shared, "GET", "/nothing")[0] == 404
+    status, _, headers = call(shared, "PUT", "/memories")
+    assert status == 405
+    assert set(headers["allow"].split(", ")) >= {"GET", "POST"}
+    assert call(shared, "GET", "/memories?wrong=1")[0] == 422
+    assert call(shared, "GET", "/memories?limit=x")[0] == 422
+    assert call(shared, "GET", "/memories?limit=1&limit=2")[0] == 422
+    assert call(shared, "GET", "/memories?pinned=perhaps")[0] == 422
+    assert call(shared, "GET", "/memories?cursor=wrong")[0] == 422
+    assert call(shared, "GET", "/recalls?cursor=wrong")[0] == 200
+    assert call(shared, "GET", "/sessions/none/turns")[0] == 404
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """One server for the tests that change nothing."""
+    with web_server(tmp_path_factory.mktemp("web") / "memory.db") as running:
+        yield running
+
+
+class _Recorder(Transport):
+    """A transport that only notes what would be sent."""
+
+    def __init__(self) -> None:
+        self.sent: set[tuple[str, str]] = set()
+
+    def call(self, method: str, path: str, **parts: Any) -> Any:
+        self.sent.add((method, path))
+        raise ConnectionError
+
+    @contextmanager
+    def open(self, method: str, path: str, **parts: Any) -> Iterator[Any]:
+        self.sent.add((method, path))
+        raise ConnectionError
+        yield
+
+
+def test_the_python_client_calls_every_operation(tmp_path: Path) -> None:
+    recorder = _Recorder()
+    remote = Remote(recorder)
+    (tmp_path / "f").write_text("x")
+    special: dict[str, Callable[[], object]] = {
+        "check": lambda: remote.check(repair=True),
+        "import_": lambda: remote.import_(tmp_path / "f"),
+        "get": lambda: remote.get(["x"]),
+        "add_many": lambda: remote.add_many(["x"]),
+        "export": lambda: remote.export(tmp_path / "out"),
+        "edit_file": lambda: remote._call(dict, "PUT", "files"),
+        "changes": lambda: next(remote.views.changes()),
+        "recalls_lost": lambda: remote.recalls_lost,
+    }
+    plain: dict[str, Callable[[], object]] = {
+        "get one": lambda: remote.get("x"),
+        "check": lambda: remote.check(),
+        "turns": lambda: remote.add_turn("user", "x", conversation="x"),
+    }
+    members = [(remote, name) for name in vars(Remote)] + [(remote.views, name) for name in vars(type(remote.views))]
+    for owner, name in members:
+        if name.startswith("_") or name in ("views", "close", "recalls_lost"):
+            continue
+        work = special.get(name) or (lambda owner=owner, name=name: _call_with_ids(getattr(owner, name)))
+        with pytest.raises((ConnectionError, memorist.MemoristError)):
+            work()
+    for work in plain.values():
+        with pytest.raises(ConnectionError):
+            work()
+
+    wanted = {(operation.method, re.sub(r"\{\w+\}", "x", operation.path)) for operation in OPERATIONS}
+    assert recorder.sent == wanted
+
+
+def _call_with_ids(method: Callable[..., object]) -> object:
+    """Call a method with "x" for every argument that it needs."""
+    import inspect
+
+    needed = [
+        one
+        for one in inspect.signature(method).parameters.values()
+        if one.default is one.empty and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+    ]
+    named = {one.name: "x" for one in needed if one.kind is one.KEYWORD_ONLY}
+    return method(*("x" for one in needed if one.kind is not one.KEYWORD_ONLY), **named)
+
+
+# Looking around
+
+
+def test_a_session_is_read_in_its_order_page_by_page(remote: Remote) -> None:
+    for number in range(5):
+        remote.add_turn("user", f"turn {number}", conversation="talk")
+
+    read, cursor = [], None
+    while True:
+        page = remote.views.turns("chat:talk", limit=2, cursor=cursor)
+        read += [memory.content for memory in page]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert read == [f"turn {number}" for number in range(5)]
+
+
+def test_sessions_and_recalls_are_paged_while_others_come(remote: Remote) -> None:
+    for number in range(4):
+        remote.start_session(id=f"session {number}")
+        remote.search(f"question {number}", record="log")
+    remote.recalls()
+
+    sessions = remote.views.sessions(limit=2)
+    recalls = remote.views.recalls(limit=2)
+    remote.start_session(id="session 4")
+    remote.search("question 4", record="log")
+    rest = remote.views.sessions(cursor=sessions.cursor)
+    earlier = remote.views.recalls(cursor=recalls.cursor)
+
+    assert [one.id for one in (*sessions.sessions, *rest.sessions)] == [f"session {n}" for n in (3, 2, 1, 0)]
+    assert [one.query for one in (*recalls.recalls, *earlier.recalls)] == [f"question {n}" for n in (3, 2, 1, 0)]
+
+
+def test_a_document_is_read_in_its_lines(target: Path | str, tmp_path: Path) -> None:
+    file = tmp_path / "guide.md"
+    file.write_text("# Guide\n\n## One\n\nfirst words\n\n## Two\n\nsecond words\n")
+    with memorist.open(target, embedder="none") as memory:
+        memory.index(file)
+    with web_server(target) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        (document,) = remote.documents()
+        chunks = remote.views.chunks(document.id).chunks
+        (hit,) = remote.search_documents("second")
+
+        assert remote.views.document(document.id).path == str(file)
+        assert [chunk.start_line for chunk in chunks] == sorted(chunk.start_line for chunk in chunks)
+        assert isinstance(hit, memorist.DocumentHit)
+        assert hit.memory.id in {chunk.id for chunk in chunks}
+        assert remote.document(file).id == document.id
+        assert remote.unindex(file) == 1
+
+
+def test_the_surroundings_of_a_memory_are_two_links_wide(remote: Remote) -> None:
+    a, b, c, d = remote.add_many(["alpha", "beta", "gamma", "delta"])
+    for first, second in ((a, b), (b, c), (c, d)):
+        remote.relate(first, second, "next")
+    old = remote.add("alpha before").id
+    remote.supersede(old, a)
+
+    graph = remote.views.graph(a)
+
+    assert {memory.id for memory in graph.memories} == {a, b, c, old}
+    stated = {(edge.source, edge.target, edge.kind) for edge in graph.edges if edge.kind != "similar"}
+    assert stated >= {(a, b, "next"), (b, c, "next"), (a, old, "supersedes")}
+    assert {memory.id for memory in remote.views.graph(a, hops=1).memories} == {a, b, old}
+
+
+def test_growth_counts_days(remote: Remote) -> None:
+    remote.add_many([{"content": f"m{n}", "created_at": datetime(2026, 3, 1, tzinfo=UTC)} for n in range(3)])
+    remote.search("m1", record="log")
+    remote.recalls()
+
+    days = {day.day: day for day in remote.views.growth(since="2026-01-01").days}
+
+    assert days["2026-03-01"].created == 3
+    today = datetime.now(UTC).date().isoformat()
+    assert (days[today].recorded, days[today].recalls) == (3, 1)
+
+
+def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -> None:
+    long_ago = datetime.now(UTC) - timedelta(days=400)
+    first = remote.add("The nightly backup of the billing database runs at 02:00 on server atlas", near="off").id
+    second = remote.add("The nightly backup of the billing database runs at 04:00 on server atlas", near="off").id
+    same = remote.add("Nightly, the backup of the billing database runs at 04:00 on server atlas", near="off").id
+    secret = remote.add(
+        "The key is AKIAIOSFODNN7EXAMQLE and aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCYzzzz"
+    ).id
+    stale = remote.add("Anna owns billing", facts=["Anna owns billing"], created_at=long_ago).id
+
+    def pairs(kind: str) -> set[frozenset[str]]:
+        return {frozenset(memory.id for memory in item.memories) for item in remote.views.review(kind).items}
+
+    assert frozenset({first, second}) in pairs("contradictions")
+    assert pairs("duplicates") == {frozenset({second, same})}
+    (contradiction, *_) = remote.views.review("contradictions").items
+    assert any("02:00" in reason for reason in contradiction.reasons)
+    (found,) = remote.views.review("secrets").items
+    assert found.memories[0].id == secret
+    assert not any("wJalr" in reason for reason in found.reasons)
+    (faded,) = remote.views.review("stale_facts").items
+    assert (faded.memories[0].id, faded.fact is not None and faded.fact.effective < 0.5) == (stale, True)
+    assert {item.memories[0].id for item in remote.views.review("never_recalled").items} == {stale}
+
+    remote.merge(second, [same])
+    assert pairs("duplicates") == set()
+    remote.unsupersede(same)
+    assert pairs("duplicates") == {frozenset({second, same})}
+    remote.relate(second, first, "distinct")
+    assert frozenset({first, second}) not in pairs("contradictions")
+    remote.unrelate(second, first, "distinct")
+    assert frozenset({first, second}) in pairs("contradictions")
+
+
+# Events
+
+
+class Listener:
+    """Changes as they arrive, read by a thread."""
+
+    def __init__(self, remote: Remote, position: str | None = None) -> None:
+        self._changes = remote.views.changes(position)
+        self.hello = next(self._changes)
+        self._queue: queue.Queue[Change] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            for change in self._changes:
+                self._queue.put(change)
+        except (memorist.MemoristError, ValueError, OSError):
+            return
+
+    def wait_for(self, kind: str, id: str) -> Change:
+        """Return the change that tells of an id; whatever else comes is passed over."""
+        while True:
+            change = self._queue.get(timeout=20)
+            if id in change.new.get(kind, ()):
+                return change
+
+    def wait(self) -> Change:
+        return self._queue.get(timeout=20)
+
+
+def test_what_other_processes_write_and_recall_is_told(target: Path | str, server: WebServer, remote: Remote) -> None:
+    listener = Listener(remote)
+
+    code = (
+        "import sys, memorist\n"
+        "with memorist.open(sys.argv[1], embedder='none') as memory:\n"
+        "    print(memory.add('written elsewhere').id)\n"
+        "    memory.search('elsewhere', record='log')\n"
+        "    print(memory.recalls()[0].id)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=True)
+    id, recall = done.stdout.split()
+
+    assert listener.wait_for("memories", id)
+    assert recall in {one.id for one in remote.recalls()}
+
+
+def test_an_edit_by_another_is_told_even_though_it_has_no_log(remote: Remote, memory: Memorist) -> None:
+    id = memory.add("one").id
+    listener = Listener(remote)
+
+    memory.update(id, metadata={"a": 1})
+
+    assert listener.wait() is not None
+
+
+def test_whoever_was_away_is_told_what_came_meanwhile_even_by_a_new_server(target: Path | str) -> None:
+    with web_server(target) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        with closing(remote.views.changes()) as changes:
+            seen = next(changes).position
+        added = remote.add("meanwhile").id
+    with web_server(target) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        with closing(remote.views.changes(seen)) as changes:
+            assert added in next(changes).new["memories"]
+        with closing(remote.views.changes("not-a-position-1")) as changes:
+            assert next(changes).new == {}

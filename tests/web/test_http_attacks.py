@@ -1,0 +1,194 @@
+"""The server under attack: slow and large bodies, idle connections, many requests at once. It stays up and answers."""
+
+import http.client
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from test_http_access import ask
+from web_server import TOKEN, WebServer, web_server
+
+import memorist
+from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
+
+HEAD = (
+    "POST /api/v1/search HTTP/1.1\r\nHost: {host}\r\n"
+    f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    with web_server(tmp_path_factory.mktemp("attacked") / "memory.db") as running:
+        ask(running, "GET", "/api/v1/stats")  # the memory is open
+        yield running
+
+
+def memory_mib(server: WebServer) -> float:
+    status = Path(f"/proc/{server.process.pid}/status")
+    if not status.exists():
+        pytest.skip("this system does not tell how much memory a process has")
+    found = re.search(r"VmRSS:\s+(\d+)", status.read_text())
+    assert found
+    return int(found[1]) / 1024
+
+
+def open_files(server: WebServer) -> int:
+    return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
+
+
+def assert_well(server: WebServer) -> None:
+    assert ask(server, "POST", "/api/v1/search", {"query": "still there?"})[0] == 200
+    assert "Traceback" not in server.log.read_text()
+
+
+def connect(server: WebServer) -> socket.socket:
+    return socket.create_connection(server.address, timeout=30)
+
+
+def test_a_body_of_200_mb_is_refused_before_it_is_read(attacked: WebServer) -> None:
+    before = memory_mib(attacked)
+    with connect(attacked) as connection:
+        connection.sendall((HEAD.format(host=attacked.host) + "Content-Length: 200000000\r\n\r\n").encode())
+        answer = connection.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert memory_mib(attacked) < before + 20
+    assert_well(attacked)
+
+
+def test_a_body_of_200_mb_that_does_not_say_so_is_cut_off(attacked: WebServer) -> None:
+    before, chunk = memory_mib(attacked), b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+    sent = 0
+    with connect(attacked) as connection:
+        connection.sendall((HEAD.format(host=attacked.host) + "Transfer-Encoding: chunked\r\n\r\n").encode())
+        with suppress(OSError):
+            for _ in range(200):
+                connection.sendall(chunk)
+                sent += 1
+    assert sent < 150
+    assert memory_mib(attacked) < before + 100
+    assert_well(attacked)
+
+
+def test_headers_without_end_are_refused(attacked: WebServer) -> None:
+    with connect(attacked) as connection:
+        connection.sendall(f"GET / HTTP/1.1\r\nHost: {attacked.host}\r\n".encode())
+        with suppress(OSError):
+            for _ in range(100):
+                connection.sendall(b"X-Filler: " + b"x" * 10_000 + b"\r\n")
+            assert connection.recv(1024).startswith(b"HTTP/1.1 400")
+    assert_well(attacked)
+
+
+def test_a_request_that_comes_byte_by_byte_is_not_waited_for(attacked: WebServer) -> None:
+    """Fifty at once, each a byte now and then: all are cut off, and others are answered meanwhile."""
+    with ExitStack() as stack:
+        slow = [stack.enter_context(connect(attacked)) for _ in range(50)]
+        started = time.monotonic()
+        open_ones = list(slow)
+        while open_ones and time.monotonic() - started < HEADER_SECONDS * 3:
+            for connection in list(open_ones):
+                try:
+                    connection.sendall(b"G")
+                    connection.setblocking(False)
+                    if connection.recv(1) == b"":
+                        open_ones.remove(connection)
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    open_ones.remove(connection)
+                finally:
+                    with suppress(OSError):
+                        connection.settimeout(30)
+            assert ask(attacked, "GET", "/api/v1/access")[0] == 200
+        assert open_ones == []
+    assert_well(attacked)
+
+
+@pytest.mark.slow
+def test_a_body_that_never_comes_is_given_up(attacked: WebServer) -> None:
+    with connect(attacked) as connection:
+        connection.settimeout(60)
+        connection.sendall((HEAD.format(host=attacked.host) + "Content-Length: 100\r\n\r\n{").encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 408")
+    assert_well(attacked)
+
+
+def test_ten_thousand_idle_connections_are_bounded_and_others_get_through(attacked: WebServer) -> None:
+    before = memory_mib(attacked)
+    deadline = time.monotonic() + 60
+    opened = 0
+    held: list[socket.socket] = []
+    try:
+        while opened < 10_000 and time.monotonic() < deadline:
+            with suppress(OSError):
+                held.append(connect(attacked))
+                opened += 1
+            if len(held) > MAX_CONNECTIONS + 100:
+                for connection in held[:200]:  # the server has closed them, and this process has a limit as well
+                    connection.close()
+                del held[:200]
+            if opened % 1000 == 0:
+                assert ask(attacked, "GET", "/api/v1/access")[0] == 200
+        assert opened >= 2000
+        assert open_files(attacked) < MAX_CONNECTIONS + 100
+        assert memory_mib(attacked) < before + 60
+        assert_well(attacked)
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_kept_connections_are_served_while_idle_ones_are_sent_away(attacked: WebServer) -> None:
+    kept = http.client.HTTPConnection(*attacked.address, timeout=30)
+    with ExitStack() as stack:
+        stack.callback(kept.close)
+        for _ in range(5):
+            for _ in range(50):
+                stack.enter_context(connect(attacked))
+            kept.request("GET", "/api/v1/access", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert json.loads(kept.getresponse().read())["namespace"] == "default"
+    assert_well(attacked)
+
+
+def test_many_clients_at_once_are_all_answered(attacked: WebServer) -> None:
+    with memorist.connect(attacked.url, token=TOKEN) as remote:
+        remote.add_many(f"memory {number} of the load" for number in range(200))
+        with ThreadPoolExecutor(50) as pool:
+            answers = list(pool.map(lambda number: len(remote.search(f"memory {number}")), range(500)))
+    assert min(answers) > 0
+    assert_well(attacked)
+
+
+def test_a_client_that_leaves_in_the_middle_harms_nobody(attacked: WebServer) -> None:
+    body = json.dumps({"query": "words " * 50}).encode()
+    for length in (0, 5, len(body)):
+        for _ in range(10):
+            with connect(attacked) as connection:
+                head = HEAD.format(host=attacked.host) + f"Content-Length: {len(body)}\r\n\r\n"
+                connection.sendall(head.encode() + body[:length])
+    assert_well(attacked)
+
+
+def test_streams_of_events_end_with_the_server(path: Path) -> None:
+    with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        changes = remote.views.changes()
+        next(changes)
+        ended = threading.Event()
+
+        def read() -> None:
+            with suppress(memorist.MemoristError):
+                list(changes)
+            ended.set()
+
+        threading.Thread(target=read, daemon=True).start()
+        server.process.terminate()
+        assert server.process.wait(10) is not None
+        assert ended.wait(10)
