@@ -381,13 +381,13 @@ def test_any_text_survives_a_folder_of_markdown(
 
 def test_memories_whose_files_would_have_the_same_name_get_one_each(memory: Memorist, tmp_path: Path) -> None:
     for number in range(3):
-        memory.add(f"text {number}", title="The same", id=f"{number}-the-same-end", created_at="2026-01-01T12:00Z")
+        memory.add(f"text {number}", title="The same", id=f"the{'-' * number}same", created_at="2026-01-01T12:00Z")
 
     assert memory.export(tmp_path / "notes", format="markdown") == 3
     assert sorted(file.name for file in (tmp_path / "notes").iterdir()) == [
-        "2026-01-01-the-same-same-end-2.md",
-        "2026-01-01-the-same-same-end-3.md",
-        "2026-01-01-the-same-same-end.md",
+        "2026-01-01-the-same-the-same-2.md",
+        "2026-01-01-the-same-the-same.md",
+        "2026-01-01-the-same-thesame.md",
     ]
 
 

@@ -466,7 +466,7 @@ def test_threads_that_add_the_same_text_make_one_memory(hashed: Memorist) -> Non
 def test_threads_that_add_the_same_id_get_one_memory_and_clear_refusals(hashed: Memorist) -> None:
     def add(number: int) -> bool:
         try:
-            hashed.add(f"text {number}", id="the-one-id")
+            hashed.add(f"text {number}", id="the-one-id", if_exists="error")
         except InvalidInput:
             return False
         return True

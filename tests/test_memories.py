@@ -78,7 +78,7 @@ class TestAdding:
         assert memory.get("ticket-1234").content == "first"
         assert memory.add("first", id="ticket-1234").id == "ticket-1234"
         with pytest.raises(InvalidInput, match="belongs to another memory"):
-            memory.add("second", id="ticket-1234")
+            memory.add("second", id="ticket-1234", if_exists="error")
 
     def test_many_are_added_with_their_fields_and_progress(self, memory: Memorist) -> None:
         seen: list[int] = []
@@ -127,7 +127,7 @@ class TestAdding:
             ({"content": "x", "metadata": {"a": float("nan")}}, "what JSON knows"),
             ({"content": "x", "created_at": "soonish"}, "created_at 'soonish' is not a time"),
             ({"content": "x", "created_at": float("inf")}, "is not a time"),
-            ({"content": "x", "id": "a b"}, "id 'a b' cannot be used"),
+            ({"content": "x", "id": "a\tb"}, "cannot be used; it may have no control characters"),
         ],
     )
     def test_what_cannot_be_used_is_refused_and_nothing_is_written(
@@ -176,21 +176,28 @@ class TestFindingById:
         assert memory.get(added.id[:20]).id == added.id
 
     def test_a_part_that_several_have_is_refused_with_the_choices(self, memory: Memorist) -> None:
-        memory.add("x", id="project-1-a")
-        memory.add("y", id="project-1-b")
+        one, other = "018f0000-0000-7000-8000-00000000000a", "018f0000-0000-7000-8000-00000000000b"
+        memory.add("x", id=one)
+        memory.add("y", id=other)
 
-        with pytest.raises(Ambiguous, match="project-1-a, project-1-b"):
-            memory.get("project-1")
+        with pytest.raises(Ambiguous, match=f"{one}, {other}"):
+            memory.get("018f0000")
 
     def test_a_whole_id_of_a_forgotten_memory_is_not_the_beginning_of_another(self, memory: Memorist) -> None:
-        memory.add("the first", id="note-01")
-        memory.add("the eleventh", id="note-011")
-        memory.forget("note-01")
+        memory.add("the first", id="018f00")
+        eleventh = memory.add("the eleventh", id="018f0000-0000-7000-8000-00000000000a")
+        memory.forget("018f00")
 
-        assert memory.get(["note-01"]).missing == ("note-01",)
+        assert memory.get(["018f00"]).missing == ("018f00",)
         with pytest.raises(NotFound, match="forgotten"):
-            memory.get("note-01")
-        assert memory.get("note-0").content == "the eleventh"
+            memory.get("018f00")
+        assert memory.get("018f0000") == eleventh
+
+    def test_an_id_that_is_not_a_uuid_is_named_whole(self, memory: Memorist) -> None:
+        added = memory.add("the eleventh", id="note-011")
+
+        assert memory.get(["note-01", "ote-011", "note-011"]).memories == (added,)
+        assert added.short_id == "note-011"
 
     @pytest.mark.parametrize("id", ["nobody", "short", "%", "______", "' or 1=1 --", "\x00" * 8])
     def test_an_unknown_id_is_not_found(self, memory: Memorist, id: str) -> None:

@@ -197,7 +197,7 @@ class TestManyAtOnce:
         memory.add("there already", id="taken-id")
 
         with pytest.raises(InvalidInput, match="item 3 cannot be added: the id taken-id"):
-            memory.add_many(["one", "two", {"content": "three", "id": "taken-id"}, "four"])
+            memory.add_many(["one", "two", {"content": "three", "id": "taken-id", "if_exists": "error"}, "four"])
 
         assert sorted(m.content for m in memory.list()) == ["one", "there already", "two"]
 

@@ -602,11 +602,11 @@ PROPERTIES = {"recalls_lost"}  # a number of this process
 PLAIN = set(
     """
     active after allow alpha amount at before boosts budget change confidence core created_at decay_rate detail
-    documents embedder end exclude explain facts fields format fusion grammar grouped hard include include_documents
-    include_facts include_global include_superseded kind limit metadata min_relevance min_salience mode month
-    neighbours now object overwrite pinned predicate profile progress prune recalled recency record redact repair
-    said_by salience sector since source start stop subject summary tags text threshold tier title tools until
-    vectors
+    documents embedder end exclude explain facts fields format fusion grammar grouped hard if_exists include
+    include_documents include_facts include_global include_superseded kind limit metadata min_relevance min_salience
+    mode month neighbours now object overwrite pinned predicate profile progress prune recalled recency record
+    redact repair said_by salience sector since source start stop subject summary tags text threshold tier title
+    tools until vectors
     """.split()
 )
 TRIED = [
@@ -794,17 +794,17 @@ def test_a_place_in_a_file_is_of_the_namespace_that_was_asked(both: Both) -> Non
 def test_a_part_of_an_id_is_unique_when_no_other_memory_of_the_namespace_has_it(path: Path) -> None:
     mine, theirs = open_both(path)
     with mine, theirs:
-        theirs.add("theirs", id="meeting-notes-2")
-        theirs.add("theirs too", id="meeting-notes-3")
-        mine.add("mine", id="meeting-notes-1")
+        theirs.add("theirs", id="018f0000-0000-7000-8000-000000000002")
+        theirs.add("theirs too", id="018f0000-0000-7000-8000-000000000003")
+        mine.add("mine", id="018f0000-0000-7000-8000-000000000001")
         theirs.start_session(id="long session of theirs")
         mine.start_session(id="long session of mine")
 
-        assert mine.get("meeting-notes").content == "mine"
-        assert mine.get(["meeting"]).memories[0].content == "mine"
+        assert mine.get("018f0000").content == "mine"
+        assert mine.get(["018f00"]).memories[0].content == "mine"
         assert mine.session("long session").id == "long session of mine"
-        with pytest.raises(memorist.Ambiguous, match="meeting-notes-2, meeting-notes-3"):
-            theirs.get("meeting-notes")
+        with pytest.raises(memorist.Ambiguous, match=r"000000000002, .*000000000003"):
+            theirs.get("018f0000")
 
 
 def test_an_almost_equal_text_of_another_namespace_is_not_reported(path: Path) -> None:

@@ -24,14 +24,12 @@ if TYPE_CHECKING:
         StoreError,
     )
     from memorist.records import (
-        CheckReport,
         Fact,
         Feedback,
         Hit,
         Lens,
         Memories,
         Memory,
-        MigrationReport,
         NearDuplicate,
         Page,
         Recall,
@@ -39,15 +37,14 @@ if TYPE_CHECKING:
         Related,
         Relation,
         Results,
-        SalvageReport,
         Session,
         SessionContext,
         SessionRef,
-        Stats,
         Successor,
         Timeline,
         Version,
     )
+    from memorist.reports import CheckReport, MigrationReport, SalvageReport, Stats
 
 __version__ = "0.1.0"
 
@@ -68,7 +65,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'memorist' has no attribute {name!r}")
     if name == "open":
         return import_module("memorist.engine").open_memory
-    for module in ("memorist.errors", "memorist.records", "memorist.documents", "memorist.engine"):
+    for module in ("memorist.errors", "memorist.records", "memorist.reports", "memorist.documents", "memorist.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:
             return found

@@ -2,12 +2,15 @@
 
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
+
+from memorist.metadata_filter import Condition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +25,7 @@ FUSIONS = ("convex", "rrf", "linear", "vector_first")
 DETAILS = ("index", "snippet", "full")
 RECORD_MODES = ("off", "log", "reinforce")
 NEAR_ACTIONS = ("off", "report", "merge")
+IF_EXISTS = ("update", "error", "keep")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
 TURN = "turn"  # the kind of a turn of a conversation
 ASSISTANT = "assistant"  # the role of a turn that is not the user's
@@ -41,6 +45,14 @@ def new_id() -> str:
     fraction = (nanoseconds << 12) // 1_000_000
     value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
     return str(UUID(int=value))
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def shorten_id(id: str) -> str:
+    """Return the last 8 characters of a UUID, by which it can be named; an id of any other form stays whole."""
+    return id[-8:] if _UUID.fullmatch(id) else id
 
 
 class _MappingRecord:
@@ -137,7 +149,13 @@ class NearDuplicate(_MappingRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemoryDraft:
-    """A memory that is checked, but not stored yet."""
+    """
+    A memory that is checked, but not stored yet.
+
+    With `if_exists` it is known by the id that the caller chose, which may be taken: then it replaces that memory
+    ("update"), but for a salience that was not given (`keeps_salience`); is refused ("error"); or left out ("keep").
+    Without, it is known by its text.
+    """
 
     id: str
     content: str
@@ -155,6 +173,8 @@ class MemoryDraft:
     recorded_at: datetime
     session: str | None = None
     facts: tuple[FactDraft, ...] = ()
+    if_exists: str | None = None
+    keeps_salience: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +222,8 @@ class Memory:
 
     @property
     def short_id(self) -> str:
-        """The last 8 characters of its id, which are unique in almost any store."""
-        return self.id[-8:]
+        """The last 8 characters of its id, which are unique in almost any store; all of an id that you chose."""
+        return shorten_id(self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +242,10 @@ class Filter:
     The conditions that memories must meet to be found.
 
     Any value of a field matches, except for `tags`, of which all must be there. `since` is inclusive, `until`
-    exclusive. `month` is a local one, as 2026-03. `superseded` lets superseded memories pass. With `include_global`,
-    memories of no project and of the tier `global` pass, whatever the `project`. With `as_of`, every condition holds
-    for that time. If it is `walled`, what the one `project` does not contain has no influence on an answer at all:
-    neither on a score nor on a count.
+    exclusive. `month` is a local one, as 2026-03. `metadata` is a condition on its values. `superseded` lets superseded
+    memories pass. With `include_global`, memories of no project and of the tier `global` pass, whatever the `project`.
+    With `as_of`, every condition holds for that time. If it is `walled`, what the one `project` does not contain has no
+    influence on an answer at all: neither on a score nor on a count.
     """
 
     project: tuple[str, ...] = ()
@@ -242,6 +262,7 @@ class Filter:
     month: tuple[str, ...] = ()
     pinned: bool | None = None
     recalled: bool | None = None
+    metadata: Condition | None = None
     superseded: bool = True
     include_global: bool = False
     as_of: datetime | None = None
@@ -465,74 +486,6 @@ class Results(RecordSequence[Hit]):
 
     def _items(self) -> tuple[Hit, ...]:
         return self.hits
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Counts of everything in a store."""
-
-    path: str
-    namespace: str
-    memories: int
-    deleted: int
-    projects: int
-    vectors: int
-    pending: int
-    model: str | None
-    models: Mapping[str, int]
-    size_bytes: int
-    schema: str
-    database: str  # its name and version
-    superseded: int = 0
-    pinned: int = 0
-    facts: int = 0
-    relations: int = 0
-    sessions: int = 0
-    recalls: int = 0
-    documents: int = 0
-    chunks: int = 0
-    chunks_pending: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """The problems that `check` found, and those it repaired."""
-
-    ok: bool
-    problems: tuple[str, ...]
-    repaired: tuple[str, ...]
-    skipped: tuple[str, ...]
-    memories: int
-    vectors: int
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
-    """
-    A migration that was verified: both databases, the number of records of each type, and how many this run has copied.
-
-    `present` were there from an earlier run. `damaged` are the records that could not be copied whole, each with the
-    reason. `sha256` is that of all records as an export with vectors writes them.
-    """
-
-    source: str
-    target: str
-    namespace: str
-    records: Mapping[str, int]
-    copied: int
-    present: int
-    damaged: tuple[tuple[str, str], ...]
-    sha256: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class SalvageReport:
-    """The number of rows of each table that a salvage kept, the rows it lost, and the problems of what it kept."""
-
-    kept: Mapping[str, int]
-    lost: tuple[str, ...]
-    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

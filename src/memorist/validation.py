@@ -11,7 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.records import DETAILS, FACETS, SECTORS, SUPERSEDES, TIERS, FactDraft, Filter, MemoryDraft, new_id
+from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter
+from memorist.records import (
+    DETAILS,
+    FACETS,
+    IF_EXISTS,
+    SECTORS,
+    SUPERSEDES,
+    TIERS,
+    FactDraft,
+    Filter,
+    MemoryDraft,
+    new_id,
+)
 from memorist.redact import redact
 from memorist.text.dates import Period, parse_period
 
@@ -30,8 +42,9 @@ CHAT_PROVIDERS = ("anthropic", "openai", "ollama")
 
 TimeLike = datetime | str | float  # a time as callers may give it
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{5,127}")
+MAX_ID_CHARACTERS = 512
+_NOT_IN_ID = ("Cc", "Cs", "Zl", "Zp")  # control characters, halves of surrogate pairs, and ends of lines
+_NUL_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 MAX_SESSION_ID = 128
 _SESSION_ID = re.compile(r"[^\s\x00-\x1f](?:[^\x00-\x1f]{0,126}[^\s\x00-\x1f])?")
 # Sequences that another program may take for a step up or down, also encoded, and encoded twice.
@@ -44,7 +57,7 @@ _TOKEN = re.compile("[!-~]+")
 
 def clean(text: str) -> str:
     """Replace what no database can store (NUL, half of a surrogate pair) by U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
+    return UNSTORABLE.sub("\ufffd", text)
 
 
 def content(value: object, what: str = "content") -> str:
@@ -203,7 +216,8 @@ def metadata(value: object) -> Mapping[str, Any]:
         raise InvalidInput(f"metadata must be a mapping, not {_type_name(value)}")
     try:
         # A copy by way of JSON: the caller gets back what was stored, and cannot change it afterwards.
-        copied: dict[str, Any] = json.loads(clean(json.dumps(dict(value), ensure_ascii=False, allow_nan=False)))
+        text = _NUL_IN_JSON.sub(r"\1\\ufffd", json.dumps(dict(value), ensure_ascii=False, allow_nan=False))
+        copied: dict[str, Any] = json.loads(clean(text))
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInput(f"metadata must be made of what JSON knows: {exc}") from exc
     return copied
@@ -253,11 +267,11 @@ def _period(value: object, what: str) -> Period:
 
 
 def memory_id(value: object) -> str:
-    """An id that a caller chose for a new memory."""
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise InvalidInput(
-            f"id {value!r} cannot be used; take 6 to 128 of A-Z a-z 0-9 . _ : @ - and begin with a letter or digit"
-        )
+    """An id that a caller chose for a new memory. It is stored and compared as it is."""
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_CHARACTERS:
+        raise InvalidInput(f"id {value!r:.80} cannot be used; take text of 1 to {MAX_ID_CHARACTERS} characters")
+    if not value.strip() or any(unicodedata.category(character) in _NOT_IN_ID for character in value):
+        raise InvalidInput(f"id {value!r:.80} cannot be used; it may have no control characters and no ends of lines")
     return value
 
 
@@ -329,6 +343,7 @@ UPDATABLE = tuple(field for field in _FIELDS if field not in ("id", "created_at"
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
     """A new memory from the arguments of `add`; None means the default."""
     known: dict[str, Callable[[object], Any]] = {**_FIELDS, "session": session_id, "facts": facts}
+    known["if_exists"] = lambda value: choice(value, IF_EXISTS, "if_exists")
     _refuse_unknown(fields, known)
     given = {key: value for key, value in fields.items() if value is not None}
     values = {
@@ -336,6 +351,10 @@ def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
         for key, check in known.items()
         if key in given or key in UPDATABLE
     }
+    if "id" in values:
+        values |= {"if_exists": values.get("if_exists", IF_EXISTS[0]), "keeps_salience": "salience" not in given}
+    else:
+        values.pop("if_exists", None)
     return MemoryDraft(**{"id": new_id(), "created_at": now, "recorded_at": now, **values})
 
 
@@ -395,6 +414,7 @@ FILTERS: Mapping[str, Callable[[object], Any]] = {
     "month": _any_of("month", _month),
     "pinned": lambda value: flag(value, "pinned"),
     "recalled": lambda value: flag(value, "recalled"),
+    "metadata": parse_metadata_filter,
     "include_global": lambda value: flag(value, "include_global"),
     "as_of": as_of,
 }

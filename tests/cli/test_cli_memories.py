@@ -67,11 +67,15 @@ class TestAdd:
         assert second["salience"] > first["salience"]
         assert cli.contents() == ["once"]
 
-    def test_so_it_is_with_an_id_of_its_own(self, cli: CommandLine) -> None:
-        first, again = (cli("add", "Retries are capped at 5", "--id", "my-own-id") for _ in range(2))
+    def test_an_id_of_its_own_is_updated(self, cli: CommandLine) -> None:
+        texts = ("Retries are capped at 5", "Retries are capped at 5", "Retries are capped at 3")
+        first, again, changed = (cli("add", text, "--id", "retries; $(x)", "--near", "off") for text in texts)
 
-        assert first.out.startswith("Remembered ")
-        assert again.out.startswith("Already known and now reinforced: ")
+        assert first.out.startswith("Remembered retries; $(x)  ")
+        assert again.out.startswith("Nothing changed: ")
+        assert changed.out.startswith("Updated ")
+        assert cli("forget", "retries; $(x)").out.endswith("`memorist restore 'retries; $(x)'` brings it back\n")
+        assert "memorist restore 'retries; $(x)'" in cli("get", "retries; $(x)").err
 
     def test_facts_come_with_it(self, cli: CommandLine) -> None:
         memory = cli("add", "Retries are capped", "--fact", "the cap is 5", "--fact", "it was 7", "--json").json
@@ -125,7 +129,7 @@ class TestAdd:
             (["x", "--metadata", "{bad"], "--metadata is not JSON"),
             (["x", "--metadata", "[1]"], "mapping"),
             (["x", "--created-at", "someday"], "someday"),
-            (["x", "--id", "no"], "'no'"),
+            (["x", "--id", "n\to"], "'n\\to'"),
             (["x", "--tag", ""], "tag"),
             (["--file", "nowhere.md"], "nowhere.md"),
             (["--jsonl", "nowhere.jsonl"], "nowhere.jsonl"),
@@ -140,7 +144,7 @@ class TestAdd:
     def test_an_id_that_is_taken_is_refused(self, cli: CommandLine) -> None:
         cli.add("the first", "--id", "my-own-id")
 
-        cli("add", "the second", "--id", "my-own-id").assert_failed(1, "my-own-id")
+        cli("add", "the second", "--id", "my-own-id", "--if-exists", "error").assert_failed(1, "my-own-id")
         assert cli.contents() == ["the first"]
 
 
@@ -253,13 +257,13 @@ class TestGet:
         assert cli("get", id[-5:]).code == 1
 
     def test_a_part_that_several_have_is_refused_naming_them(self, cli: CommandLine) -> None:
-        cli.add("one", "--id", "project-one")
-        cli.add("two", "--id", "project-two")
+        cli.add("one", "--id", "018f0000-0000-7000-8000-00000000000a")
+        cli.add("two", "--id", "018f0000-0000-7000-8000-00000000000b")
 
-        done = cli("get", "project")
+        done = cli("get", "018f0000")
 
-        done.assert_failed(1, "project-one")
-        assert "project-two" in done.err
+        done.assert_failed(1, "018f0000-0000-7000-8000-00000000000a")
+        assert "018f0000-0000-7000-8000-00000000000b" in done.err
 
     def test_what_is_missing_is_named_and_the_rest_is_shown(self, cli: CommandLine) -> None:
         id = cli.add("here")

@@ -310,7 +310,11 @@ def main(arguments: list[str] | None = None) -> None:
 def describe_error(error: Exception) -> str:
     """Return the message of an error, and the command that helps, if there is one."""
     hint = find_hint(error)
-    return str(error) if hint is None else f"{error}{HINTS[hint.action].format(hint.subject)}"
+    if hint is None:
+        return str(error)
+    from memorist.present.render import shell_id  # lazily: most commands succeed
+
+    return f"{error}{HINTS[hint.action].format(shell_id(hint.subject))}"
 
 
 def _print_note(text: str) -> None:

@@ -16,6 +16,7 @@ from memorist.cli.app import CommandContext
 from memorist.cli.options import ProgressBar, answer_options, combine_options, embedder_option, print_answer, style
 from memorist.errors import MemoristError
 from memorist.present.render import hit_text, printable, record_json
+from memorist.records import shorten_id
 
 _GOOD, _BAD = "good", "bad"
 _NO_RATINGS = (
@@ -160,7 +161,7 @@ def feedback_command(
     print_answer(
         as_json,
         {"feedback": [record_json(feedback) for feedback in ratings]},
-        (f"{_GOOD if one.good else _BAD:<4}  {one.memory[-8:]}  {printable(one.query)}" for one in ratings),
+        (printable(f"{_GOOD if one.good else _BAD:<4}  {shorten_id(one.memory)}  {one.query}") for one in ratings),
         "Nothing found. `memorist feedback ID good` rates a memory.",
     )
 

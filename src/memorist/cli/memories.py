@@ -24,6 +24,7 @@ from memorist.cli.options import (
     memory_lines,
     must_confirm,
     open_input,
+    parse_json,
     print_answer,
     print_degraded,
     print_json,
@@ -45,9 +46,10 @@ from memorist.present.render import (
     memory_text,
     printable,
     record_json,
+    shell_id,
     timestamp,
 )
-from memorist.records import NEAR_ACTIONS, Memory, NearDuplicate, Version
+from memorist.records import IF_EXISTS, NEAR_ACTIONS, Memory, NearDuplicate, Version, shorten_id
 from memorist.text.snippet import preview
 
 _field_options = combine_options(
@@ -78,7 +80,8 @@ _BATCH = 500  # memories looked at together
 @_field_options
 @click.option("--metadata", help="A JSON object to store with it.")
 @click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
-@click.option("--id", "id", help="An id of your own.")
+@click.option("--id", "id", help="An id of your own; the memory that has it already is replaced.")
+@click.option("--if-exists", help=f"If a memory has that id already: {', '.join(IF_EXISTS)} (default: update).")
 @session_option
 @click.option("--fact", "facts", multiple=True, help="A fact that it states (repeat for several).")
 @click.option("--near", help=f"If an older memory says almost the same: {', '.join(NEAR_ACTIONS)}.")
@@ -106,6 +109,8 @@ def add_command(
     """
     if sum(source is not None for source in (text, file, jsonl)) != 1:
         raise click.UsageError("give one of: a text, - for standard input, --file FILE, --jsonl FILE")
+    if jsonl is not None and options["id"] is not None:
+        raise click.UsageError("--id names a single memory; with --jsonl, give each line its own")
     if jsonl is not None and near is not None:
         raise click.UsageError("--near compares a single new memory with older ones; leave it out with --jsonl")
     defaults = {"project": context.loaded.settings.project} | _parse_fields(options)
@@ -118,15 +123,23 @@ def add_command(
     with context.open(create=True, redact=redact) as memory:
         added = memory.add(near=near, **fields)
     print_redacted(_find_redacted(context.redaction(redact), fields))
-    outcome = "Remembered" if added.recorded_at >= started else "Already known and now reinforced:"
+    outcome = _describe_outcome(added, started, by_id="id" in fields)
     lines = [f"{outcome} {memory_line(added, style())}", *([_near_line(added.near)] if added.near else [])]
     print_degraded(added)
     print_answer(as_json, memory_json(added), lines)
 
 
+def _describe_outcome(added: Memory, started: datetime, *, by_id: bool) -> str:
+    if added.recorded_at >= started:
+        return "Remembered"
+    if not by_id:
+        return "Already known and now reinforced:"
+    return "Updated" if added.updated_at >= started else "Nothing changed:"
+
+
 def _near_line(near: NearDuplicate) -> str:
     relation = "Replaces" if near.merged else "Almost the same as"
-    return f"{relation} {near.id[-8:]}: {printable(preview(near.content, LINE_CHARACTERS))}"
+    return f"{relation} {printable(shorten_id(near.id))}: {printable(preview(near.content, LINE_CHARACTERS))}"
 
 
 def _find_redacted(redaction: Redaction, fields: dict[str, Any]) -> list[dict[str, Any]]:
@@ -311,10 +324,11 @@ def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool)
         for id in ids:
             replaced = [] if hard else _find_replaced(memory, id)
             memory.forget(id, hard=hard)
-            click.echo(f"Erased {id}" if hard else f"Forgot {id}; `memorist restore {id}` brings it back")
+            undo = f"`memorist restore {shell_id(id)}` brings it back"
+            click.echo(f"Erased {printable(id)}" if hard else f"Forgot {printable(id)}; {undo}")
             for old in replaced:
-                undo = f"`memorist supersede --undo {old.short_id}` makes it current again"
-                click.echo(f"It had replaced {old.short_id}, which stays superseded: {undo}", err=True)
+                undo = f"`memorist supersede --undo {shell_id(old.short_id)}` makes it current again"
+                click.echo(f"It had replaced {printable(old.short_id)}, which stays superseded: {undo}", err=True)
     if hard:
         click.echo("Erased words may stay in the file until `memorist purge` rewrites it.", err=True)
 
@@ -382,10 +396,7 @@ def _parse_fields(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a memory that were set on the command line."""
     fields = drop_unset(options)
     if "metadata" in fields:
-        try:
-            fields["metadata"] = json.loads(fields["metadata"])
-        except ValueError as exc:
-            raise InvalidInput(f"--metadata is not JSON: {exc}") from exc
+        fields["metadata"] = parse_json(fields["metadata"], "--metadata")
     return fields
 
 

@@ -76,8 +76,22 @@ filter_options = combine_options(
     click.option("--month", multiple=True, help="Only from this month (2026-03)."),
     flag_option("--pinned", sets=True, help="Only pinned memories."),
     flag_option("--never-recalled", "recalled", sets=False, help="Only what no recorded search has found."),
+    click.option(
+        "--metadata",
+        metavar="JSON",
+        callback=lambda context, option, value: None if value is None else parse_json(value, "--metadata"),
+        help="""Only with such metadata: '{"user": "anna", "price": {"$lt": 5}}'.""",
+    ),
     as_of_option,
 )
+
+
+def parse_json(text: str, option: str) -> Any:
+    """Return the value of an option that is JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInput(f"{option} is not JSON: {exc}") from exc
 
 
 def drop_unset(options: dict[str, Any]) -> dict[str, Any]:

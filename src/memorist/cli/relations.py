@@ -18,7 +18,7 @@ from memorist.cli.options import (
     style,
 )
 from memorist.present.render import fact_json, fact_text, memory_json, memory_line, printable, record_json
-from memorist.records import Fact, Memory
+from memorist.records import Fact, Memory, shorten_id
 
 _MAX_PINNED = 1000  # that are listed
 
@@ -78,7 +78,7 @@ def relate_command(
             line, answer = f"Removed: {a} {kind} {b}", {"undone": {"source": a, "target": b, "kind": kind}}
         else:
             relation = memory.relate(a, b, kind, **options)
-            line = f"Linked: {relation.source[-8:]} {relation.kind} {relation.target[-8:]}"
+            line = f"Linked: {shorten_id(relation.source)} {relation.kind} {shorten_id(relation.target)}"
             answer = record_json(relation)
     print_answer(as_json, answer, printable(line))
 

@@ -14,7 +14,7 @@ from memorist.config import is_file_path, is_missing_or_empty
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput
 from memorist.present.render import count_of, printable, record_json
-from memorist.records import MigrationReport
+from memorist.reports import MigrationReport
 
 _MAX_SKIPPED = 20  # that are shown
 _STAGES = ("comparing", "copying", "verifying")

@@ -21,7 +21,6 @@ from memorist.engine.write import Writer
 from memorist.ingest.vectorizer import Progress
 from memorist.records import (
     FACETS,
-    CheckReport,
     Fact,
     Feedback,
     Lens,
@@ -34,10 +33,10 @@ from memorist.records import (
     Results,
     Session,
     SessionContext,
-    Stats,
     Timeline,
     Version,
 )
+from memorist.reports import CheckReport, Stats
 from memorist.validation import TimeLike
 
 Names = str | Sequence[str]
@@ -94,11 +93,16 @@ class Memorist:
         facts: Sequence[str | Mapping[str, Any]] | None = None,
         created_at: TimeLike | None = None,
         id: str | None = None,
+        if_exists: str = "update",
         near: str | None = None,
     ) -> Memory:
         """
         Remember a text. When this returns, it is safe on disk and can be found by its words, and by its meaning too
         unless the model failed. The same text again in the same project reinforces the memory that is there.
+
+        With an `id`, the id decides, and not the text: where a memory has it already, these fields replace its own and
+        what it said before is kept in its history ("update"); AlreadyExists is raised ("error"); or it stays as it is
+        ("keep").
 
         Where an older memory says almost the same, `memory.near` tells which. With `near="merge"` the new one
         supersedes it; with `near="off"` this is not checked.
@@ -106,7 +110,7 @@ class Memorist:
         fields = dict(
             content=content, project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags,
             salience=salience, source=source, title=title, summary=summary, metadata=metadata, facts=facts,
-            created_at=created_at, id=id,
+            created_at=created_at, id=id, if_exists=if_exists,
         )  # fmt: skip
         return self._writer.add(fields, near)
 
@@ -157,6 +161,7 @@ class Memorist:
         since: TimeLike | None = None,
         until: TimeLike | None = None,
         as_of: TimeLike | None = None,
+        metadata: Mapping[str, Any] | None = None,
         now: TimeLike | None = None,
         pinned: bool | None = None,
         recalled: bool | None = None,
@@ -183,7 +188,7 @@ class Memorist:
         filters = dict(
             project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source,
             fact_kind=fact_kind, month=month, since=since, until=until, as_of=as_of, pinned=pinned, recalled=recalled,
-            min_salience=min_salience, include_global=include_global,
+            min_salience=min_salience, include_global=include_global, metadata=metadata,
         )  # fmt: skip
         request = self._searcher.build_request(
             query, filters, {**options, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,

@@ -16,7 +16,7 @@ from memorist.engine.backends import check_target, open_backend
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.importers.memorist_export import check_record, encode_line
 from memorist.profiles import SENTENCE_MODELS
-from memorist.records import MigrationReport
+from memorist.reports import MigrationReport
 from memorist.store.export import RECORDS, ExportRecord, name_record
 from memorist.store.store import Store
 

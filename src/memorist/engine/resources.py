@@ -16,7 +16,8 @@ from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
 from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
-from memorist.records import NO_FILTER, CheckReport, Decay, Filter, Lens, Memory, Stats
+from memorist.records import NO_FILTER, Decay, Filter, Lens, Memory
+from memorist.reports import CheckReport, Stats
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
 from memorist.store.records import EmbeddingJob

@@ -14,7 +14,7 @@ from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.vectorizer import Progress, offset_progress
 from memorist.profiles import SENTENCE_MODELS
-from memorist.records import SalvageReport
+from memorist.reports import SalvageReport
 from memorist.store.export import ExportRecord
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ class Writer:
     def add(self, fields: Mapping[str, Any], near: str | None) -> Memory:
         action = self._resources.near if near is None else validation.choice(near, NEAR_ACTIONS, "near")
         draft = self._resources.redaction.redact_draft(validation.draft(fields, datetime.now(UTC)))
-        (result,) = self._store.add([draft], self._reinforcement)
+        (result,) = self._store.add([draft], self._reinforcement, self._resources.wall)
         degraded = self._resources.embed(result.pending)
         memory = self._resources.present(result.memory)
         if result.pending is not None and action != "off":
@@ -66,12 +66,12 @@ class Writer:
     def _add_batch(self, drafts: list[MemoryDraft], before: int) -> tuple[list[AddResult], MemoristError | None]:
         """Store all drafts in one transaction; if one is refused, those before it, and return the refusal too."""
         try:
-            return self._store.add(drafts, self._reinforcement), None
+            return self._store.add(drafts, self._reinforcement, self._resources.wall), None
         except _REFUSALS:
             results: list[AddResult] = []
             for draft in drafts:
                 try:
-                    results += self._store.add([draft], self._reinforcement)
+                    results += self._store.add([draft], self._reinforcement, self._resources.wall)
                 except _REFUSALS as exc:
                     return results, _refuse_item(before + len(results) + 1, exc)
             return results, None

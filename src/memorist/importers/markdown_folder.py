@@ -25,7 +25,7 @@ from memorist.importers.records import Redactor, derive_id, memory_record, relat
 from memorist.ingest.markdown import split_front_matter
 from memorist.ingest.readers import is_binary, read_bytes
 from memorist.ingest.walk import MAX_FILE_BYTES, FoundFile, Walk
-from memorist.records import SUPERSEDES
+from memorist.records import SUPERSEDES, shorten_id
 from memorist.store.export import ExportRecord
 
 _VERSION_FIELD = "memorist"  # marks a note that Memorist wrote, with the version of its format
@@ -35,7 +35,7 @@ _NOTES = ("*.[mM][dD]", "*.[mM][aA][rR][kK][dD][oO][wW][nN]")
 _MAX_SLUG_CHARACTERS = 48
 _WRITTEN_FIELDS = (
     "id", "title", "created_at", "updated_at", "project", "kind", "tags", "sector", "tier", "salience", "source",
-    "summary", "pinned", "metadata", "facts",
+    "summary", "pinned", "metadata", "facts", "by_id",
 )  # fmt: skip
 _ADD_FIELDS = ("content", "project", "sector", "tier", "kind", "tags", "source", "title", "summary", "metadata", "id")
 _FACT_FIELDS = ("text", "kind", "subject", "predicate", "object", "confidence", "decay_rate")
@@ -113,7 +113,7 @@ def _encode_line(value: Any) -> str:
 def _choose_file(folder: Path, memory: Mapping[str, Any]) -> Path:
     """Return an unused file name made of the date, the first words and the id."""
     first = memory.get("title") or memory["content"]
-    name = f"{memory['created_at'][:10]}-{_slug(first[:200])}-{_slug(memory['id'][-8:])}"
+    name = f"{memory['created_at'][:10]}-{_slug(first[:200])}-{_slug(shorten_id(memory['id']))}"
     suffixes = chain([""], (f"-{number}" for number in count(2)))
     return next(file for suffix in suffixes if not (file := folder / f"{name}{suffix}.md").exists())
 
@@ -209,6 +209,7 @@ class MarkdownFolder:
             raise InvalidInput("its facts are not a list of objects")
         values["facts"] = [{name: fact[name] for name in _FACT_FIELDS if name in fact} for fact in facts]
         extra: dict[str, Any] = {"pinned": validation.flag(fields.get("pinned", False), "pinned")}
+        extra["by_id"] = validation.flag(fields.get("by_id", False), "by_id")
         if fields.get("updated_at") is not None:
             extra["updated_at"] = validation.moment(fields["updated_at"], "updated_at")
         record = memory_record(place, self._redact(values), extra)

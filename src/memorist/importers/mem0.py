@@ -15,6 +15,7 @@ from memorist.store.export import ExportRecord
 _TEXT_KEYS = ("memory", "text", "data")
 _LIST_KEYS = ("results", "memories")
 _KNOWN_KEYS = ("created_at", "categories", "metadata", "id", *_TEXT_KEYS)
+_MIN_ID_CHARACTERS = 6  # a shorter id is a number in a list, and other lists have it as well
 _HEAD_BYTES = 1 << 16
 _CONVERSATION_KEYS = ("role", "speaker", "messages", "chat_messages", "mapping", "author")  # of other formats
 
@@ -70,13 +71,15 @@ def _read_entry(place: str, entry: Any, project: str | None, redactor: Redactor)
 
 
 def _choose_id(id: Any, text: str) -> tuple[str, dict[str, Any]]:
-    """Return the id if it is valid; otherwise a derived one, with the original as metadata."""
+    """Return the id if it is valid and long enough; otherwise a derived one, with the original as metadata."""
     if id is None:
         return derive_id("mem0", text), {}
     try:
-        return validation.memory_id(id), {}
+        if len(validation.memory_id(id)) >= _MIN_ID_CHARACTERS:
+            return id, {}
     except InvalidInput:
-        return derive_id("mem0", str(id), text), {"mem0_id": id}
+        pass
+    return derive_id("mem0", str(id), text), {"mem0_id": id}
 
 
 def _find_text(entry: Mapping[str, Any]) -> str | None:

@@ -249,6 +249,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "share": lambda value: validation.number(value, "it", 0, 1),
     "positive": _positive,
     "whole": _whole_number,
+    "by_id": lambda value: validation.flag(value, "it"),
     "flag": lambda value: validation.flag(value, "it"),
     "time": _time,
     "bytes": _bytes,

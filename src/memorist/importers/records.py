@@ -13,7 +13,7 @@ from memorist.records import FactDraft, MemoryDraft
 from memorist.store.export import ExportRecord
 
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "decay_rate")
-_CONVERTED_FIELDS = ("id", "facts", "session", "created_at", "recorded_at", "tags")  # not copied as they are
+_NOT_COPIED = ("id", "facts", "session", "created_at", "recorded_at", "tags", "if_exists", "keeps_salience")
 
 
 class Redactor:
@@ -37,7 +37,7 @@ def derive_id(*parts: str | None) -> str:
 def memory_record(place: str, values: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> ExportRecord:
     """Return a record from the arguments of `add`, validated likewise; `extra` are fields that `add` does not have."""
     draft = validation.draft(values, datetime.now(UTC))
-    copied = [field.name for field in fields(MemoryDraft) if field.name not in _CONVERTED_FIELDS]
+    copied = [field.name for field in fields(MemoryDraft) if field.name not in _NOT_COPIED]
     record = {name: getattr(draft, name) for name in copied}
     record |= {
         "id": draft.id,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -27,7 +28,7 @@ from memorist.mcp_server.answers import (
 )
 from memorist.present.framing import CAUTION, as_data, as_one_line, frame_element
 from memorist.present.render import count_of, timestamp
-from memorist.records import Memory, Results, Session, Timeline, new_id
+from memorist.records import Memory, Results, Session, Timeline
 from memorist.text.snippet import preview
 
 _MODEL_LOADING = "keyword search only: the model is still loading; ask again in a moment to search by meaning as well"
@@ -197,10 +198,10 @@ def _session_entry(session: Session) -> Answer:
 
 
 def memory_add(context: ToolContext, content: str, **fields: Any) -> Answer:
-    id = new_id()
+    started = datetime.now(UTC)
     project = {} if context.project is None else {"project": context.project}
-    added = context.memory.add(content, id=id, **project | fields)
-    is_known = added.id != id
+    added = context.memory.add(content, **project | fields)
+    is_known = added.recorded_at < started
     answer: Answer = {"id": added.id, "known": is_known} | _describe_redacted(added, () if is_known else None)
     answer |= _describe_degraded(added)
     near = added.near

@@ -130,6 +130,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "number": ((int, float), "a number"),
     "boolean": ((bool,), "true or false"),
     "array": ((list,), "a list of texts"),
+    "object": ((dict,), "an object"),
 }
 
 
@@ -241,6 +242,7 @@ TOOLS: Mapping[str, ToolSpec] = {
             "session": _text("Only memories made or used in this session"),
             "kind": _TEXT,
             "tags": _texts("Must have all of them"),
+            "metadata": {"type": "object", "description": '{"user": "anna", "n": {"$gte": 5}}'},
             "since": _TIME,
             "until": _TIME,
             "as_of": _AS_OF,

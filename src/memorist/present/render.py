@@ -3,13 +3,14 @@
 import dataclasses
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from memorist.documents import Document, DocumentHit, IndexReport
-from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline
+from memorist.records import Fact, Hit, Lens, Memory, Recall, Related, Relation, Results, Session, Timeline, shorten_id
 from memorist.text.snippet import MARK, UNMARK, preview
 
 Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim ...
@@ -35,6 +36,11 @@ def timestamp(moment: datetime | None) -> str | None:
 def printable(text: str) -> str:
     """Replace control characters, so that stored text cannot steer a terminal."""
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def shell_id(id: str) -> str:
+    """Return an id as an argument of a command to be typed, whatever its characters are."""
+    return f"{'-- ' if id.startswith('-') else ''}{shlex.quote(printable(id))}"
 
 
 def count_of(number: int, one: str, many: str | None = None) -> str:
@@ -122,12 +128,12 @@ def results_json(results: Results, *, explain: bool) -> dict[str, Any]:
 def memory_line(memory: Memory, style: Style, detail: str = "index") -> str:
     """Return a memory on one line: its beginning, or its `snippet`."""
     text = memory.content if detail == "snippet" else preview(memory.content or memory.summary or "", LINE_CHARACTERS)
-    return f"{style(memory.short_id, fg='cyan')}  {printable(text)}  {_details(memory, style)}"
+    return f"{style(printable(memory.short_id), fg='cyan')}  {printable(text)}  {_details(memory, style)}"
 
 
 def memory_text(memory: Memory, style: Style) -> str:
     """Return a whole memory, with its facts and the session it comes from."""
-    lines = [f"{style(memory.id, fg='cyan')}  {_details(memory, style)}"]
+    lines = [f"{style(printable(memory.id), fg='cyan')}  {_details(memory, style)}"]
     if memory.title:
         lines.append(style(printable(memory.title), bold=True))
     lines.append(printable(memory.content))
@@ -142,7 +148,7 @@ def hit_text(place: int, hit: Hit, style: Style, *, explain: bool, detail: str =
     numbers = f"relevance {hit.relevance:.2f} · {' + '.join(hit.match)}"
     lines = [
         f"{place:>2}. {_hit_content(hit, style, detail)}",
-        f"    {style(hit.memory.short_id, fg='cyan')}  {numbers}  {_details(hit.memory, style)}",
+        f"    {style(printable(hit.memory.short_id), fg='cyan')}  {numbers}  {_details(hit.memory, style)}",
     ]
     lines += [f"    {fact_text(fact, style)}" for fact in hit.facts]
     if explain:
@@ -188,7 +194,7 @@ def local_time(moment: datetime) -> str:
 def _superseded_mark(memory: Memory) -> str:
     """Return a mark for a superseded memory, or ""."""
     if memory.superseded_by:
-        return f"(superseded by {memory.superseded_by.id[-8:]})"
+        return f"(superseded by {shorten_id(memory.superseded_by.id)})"
     return "(superseded)" if memory.superseded else ""
 
 
@@ -213,7 +219,7 @@ def timeline_entry_text(memory: Memory, style: Style, *, anchor: bool, detail: s
     text = {"full": "", "snippet": memory.content}.get(detail, preview(memory.summary or "", LINE_CHARACTERS))
     about = style(printable("  ".join(filter(None, [tags, _superseded_mark(memory)]))), dim=True)
     mark = style(">", bold=True) if anchor else " "
-    head = f"{mark} {local_time(memory.created_at)}  {style(memory.short_id, fg='cyan')}"
+    head = f"{mark} {local_time(memory.created_at)}  {style(printable(memory.short_id), fg='cyan')}"
     line = "  ".join(filter(None, [head, printable(text), about]))
     return f"{line}\n{printable(memory.content)}" if detail == "full" else line
 
@@ -253,7 +259,9 @@ def related_line(related: Related, style: Style) -> str:
 
 def _relation_line(relation: Relation) -> str:
     who = f", said by {relation.said_by}" if relation.said_by else ""
-    return f"{relation.source[-8:]} {relation.kind} {relation.target[-8:]} ({relation.confidence:.2f}{who})"
+    return (
+        f"{shorten_id(relation.source)} {relation.kind} {shorten_id(relation.target)} ({relation.confidence:.2f}{who})"
+    )
 
 
 def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> str:
@@ -265,7 +273,7 @@ def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> st
     for found in recall.memories:
         text = printable(preview(known[found.id].content, LINE_CHARACTERS)) if found.id in known else "(forgotten)"
         relevance = style(f"relevance {found.relevance:.2f}", dim=True)
-        lines.append(f"{found.place:>6}. {style(found.id[-8:], fg='cyan')}  {text}  {relevance}")
+        lines.append(f"{found.place:>6}. {style(printable(shorten_id(found.id)), fg='cyan')}  {text}  {relevance}")
     return "\n".join(lines)
 
 

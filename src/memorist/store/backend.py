@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from memorist.records import CheckReport, Query, Term
+from memorist.records import Query, Term
+from memorist.reports import CheckReport
 from memorist.store.database import Connection, Database
 from memorist.store.records import KeywordMatches, Scope
 from memorist.store.vectors import Vectors

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from memorist.records import FILE, TURN
 from memorist.store.database import Connection, Database, Row
 from memorist.store.documents import chunk_namespace
 from memorist.store.filters import from_micros, to_micros
@@ -37,7 +38,11 @@ class RecordList:
     @cached_property
     def columns(self) -> dict[str, str]:
         """The fields that are columns of the table, with their kinds."""
-        return {name: kind.removesuffix("?") for name, kind in self.shape.items() if isinstance(kind, str)}
+        return {
+            name: kind.removesuffix("?")
+            for name, kind in self.shape.items()
+            if isinstance(kind, str) and kind != _KNOWN_BY_ID
+        }
 
     @cached_property
     def lists(self) -> list[tuple[str, "RecordList"]]:
@@ -45,6 +50,7 @@ class RecordList:
         return [(name, kind) for name, kind in self.shape.items() if isinstance(kind, RecordList)]
 
 
+_KNOWN_BY_ID = "by_id?"  # is no column: a memory's hash tells if it is known by its id or by its text
 # The kind of a field's value; with a ? the field may be missing. A share is a number from 0 to 1, a time is in UTC.
 Kind = str | RecordList
 Shape = Mapping[str, Kind]
@@ -66,7 +72,7 @@ MEMORY: Shape = {
     "id": "id", "project": "any?", "content": "content", "title": "any?", "summary": "any?", "kind": "any?",
     "source": "any?", "tags": "texts", "sector": "sector", "tier": "tier", "salience": "share", "metadata": "object",
     "created_at": "time", "updated_at": "time", "reinforced_at": "time", "recorded_at": "time", "deleted_at": "time?",
-    "pinned": "flag", "access_count": "whole", "accessed_at": "time?",
+    "pinned": "flag", "access_count": "whole", "accessed_at": "time?", "by_id": _KNOWN_BY_ID,
     "versions": RecordList(VERSION, "memory_history"),
     "strength": RecordList(STRENGTH, "strength_history"),
     "facts": RecordList(FACT, "facts"),
@@ -237,6 +243,8 @@ class _RecordReader:
             if record is not None:
                 if hash is not None:
                     self._check_text(name, record, hash)
+                    if records.table == "memories" and _is_known_by_id(record, hash):
+                        record["by_id"] = True
                 names[key] = name
                 built.append((owner, key, record))
         if built:
@@ -282,6 +290,11 @@ class _RecordReader:
             id, text = record["id"], record["content"]
             if hash not in (content_hash(text), identity_hash(id, text)):
                 self._report_damage(name, "its text is not the one that was stored")
+
+
+def _is_known_by_id(record: Mapping[str, Any], hash: bytes) -> bool:
+    """Return whether a memory is known by its id though others of its kind are known by their texts."""
+    return record.get("kind") not in (TURN, FILE) and hash == identity_hash(record["id"], record["content"])
 
 
 def _select_rows(records: RecordList, source: str, owner: str = "0") -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.database import Connection
+from memorist.store.metadata_conditions import metadata_condition
 from memorist.store.records import Scope
 from memorist.text.dates import parse_period
 
@@ -121,6 +122,8 @@ def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str
     if filter.recalled is not None:
         count = f"({ACCESS_AS_OF.format('count(*)')})" if from_history else "m.access_count"
         named["recalled"] = f"{count} {'>' if filter.recalled else '='} 0"
+    if filter.metadata is not None:
+        named["metadata"] = metadata_condition(filter.metadata, "m.metadata", values)
     if not filter.superseded:
         named["superseded"] = f"{VALID_UNTIL_AS_OF if from_history else 'm.valid_until'} is null"
     return named, values

@@ -332,9 +332,9 @@ class ExportLoader:
 
 
 def _hash_memory(fields: Fields) -> bytes:
-    """Return the hash by which a memory is known: that of its text or, for turns and files, of its id, too."""
-    text = fields["content"]
-    return identity_hash(fields["id"], text) if fields.get("kind") in (TURN, FILE) else content_hash(text)
+    """Return the hash by which a memory is known: that of its text, or of its id, too."""
+    by_id = fields.get("by_id") or fields.get("kind") in (TURN, FILE)
+    return identity_hash(fields["id"], fields["content"]) if by_id else content_hash(fields["content"])
 
 
 class _InvalidRecord(StoreError):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from memorist.errors import Hint, InvalidInput, NotFound
-from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation, new_id
+from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation, new_id, shorten_id
 from memorist.store.database import Connection
 from memorist.store.filters import from_micros, to_micros
 from memorist.store.rows import (
@@ -132,7 +132,7 @@ def supersede(
         return
     if successor is not None:
         raise InvalidInput(
-            f"memory {before.short_id} is superseded already, by {successor[0][-8:]}; "
+            f"memory {before.short_id} is superseded already, by {shorten_id(successor[0])}; "
             "supersede that one, or undo it first",
             hint=Hint("unsupersede", before.short_id),
         )

@@ -312,6 +312,9 @@ def _decode_successor(successor: str | None) -> Successor | None:
 
 
 MIN_ID_LENGTH = 6  # characters that name anything by a part of its id
+# Only an id in the form of a UUID can be named by a part of it: that of another program means what it says.
+_UUID_PART = re.compile(rf"[0-9a-f-]{{{MIN_ID_LENGTH},36}}")
+_IS_UUID = "m.id like '________-____-____-____-____________'"
 
 # True of an id that begins or ends with `:id`. Of memories there are many: they are found by indexes instead.
 _ENDS_WITH = "substr({0}, length({0}) - length(:id) + 1) = :id"
@@ -373,12 +376,12 @@ class StorePart:
         values |= {"project": project, "ending": id[-MIN_ID_LENGTH:]}
         rows = connection.fetch(f"{select} and m.id = :id", values)
         # A whole id stands for no other memory, even if the one that has it is forgotten or did not exist yet.
-        if not rows and len(id) >= MIN_ID_LENGTH and not _is_whole_id(connection, values):
+        if not rows and _UUID_PART.fullmatch(id) and not _is_whole_id(connection, values):
             rows = connection.fetch(
                 f"""
-                {select} and m.id >= :id and m.id < :end
+                {select} and m.id >= :id and m.id < :end and {_IS_UUID}
                 union all
-                {source} where m.rid in ({_KEYS_BY_ENDING}) and @plain(m.namespace) = :namespace {state}
+                {source} where m.rid in ({_KEYS_BY_ENDING}) and @plain(m.namespace) = :namespace {state} and {_IS_UUID}
                 limit 10
                 """,
                 values,

@@ -1,7 +1,8 @@
 """Statistics: the numbers of everything in a namespace."""
 
 from memorist.errors import StoreCorrupt
-from memorist.records import SUPERSEDES, Stats
+from memorist.records import SUPERSEDES
+from memorist.reports import Stats
 from memorist.store.backend import Backend
 from memorist.store.database import Database
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memorist.errors import InvalidInput
+from memorist.errors import AlreadyExists, InvalidInput
 from memorist.records import (
-    CheckReport,
+    FILE,
+    NO_FILTER,
+    TURN,
     ConversationBatch,
     Filter,
     Memory,
@@ -20,10 +22,10 @@ from memorist.records import (
     Query,
     Reinforcement,
     Row,
-    Stats,
     Term,
     Version,
 )
+from memorist.reports import CheckReport, Stats
 from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
@@ -68,8 +70,11 @@ from memorist.store.writes import (
     add_conversations,
     as_json,
     content_hash,
+    find_by_id,
     find_same_text,
+    identity_hash,
     insert_memory,
+    replace_memory,
     update_memory,
 )
 from memorist.validation import MAX_TAGS
@@ -114,9 +119,17 @@ class Store(StorePart):
 
     # Writing
 
-    def add(self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement) -> list[AddResult]:
+    def add(
+        self, drafts: Sequence[MemoryDraft], reinforcement: Reinforcement, wall: Filter = NO_FILTER
+    ) -> list[AddResult]:
+        """Add memories. One known by its id replaces a memory that the `wall` lets pass, and no other."""
         with self._pool.writing() as connection:
-            results = [self._add(connection, draft, reinforcement) for draft in drafts]
+            results = [
+                self._add(connection, draft, reinforcement)
+                if draft.if_exists is None
+                else self._add_by_id(connection, draft, wall)
+                for draft in drafts
+            ]
             self._backend.tend(connection, len(results))
             return results
 
@@ -133,10 +146,7 @@ class Store(StorePart):
         hash = content_hash(draft.content)
         rid = insert_memory(connection, self.namespace, draft, hash)
         if rid is not None:
-            if sid is not None:
-                link_memories(connection, sid, [rid], "created", recorded)
-            add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
-            return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
+            return _complete(connection, rid, draft, sid)
         same = find_same_text(connection, self.namespace, draft.project, hash)
         if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
@@ -147,6 +157,28 @@ class Store(StorePart):
             link_memories(connection, sid, [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
         return AddResult(load_memory(connection, known), None)
+
+    def _add_by_id(self, connection: Connection, draft: MemoryDraft, wall: Filter) -> AddResult:
+        """Add a memory under an id that the caller chose, or do what `if_exists` says with the one that has it."""
+        sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
+        found = find_by_id(connection, self.namespace, draft.id)
+        if found is None:
+            rid = insert_memory(connection, self.namespace, draft, identity_hash(draft.id, draft.content))
+            assert rid is not None, "no other connection writes to the namespace meanwhile"
+            return _complete(connection, rid, draft, sid)
+        rid, memory = found
+        if wall.walled and memory.project not in wall.project:
+            raise AlreadyExists(f"the id {draft.id} cannot be used here; choose another one")
+        if memory.deleted_at is None and draft.if_exists == "error":
+            raise AlreadyExists(f"the id {draft.id} belongs to another memory already; choose another one")
+        if memory.deleted_at is None and draft.if_exists == "keep":
+            return AddResult(memory, None)
+        recorded = to_micros(draft.recorded_at)
+        _, job = replace_memory(connection, rid, memory, draft, recorded)
+        if sid is not None:
+            link_memories(connection, sid, [rid], "updated", recorded)
+        add_facts(connection, rid, draft.facts, recorded)
+        return AddResult(load_memory(connection, rid), job)
 
     def update(
         self, id: str, changes: Mapping[str, Any], now: datetime, session: str | None
@@ -289,19 +321,20 @@ class Store(StorePart):
         """
         Yield the id, project and text of every memory that passes a filter, in the order they were added.
 
-        Memories known by their ids, such as turns, are left out: the same words said twice are two turns.
+        Turns and files are left out: the same words said twice are two turns.
         """
         where, values = filter_conditions(filter)
         sql = f"""
-            select m.rid, m.id, m.project, m.content, m.content_hash from memories m
+            select m.rid, m.id, m.project, m.content from memories m
             where m.rid > :after and @plain(m.namespace) = :namespace and m.deleted_at is null {where}
+              and (m.kind is null or m.kind not in ('{TURN}', '{FILE}'))
             order by m.rid limit {_TEXTS_AT_ONCE}
         """
         after = 0
         while True:
             with self._pool.reading() as connection:
                 rows = connection.fetch(sql, values | {"namespace": self.namespace, "after": after})
-            yield from ((id, project, text) for _, id, project, text, hash in rows if hash == content_hash(text))
+            yield from ((id, project, text) for _, id, project, text in rows)
             if len(rows) < _TEXTS_AT_ONCE:
                 return
             after = rows[-1][0]
@@ -435,6 +468,15 @@ class Store(StorePart):
 
     def check(self, *, repair: bool) -> CheckReport:
         return self._backend.check(self.namespace, repair=repair)
+
+
+def _complete(connection: Connection, rid: int, draft: MemoryDraft, sid: int | None) -> AddResult:
+    """Add to a new memory what other tables have of it."""
+    recorded = to_micros(draft.recorded_at)
+    if sid is not None:
+        link_memories(connection, sid, [rid], "created", recorded)
+    add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
+    return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:

@@ -10,8 +10,8 @@ from memorist.records import FILE, TURN, ConversationBatch, Memory, MemoryDraft
 from memorist.store.database import Conflict, Connection
 from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
-from memorist.store.relations import save_strength
-from memorist.store.rows import load_memory
+from memorist.store.relations import save_strength, unsupersede
+from memorist.store.rows import load_memory, memory_columns, to_memory
 from memorist.store.sessions import link_memories
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
@@ -86,9 +86,13 @@ _UPDATE = f"""
 
 
 def update_memory(
-    connection: Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int
+    connection: Connection, rid: int, memory: Memory, changes: Mapping[str, Any], now: int, *, by_id: bool = False
 ) -> tuple[Memory, EmbeddingJob | None]:
-    """Change a memory and save the old version; return the new one, and an embedding job if its text has changed."""
+    """
+    Change a memory and save the old version; return the new one, and an embedding job if its text has changed.
+
+    Afterwards a memory is known by its text or its id, as it was before; or by its id, if `by_id`.
+    """
     new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
     if all(new[field] == getattr(memory, field) for field in UPDATABLE):
         return memory, None
@@ -98,9 +102,12 @@ def update_memory(
     facts = [fact.text for fact in memory.facts]
     text = new["content"]
     hash = connection.fetch_value("select content_hash from memories where rid = ?", (rid,))
-    known_by_text = hash == content_hash(memory.content) or (
-        # Of a damaged text, the hash tells nothing.
-        hash != identity_hash(memory.id, memory.content) and memory.kind not in (TURN, FILE)
+    known_by_text = not by_id and (
+        hash == content_hash(memory.content)
+        or (
+            # Of a damaged text, the hash tells nothing.
+            hash != identity_hash(memory.id, memory.content) and memory.kind not in (TURN, FILE)
+        )
     )
     try:
         connection.execute(
@@ -121,6 +128,29 @@ def update_memory(
     same_text = (text, new["title"]) == (memory.content, memory.title)
     changed = load_memory(connection, rid)
     return changed, None if same_text else EmbeddingJob(rid, new["title"], text)
+
+
+def find_by_id(connection: Connection, namespace: str, id: str) -> tuple[int, Memory] | None:
+    """Return the key of the memory with exactly this id, live or forgotten, and the memory."""
+    sql = f"select m.rid, {memory_columns()} from memories m where m.namespace = ? and m.id = ?"
+    found = connection.fetch_value(sql, (namespace, id))
+    return None if found is None else (found[0], to_memory(found[1:]))
+
+
+def replace_memory(
+    connection: Connection, rid: int, memory: Memory, draft: MemoryDraft, now: int
+) -> tuple[Memory, EmbeddingJob | None]:
+    """Let a memory say what the draft with its id says, and save the old version; a forgotten one is live again."""
+    fields = [field for field in UPDATABLE if field != "salience" or not draft.keeps_salience]
+    if memory.deleted_at is not None:
+        hash = identity_hash(memory.id, memory.content)
+        connection.execute("update memories set deleted_at = null, content_hash = ? where rid = ?", (hash, rid))
+    unsupersede(connection, rid, now)  # said again, it holds again
+    changes = {field: getattr(draft, field) for field in fields}
+    changed, job = update_memory(connection, rid, memory, changes, now, by_id=True)
+    if memory.deleted_at is not None:
+        job = EmbeddingJob(rid, draft.title, draft.content)  # forgotten texts may have waited for their vectors
+    return changed, job
 
 
 def _save_version(connection: Connection, rid: int, memory: Memory, now: int) -> None:

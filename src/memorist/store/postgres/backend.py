@@ -1,7 +1,7 @@
 """PostgreSQL as the backend of a store: one namespace of a database on a server."""
 
 from memorist.errors import InvalidInput, StoreError
-from memorist.records import CheckReport
+from memorist.reports import CheckReport
 from memorist.store.database import Connection
 from memorist.store.export import select_namespaces
 from memorist.store.postgres.check import check_database

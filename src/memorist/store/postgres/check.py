@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 
 from memorist.errors import StoreError
-from memorist.records import SUPERSEDES, CheckReport
+from memorist.records import SUPERSEDES
+from memorist.reports import CheckReport
 from memorist.store.database import Connection
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.text_index import index_queued

@@ -33,6 +33,9 @@ class _Unique(str):
 # a condition with a cast in it.
 _NUMBERS = "unnest(translate({0}, '[]', '{{}}')::bigint[])"
 
+# An earlier version stored a NUL in metadata, written as in JSON, which jsonb refuses.
+_AS_JSONB = r"replace(replace({0}, '\\', '\u005c'), '\u0000', '\ufffd')::jsonb"
+
 FRAGMENTS: Mapping[str, str] = {
     "keys": f"(select value from {_NUMBERS} as list(value))",
     "texts": "(select value from json_array_elements_text(({0})::json))",
@@ -49,6 +52,7 @@ FRAGMENTS: Mapping[str, str] = {
     "earlier": "least({all})",
     "ending": "{0}_ending",  # a column of its own, as no index on an expression serves under row security
     "unique": _Unique(),
+    "field": f"coalesce(jsonb_path_exists({_AS_JSONB}, {{1}}::jsonpath, {{2}}::jsonb, true), false)",
     "month": "to_char(to_timestamp({0} / 1000000), 'YYYY-MM')",  # in the time zone of the session
 }
 

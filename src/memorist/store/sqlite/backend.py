@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from memorist.records import CheckReport
+from memorist.reports import CheckReport
 from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import select_namespaces

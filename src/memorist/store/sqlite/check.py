@@ -11,7 +11,8 @@ import numpy as np
 
 from memorist.atomic_file import make_folder
 from memorist.errors import InvalidInput, StoreBusy, StoreError
-from memorist.records import SUPERSEDES, CheckReport, SalvageReport
+from memorist.records import SUPERSEDES
+from memorist.reports import CheckReport, SalvageReport
 from memorist.store.database import Conflict
 from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import NORM_TOLERANCE

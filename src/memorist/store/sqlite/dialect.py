@@ -86,7 +86,40 @@ class SqliteConnection(apsw.Connection):
         return map(decode_row, self.execute(sql, values))
 
 
+class _Field(str):
+    """A test of the values at a path of a JSON object, where a list stands for its items, to one level."""
+
+    def format(self, *arguments: object, **_: object) -> str:
+        column, _path, _against, operator, kind, value, *keys = map(str, arguments)
+        condition = _leaf_condition(f"f{len(keys) - 1}", operator, kind, value)
+        for number in range(len(keys) - 1, 0, -1):
+            parent = f"f{number - 1}"
+            condition = f"""exists (
+                select 1
+                from json_each(case {parent}.type
+                    when 'array' then {parent}.value
+                    when 'object' then json_array(json({parent}.value)) else '[]' end) i,
+                  json_each(case i.type when 'object' then i.value else '{{}}' end) f{number}
+                where f{number}.key = {keys[number]} and {condition})"""
+        return f"exists (select 1 from json_each({column}) f0 where f0.key = {keys[0]} and {condition})"
+
+
+def _leaf_condition(field: str, operator: str, kind: str, value: str) -> str:
+    if operator == "exists":
+        return "1 = 1"
+    against = f"(select value from json_each({value}))" if operator == "in" else value
+
+    def test(row: str) -> str:
+        if kind == "number":
+            return f"{row}.type in ('integer', 'real') and {row}.atom {operator} {against}"
+        return f"{row}.type = '{kind}'" + (f" and {row}.atom {operator} {against}" if kind == "text" else "")
+
+    items = f"json_each(case {field}.type when 'array' then {field}.value else '[]' end)"
+    return f"({test(field)} or exists (select 1 from {items} v where {test('v')}))"
+
+
 FRAGMENTS = {
+    "field": _Field(),
     "keys": "(select value from json_each({0}))",
     "texts": "(select value from json_each({0}))",
     "numbered": "(select value, key as place from json_each({0}))",
