@@ -13,7 +13,7 @@ PINNED = Path(__file__).parent / "data" / "interface.txt"
 def interface() -> list[str]:
     """Return a line for each public name of a memory, and for `open`."""
     lines = [f"open{parameters(memorist.open)}"]
-    for name, member in sorted(vars(memorist.Memorist).items()):
+    for name, member in inspect.getmembers(memorist.Memorist):
         if not name.startswith("_"):
             lines.append(f"{name}{parameters(member)}" if inspect.isfunction(member) else f"{name}: property")
     return lines
@@ -30,6 +30,6 @@ def test_names_and_signatures_are_those_that_are_pinned() -> None:
 
 
 def test_every_public_method_is_documented() -> None:
-    methods = [member for name, member in vars(memorist.Memorist).items() if not name.startswith("_")]
+    methods = [member for name, member in inspect.getmembers(memorist.Memorist) if not name.startswith("_")]
 
     assert all(inspect.getdoc(method) for method in methods)

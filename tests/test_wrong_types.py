@@ -19,7 +19,7 @@ from memorist.mcp_server.tools import TOOLS, validate_arguments
 # These take a callback, or go on for ever; `close` would end the test.
 LEFT_OUT = {"close", "watch"}
 METHODS = sorted(
-    name for name, member in vars(Memorist).items() if inspect.isfunction(member) and not name.startswith("_")
+    name for name, member in inspect.getmembers(Memorist) if inspect.isfunction(member) and not name.startswith("_")
 )
 _SIGNATURE_ERROR = re.compile(r"(missing|unexpected|multiple values|takes) .*(argument|value)")
 CALLBACKS = {"progress", "report", "on_change", "confirm"}

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memorist.documents import Document, DocumentHit, DocumentLink, File, ImportReport, IndexProgress, IndexReport
-    from memorist.engine import Memorist, migrate, restore_backup, salvage
+    from memorist.engine import AsyncMemorist, Memorist, migrate, open_async, restore_backup, salvage
+    from memorist.engine import list_namespaces as namespaces
     from memorist.engine import open_memory as open
     from memorist.errors import (
         AlreadyExists,
@@ -49,22 +50,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "AlreadyExists", "Ambiguous", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
+    "AlreadyExists", "Ambiguous", "AsyncMemorist", "ChatError", "CheckReport", "ConfigError", "Document", "DocumentHit",
     "DocumentLink", "EmbedderError", "EmbedderUnavailable", "Fact", "Feedback", "File", "Hit", "ImportReport",
     "IndexProgress", "IndexReport", "InvalidInput", "Lens", "Memories", "Memorist", "MemoristError", "Memory",
     "MigrationReport", "MissingExtra", "NearDuplicate", "NotFound", "Page", "Recall", "RecalledMemory", "Related",
     "Relation", "Results", "SalvageReport", "SearchTimeout", "Session", "SessionContext", "SessionRef", "Stats",
-    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "migrate", "open", "restore_backup",
-    "salvage",
+    "StoreBusy", "StoreCorrupt", "StoreError", "Successor", "Timeline", "Version", "migrate", "namespaces", "open",
+    "open_async", "restore_backup", "salvage",
 ]  # fmt: skip
+
+_ENGINE_NAMES = {"open": "open_memory", "namespaces": "list_namespaces"}
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when first asked for: `memorist --help` must not wait for numpy."""
     if name not in __all__:
         raise AttributeError(f"module 'memorist' has no attribute {name!r}")
-    if name == "open":
-        return import_module("memorist.engine").open_memory
+    if name in _ENGINE_NAMES:
+        return getattr(import_module("memorist.engine"), _ENGINE_NAMES[name])
     for module in ("memorist.errors", "memorist.records", "memorist.reports", "memorist.documents", "memorist.engine"):
         found = getattr(import_module(module), name, None)
         if found is not None:

@@ -171,6 +171,7 @@ class MemoryDraft:
     metadata: Mapping[str, Any]
     created_at: datetime
     recorded_at: datetime
+    expires_at: datetime | None = None
     session: str | None = None
     facts: tuple[FactDraft, ...] = ()
     if_exists: str | None = None
@@ -182,7 +183,8 @@ class Memory:
     """
     One stored text with its metadata.
 
-    `created_at` is when it happened, `recorded_at` when it was stored. It is superseded since `valid_until`.
+    `created_at` is when it happened, `recorded_at` when it was stored. It is superseded since `valid_until`. From
+    `expires_at` on, nothing finds it.
     `access_count` and `accessed_at` tell of recorded recalls. `near` is set by `add` alone, and `degraded`
     by `add` and `update`: why the text waits for its vector, if it does.
     """
@@ -205,6 +207,7 @@ class Memory:
     reinforced_at: datetime
     recorded_at: datetime
     deleted_at: datetime | None = None
+    expires_at: datetime | None = None
     pinned: bool = False
     valid_until: datetime | None = None
     superseded_by: Successor | None = None
@@ -267,6 +270,7 @@ class Filter:
     include_global: bool = False
     as_of: datetime | None = None
     walled: bool = False
+    hide_expired: bool = False  # set by the store, where a memory has expired
 
     @property
     def wall(self) -> "Filter":

@@ -333,6 +333,7 @@ _FIELDS: dict[str, Callable[[object], Any]] = {
     "title": lambda value: name(value, "title"),
     "summary": lambda value: text_or_none(value, "summary"),
     "metadata": metadata,
+    "expires_at": lambda value: moment_or_none(value, "expires_at"),
     "created_at": lambda value: moment(value, "created_at"),
     "id": memory_id,
 }

@@ -80,6 +80,7 @@ _BATCH = 500  # memories looked at together
 @_field_options
 @click.option("--metadata", help="A JSON object to store with it.")
 @click.option("--created-at", metavar="TIME", help="When it happened (default: now).")
+@click.option("--expires-at", metavar="TIME", help="From when on nothing finds it any more.")
 @click.option("--id", "id", help="An id of your own; the memory that has it already is replaced.")
 @click.option("--if-exists", help=f"If a memory has that id already: {', '.join(IF_EXISTS)} (default: update).")
 @session_option
@@ -222,11 +223,12 @@ def get_command(
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @click.option("--cursor", help="Continue after the page that printed this cursor.")
 @click.option("--deleted", is_flag=True, help="List the forgotten ones instead.")
+@click.option("--count", is_flag=True, help="Print only how many there are in all.")
 @flag_option("--no-superseded", "include_superseded", sets=False, help="Leave out superseded memories.")
 @filter_options
 @detail_option
 @answer_options
-def list_command(context: CommandContext, /, detail: str | None, as_json: bool, **options: Any) -> None:
+def list_command(context: CommandContext, /, detail: str | None, count: bool, as_json: bool, **options: Any) -> None:
     """
     List memories, newest first.
 
@@ -235,6 +237,12 @@ def list_command(context: CommandContext, /, detail: str | None, as_json: bool, 
         memorist list --project api --tag decision --since 2026-01-01
         memorist list --never-recalled --no-superseded
     """
+    if count:
+        del options["limit"], options["cursor"]
+        with context.open(embedder="none") as memory:
+            number = memory.count(**drop_unset(options))
+        print_answer(as_json, {"count": number}, f"{number:,}")
+        return
     with context.open(embedder="none") as memory:
         page = memory.list(detail=detail or "full", **drop_unset(options))
     print_answer(
@@ -307,19 +315,33 @@ def _update_memory(
 
 
 @click.command("forget")
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option(
     "--hard", is_flag=True, help="Erase at once; this cannot be undone. Until a purge, words stay in the file."
 )
+@filter_options
+@click.option("--dry-run", is_flag=True, help="With filters: count what would be forgotten, and forget nothing.")
+@click.option("--yes", is_flag=True, help="With filters and --hard: do not ask for confirmation.")
 @click.pass_obj
-def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool) -> None:
+def forget_command(
+    context: CommandContext, /, ids: tuple[str, ...], hard: bool, dry_run: bool, yes: bool, **filters: Any
+) -> None:
     """
-    Hide memories from every search. They can be restored until `memorist purge`.
+    Hide memories from every search. They can be restored until `memorist purge`. Instead of ids, give filters to forget
+    all that pass them.
 
     \b
     Example:
         memorist forget 4f2a91bc
+        memorist forget --project old --metadata '{"user": "anna"}' --dry-run
     """
+    if given := drop_unset(filters):
+        if ids:
+            raise click.UsageError("give ids or filters, not both")
+        _forget_many(context, given, hard, dry_run, yes)
+        return
+    if not ids or dry_run:
+        raise click.UsageError("give the ids of memories, or filters")
     with context.open(embedder="none") as memory:
         for id in ids:
             replaced = [] if hard else _find_replaced(memory, id)
@@ -331,6 +353,19 @@ def forget_command(context: CommandContext, /, ids: tuple[str, ...], hard: bool)
                 click.echo(f"It had replaced {printable(old.short_id)}, which stays superseded: {undo}", err=True)
     if hard:
         click.echo("Erased words may stay in the file until `memorist purge` rewrites it.", err=True)
+
+
+def _forget_many(context: CommandContext, filters: dict[str, Any], hard: bool, dry_run: bool, yes: bool) -> None:
+    with context.open(embedder="none") as memory:
+        if dry_run:
+            click.echo(f"Would forget {count_of(memory.count(**filters), 'memory', 'memories')}; nothing was changed")
+            return
+        if hard and must_confirm(yes, "forget --hard erases for good"):
+            count = count_of(memory.count(**filters), "memory", "memories")
+            click.confirm(f"Erase {count}? This cannot be undone.", abort=True, err=True)
+        done = count_of(memory.forget_many(hard=hard, **filters), "memory", "memories")
+    undo = "`memorist list --deleted` shows what `memorist restore` can bring back"
+    click.echo(f"Erased {done}" if hard else f"Forgot {done}; {undo}")
 
 
 @click.command("restore")

@@ -43,6 +43,7 @@ HIDDEN_REASONS: Mapping[str, str] = {
     "month": "from another month",
     "pinned": "not pinned",
     "recalled": "already recalled",
+    "metadata": "with other metadata",
     "as_of": "from after that time (--as-of)",
 }
 
@@ -50,6 +51,7 @@ HIDDEN_REASONS: Mapping[str, str] = {
 @click.command("search")
 @click.argument("query")
 @click.option("--limit", "-n", type=int, help="How many (1..1000; default 10).")
+@click.option("--offset", type=int, help="Leave out so many of the first hits (for further pages).")
 @click.option("--mode", default="hybrid", show_default=True, help="hybrid, keyword or semantic.")
 @click.option("--profile", help=f"How to rank: {', '.join(PROFILES)}.")
 @click.option("--lens", metavar="NAME", help="Use a lens saved with `memorist lens set`.")

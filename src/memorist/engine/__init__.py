@@ -8,11 +8,13 @@ opened here: arguments checked, store and models put together.
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
+from memorist.engine.asynchronous import AsyncMemorist, Opening
 from memorist.engine.backends import check_target, open_backend
 from memorist.engine.facade import Memorist
 from memorist.engine.migration import list_namespaces, migrate
@@ -23,7 +25,9 @@ from memorist.records import NEAR_ACTIONS
 from memorist.search.options import find_profile
 from memorist.store.store import Store
 
-__all__ = ["Memorist", "list_namespaces", "migrate", "open_memory", "restore_backup", "salvage"]
+__all__ = [
+    "AsyncMemorist", "Memorist", "list_namespaces", "migrate", "open_async", "open_memory", "restore_backup", "salvage",
+]  # fmt: skip
 
 
 def open_memory(
@@ -87,3 +91,13 @@ def open_memory(
         owns_reranker=reranker is None,
     )
     return Memorist(resources)
+
+
+def open_async(target: str | Path | None = None, *, concurrency: int = 4, **options: Any) -> Opening:
+    """
+    Open a memory for asyncio: `async with memorist.open_async() as memory`, or `memory = await memorist.open_async()`.
+
+    It takes the options of `open`, and runs up to `concurrency` calls at once; further ones wait their turn.
+    """
+    threads = validation.whole_number(concurrency, "concurrency", 1, 64)
+    return Opening(partial(open_memory, target, **options), threads)

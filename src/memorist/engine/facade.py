@@ -1,15 +1,15 @@
 """The whole interface of a memory. Every method is a line or two: the work is done by the components."""
 
 import builtins
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self, overload
+from typing import Any, Self, overload
 
-from memorist.documents import Document, File, ImportReport, IndexReport
+from memorist.documents import ImportReport
 from memorist.embed.base import Embedder
 from memorist.engine.context import MIN_RELEVANCE, ContextBuilder, ContextScope
-from memorist.engine.files import AgentFiles, Documents, IndexCallback, IndexOptions, Paths
+from memorist.engine.file_methods import FileMethods
+from memorist.engine.files import AgentFiles, Documents
 from memorist.engine.listing import Listing
 from memorist.engine.recalls import Lenses, Recalls
 from memorist.engine.relations import DUPLICATE_THRESHOLD, Relations
@@ -42,7 +42,7 @@ from memorist.validation import TimeLike
 Names = str | Sequence[str]
 
 
-class Memorist:
+class Memorist(FileMethods):
     """
     A memory: text in, found again by word and by meaning.
 
@@ -94,15 +94,16 @@ class Memorist:
         created_at: TimeLike | None = None,
         id: str | None = None,
         if_exists: str = "update",
+        expires_at: TimeLike | None = None,
         near: str | None = None,
     ) -> Memory:
         """
         Remember a text. When this returns, it is safe on disk and can be found by its words, and by its meaning too
         unless the model failed. The same text again in the same project reinforces the memory that is there.
 
-        With an `id`, the id decides, and not the text: where a memory has it already, these fields replace its own and
-        what it said before is kept in its history ("update"); AlreadyExists is raised ("error"); or it stays as it is
-        ("keep").
+        With an `id`, the id decides: where a memory has it already, these fields replace its own and its history keeps
+        them ("update"); AlreadyExists is raised ("error"); or it stays as it is ("keep"). From `expires_at` on, nothing
+        finds the memory any more, and one of the next writes erases it.
 
         Where an older memory says almost the same, `memory.near` tells which. With `near="merge"` the new one
         supersedes it; with `near="off"` this is not checked.
@@ -110,7 +111,7 @@ class Memorist:
         fields = dict(
             content=content, project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags,
             salience=salience, source=source, title=title, summary=summary, metadata=metadata, facts=facts,
-            created_at=created_at, id=id, if_exists=if_exists,
+            created_at=created_at, id=id, if_exists=if_exists, expires_at=expires_at,
         )  # fmt: skip
         return self._writer.add(fields, near)
 
@@ -132,6 +133,10 @@ class Memorist:
         """Hide a memory from every search. It can be restored until it is purged; `hard` erases it at once."""
         self._writer.forget(id, hard=hard)
 
+    def forget_many(self, /, *, hard: bool = False, include_superseded: bool = True, **filters: Any) -> int:
+        """Forget all memories that pass filters, at least one of which is needed; return how many."""
+        return self._writer.forget_many(filters, hard=hard, include_superseded=include_superseded)
+
     def restore(self, id: str) -> Memory:
         """Bring a forgotten memory back."""
         return self._writer.restore(id)
@@ -144,9 +149,11 @@ class Memorist:
 
     def search(
         self,
+        /,
         query: str,
         *,
         limit: int | None = None,
+        offset: int = 0,
         mode: str = "hybrid",
         profile: str | None = None,
         project: Names | None = None,
@@ -183,7 +190,7 @@ class Memorist:
 
         Filters hold within both legs, so a page is full whenever enough memories pass. "Last week" in a query counts
         from `now`. `options` replace those of the profile (`memorist.profiles.Profile`). `include_documents` searches
-        indexed files as well.
+        indexed files as well. `offset` leaves out the first hits: pages with the same `limit` do not overlap.
         """
         filters = dict(
             project=project, session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source,
@@ -193,12 +200,13 @@ class Memorist:
         request = self._searcher.build_request(
             query, filters, {**options, "limit": limit, "record": record}, mode=mode, profile=profile, lens=lens,
             record_session=record_session, include_superseded=include_superseded, now=now, detail=detail,
-            include_facts=include_facts, include_documents=include_documents,
+            include_facts=include_facts, include_documents=include_documents, offset=offset,
         )  # fmt: skip
         return self._searcher.search(request, facets, explain)
 
     def search_documents(
         self,
+        /,
         query: str,
         *,
         limit: int | None = None,
@@ -231,6 +239,7 @@ class Memorist:
 
     def facets(
         self,
+        /,
         query: str | None = None,
         fields: Sequence[str] = FACETS,
         *,
@@ -255,6 +264,7 @@ class Memorist:
 
     def list(
         self,
+        /,
         *,
         limit: int = 50,
         cursor: str | None = None,
@@ -269,6 +279,11 @@ class Memorist:
         """
         filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
         return self._listing.list_memories(limit, cursor, deleted, detail, filter)
+
+    def count(self, /, *, deleted: bool = False, include_superseded: bool = True, **filters: Any) -> int:
+        """Count memories; takes the filters of `search`. `deleted` counts the forgotten ones."""
+        filter = self._resources.resolve_filter(filters, include_superseded=include_superseded)
+        return self._listing.count(filter, deleted)
 
     def history(self, id: str) -> builtins.list[Version]:
         """Return the versions of a memory before its updates, latest first."""
@@ -304,7 +319,7 @@ class Memorist:
         return self._relations.related(id, limit, as_of)
 
     def duplicates(
-        self, *, threshold: float = DUPLICATE_THRESHOLD, progress: Progress | None = None, **filters: Any
+        self, /, *, threshold: float = DUPLICATE_THRESHOLD, progress: Progress | None = None, **filters: Any
     ) -> builtins.list[tuple[Memory, ...]]:
         """Return groups of memories of one project that say almost the same, oldest first; filters as in `list`."""
         return self._relations.duplicates(threshold, progress, filters)
@@ -528,6 +543,7 @@ class Memorist:
 
     def set_lens(
         self,
+        /,
         name: str,
         *,
         boosts: Mapping[str, Mapping[str, float]] | None = None,
@@ -544,132 +560,6 @@ class Memorist:
     def remove_lens(self, name: str) -> None:
         """Remove a lens; memories stay as they are."""
         self._lenses.remove(name)
-
-    # Indexed files
-
-    def index(
-        self,
-        paths: Paths,
-        *,
-        project: str | None = None,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        redact: bool = True,
-        allow: Sequence[str] = (),
-        progress: IndexCallback | None = None,
-    ) -> IndexReport:
-        """
-        Index files, folders and globs: markdown, text, code. Unchanged files are skipped; files that are gone from a
-        folder are removed from the index. Where no project is given, files that are indexed stay in theirs.
-
-        Secrets are redacted before anything is stored, unless `redact` is False; `allow` lists exceptions. `progress`
-        is called with an IndexProgress after each batch of chunks and of files.
-        """
-        return self._documents.index(paths, IndexOptions(project, include, exclude, redact, allow), progress)
-
-    def watch(
-        self,
-        paths: Paths,
-        *,
-        project: str | None = None,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        redact: bool = True,
-        allow: Sequence[str] = (),
-        stop: threading.Event | None = None,
-    ) -> Iterator[IndexReport]:
-        """
-        Index files, folders and globs, and again whenever something in them changes, until `stop` is set.
-
-        The first report is of all that changed since the last run, each further one of changes that settled. Where
-        other processes keep the database locked for too long, a report's `skipped` says so, and it is tried again.
-        """
-        return self._documents.watch(paths, IndexOptions(project, include, exclude, redact, allow), stop)
-
-    def documents(self, *, project: str | None = None, limit: int = 1000) -> builtins.list[Document]:
-        """List the indexed files, by path."""
-        return self._documents.list_documents(project, limit)
-
-    def document(self, path: str | Path) -> Document:
-        """Return one indexed file, with the files that its links lead to and those that link to it."""
-        return self._documents.get(path)
-
-    def unindex(self, path: str | Path) -> int:
-        """Remove a file, or all files of a folder, from the index; return how many."""
-        return self._documents.remove(path)
-
-    # Files that an agent writes for itself
-
-    def create_file(self, path: str, text: str, *, project: str | None = None) -> File:
-        """Store a new file under a path such as /notes/today.md; folders need not be made. May raise AlreadyExists."""
-        return self._files.create(path, text, project)
-
-    def edit_file(self, path: str, change: Callable[[str], str], *, project: str | None = None) -> File:
-        """
-        Replace the text of a file by what `change` returns for it; the earlier text is in the file's history.
-        Nobody else writes meanwhile, so `change` must be quick and use no memory itself; if it raises, nothing changes.
-        """
-        return self._files.edit(path, change, project)
-
-    def files(self, path: str = "/", *, project: str | None = None) -> builtins.list[File]:
-        """List the file of this path, or every file below this folder, by path."""
-        return self._files.list_files(path, project)
-
-    def move_files(self, path: str, to: str, *, project: str | None = None) -> int:
-        """Give a file, or all files of a folder at once, another path; return how many."""
-        return self._files.move(path, to, project)
-
-    def forget_files(self, path: str, *, project: str | None = None) -> int:
-        """Forget a file, or all files of a folder at once, as `forget` does; return how many."""
-        return self._files.forget(path, project)
-
-    # Export, import and backup
-
-    def export(
-        self,
-        path: str | Path | BinaryIO,
-        *,
-        format: str = "jsonl",
-        vectors: bool = False,
-        progress: Progress | None = None,
-    ) -> int:
-        """
-        Write all of this namespace to a file, as of one moment; return how many records.
-
-        "jsonl" is lossless: imported into an empty database and exported again it gives the same bytes. `vectors` adds
-        what can be made again from the texts. "markdown" makes a folder with a file for each live memory, for reading.
-        `path` may be a file that is open for bytes, too. A file of that name is replaced only if it is an export.
-        """
-        return self._transfer.export(path, format, vectors=vectors, progress=progress)
-
-    def import_(
-        self,
-        path: str | Path | BinaryIO,
-        *,
-        format: str | None = None,
-        project: str | None = None,
-        tools: bool = False,
-        redact: bool = True,
-        allow: Sequence[str] = (),
-        progress: Progress | None = None,
-    ) -> ImportReport:
-        """
-        Import a file or folder of memories or conversations; importing it again changes nothing.
-
-        Without a `format` it is detected: "memorist" (an export), "markdown" (a folder of notes), "mem0" (a JSON list
-        of memories), else a conversation. What is there already stays as it is. Secrets are redacted, unless `redact`
-        is False or it is our own export; `allow` lists exceptions. `tools` is for conversations. `path` may be a file
-        that is open for bytes, too, and the file may be compressed with gzip.
-        """
-        options = self._transfer.check_options(format, project, tools, redact, allow)
-        return self._transfer.import_file(path, options, progress)
-
-    def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """
-        Copy the whole database, with every namespace, to a file while others use it, and check the copy. A file of that
-        name is left alone unless `overwrite` is True.
-        """
-        self._transfer.backup(path, overwrite=overwrite)
 
     # Maintenance
 

@@ -49,6 +49,10 @@ class Listing:
         memories = tuple(self._resources.present(memory, detail, filter.as_of) for memory in page)
         return Page(memories, page.cursor)
 
+    def count(self, filter: Filter, deleted: bool) -> int:
+        self._resources.recorder.settle()
+        return self._store.count(filter, deleted=validation.flag(deleted, "deleted"))
+
     def timeline(
         self,
         *,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memorist import validation
-from memorist.config import is_file_path, is_missing_or_empty
+from memorist.config import default_path, is_file_path, is_missing_or_empty
 from memorist.engine.backends import check_target, open_backend
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.importers.memorist_export import check_record, encode_line
@@ -70,12 +70,18 @@ def migrate(
             return _Migration(old, new, keep_going, progress).run(started)
 
 
-def list_namespaces(target: str | Path, *, busy_timeout: float = 30.0) -> list[str]:
-    """Return the namespaces of a database. A user of PostgreSQL who sees one namespace only gets a StoreError."""
-    path = check_target(target)
+def list_namespaces(target: str | Path | None = None, *, prefix: str = "", busy_timeout: float = 30.0) -> list[str]:
+    """
+    Return the namespaces of a database that begin with a prefix, by name; None is the user's own database.
+
+    A user of PostgreSQL who sees one namespace only gets a StoreError.
+    """
+    if not isinstance(prefix, str):
+        raise InvalidInput(f"prefix must be text, not {prefix!r:.80}")
+    path = str(default_path()) if target is None else check_target(target)
     _require_database(path)
     with closing(open_backend(path, "default", read_only=True, busy_timeout=busy_timeout)) as backend:
-        return backend.list_namespaces()
+        return [name for name in backend.list_namespaces() if name.startswith(prefix)]
 
 
 def _check_databases(source: object, target: object) -> tuple[str, str]:

@@ -156,13 +156,15 @@ class Resources:
 
     def find_memory(self, id: object, as_of: datetime | None) -> Memory:
         """Return a memory, now or as it was; NotFound where there was none."""
-        memory = self._require(validation.id_or_part(id))
+        wanted = validation.id_or_part(id)
         if as_of is not None:
-            (then,) = self.store.find([memory.id], as_of=as_of)
-            if then is None:
-                raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
-            memory = then
-        return self.present(memory, as_of=as_of)
+            (then,) = self.store.find([wanted], as_of=as_of)  # it may have expired since
+            if then is not None:
+                return self.present(then, as_of=as_of)
+        memory = self._require(wanted)
+        if as_of is not None:
+            raise NotFound(f"memory {memory.short_id} did not exist yet on {as_of:%Y-%m-%d %H:%M} UTC")
+        return self.present(memory)
 
     def find_chunk(self, id: object, as_of: datetime | None = None) -> Memory | None:
         """Return the chunk of an indexed file that an id names and no memory has, as a memory."""

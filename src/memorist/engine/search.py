@@ -69,6 +69,7 @@ class SearchRequest:
     grouped: bool = True  # whether a document is answered by its best passage alone
     detail: str = "full"
     include_facts: bool = True
+    offset: int = 0  # hits left out before the page
 
     @property
     def keyword_query(self) -> Query:
@@ -141,6 +142,7 @@ class Searcher:
         detail: str = "full",
         include_facts: bool = True,
         include_documents: bool = False,
+        offset: int = 0,
     ) -> SearchRequest:
         """Check every argument, and settle profile, lens and options, of which the caller's own come first."""
         started = time.perf_counter()
@@ -177,11 +179,12 @@ class Searcher:
             documents=validation.flag(include_documents, "include_documents"),
             detail=validation.detail(detail),
             include_facts=validation.flag(include_facts, "include_facts"),
+            offset=validation.whole_number(offset, "offset", 0, validation.MAX_LIMIT - settled.limit),
         )
 
     def _answer(self, request: SearchRequest, facets: Sequence[str], explain: bool) -> Results:
         request, note = self._loosen_phrases(request)
-        ranking = self._rank(request, request.profile)
+        ranking = self._rank_page(request)
         ranked_at = time.perf_counter()
         return Results(
             facets=self._count_facets(request, ranking, facets) if facets else {},
@@ -197,6 +200,24 @@ class Searcher:
             lens=request.lens.name or None,
             took_ms=(time.perf_counter() - request.started) * 1000,
         )
+
+    def _rank_page(self, request: SearchRequest) -> _Ranking:
+        """
+        Rank, and leave out the hits before the page.
+
+        The first page is as short a ranking as one can be, and all others are cut from the longest one, without the
+        hits of the first: so pages of one limit never overlap, and none depends on how far a caller has come.
+        """
+        first = self._rank(request, request.profile)
+        if not request.offset:
+            return first
+        whole = self._rank(request, replace(request.profile, limit=validation.MAX_LIMIT))
+        shown = set(first.page.keys)
+        rest = [(hit, key) for hit, key in zip(whole.page.hits, whole.page.keys, strict=True) if key not in shown]
+        hits = [*zip(first.page.hits, first.page.keys, strict=True), *rest]
+        page = hits[request.offset : request.offset + request.profile.limit]
+        keys = tuple(key for _, key in page)
+        return replace(whole, page=replace(whole.page, hits=tuple(hit for hit, _ in page), keys=keys))
 
     def _rank(self, request: SearchRequest, profile: Profile, *, again: bool = False) -> _Ranking:
         """Run the legs and every ranking step; with more candidates where thresholds left the page with room."""

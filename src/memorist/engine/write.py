@@ -97,6 +97,21 @@ class Writer:
         else:
             self._store.forget(validation.id_or_part(id), datetime.now(UTC))
 
+    def forget_many(self, filters: Mapping[str, Any], *, hard: bool, include_superseded: bool) -> int:
+        given = {name: value for name, value in filters.items() if value is not None}
+        if not given:
+            raise InvalidInput("forget_many needs a filter, such as project or metadata; nothing was forgotten")
+        if "as_of" in given:
+            raise InvalidInput("forget_many forgets memories as they are now: leave as_of out")
+        filter = self._resources.resolve_filter(given, include_superseded=include_superseded)
+        if filter == self._resources.wall:
+            raise InvalidInput("forget_many needs a filter that leaves something out; nothing was forgotten")
+        self._resources.recorder.flush()
+        hard, now, count = validation.flag(hard, "hard"), datetime.now(UTC), 0
+        while done := self._store.forget_some(filter, now, hard=hard):
+            count += done
+        return count
+
     def restore(self, id: str) -> Memory:
         self._resources.vectorizer.expect_backlog()
         return self._resources.present(self._store.restore(validation.id_or_part(id)))

@@ -34,11 +34,26 @@ SUFFIXES = (".md", ".markdown")
 _NOTES = ("*.[mM][dD]", "*.[mM][aA][rR][kK][dD][oO][wW][nN]")
 _MAX_SLUG_CHARACTERS = 48
 _WRITTEN_FIELDS = (
-    "id", "title", "created_at", "updated_at", "project", "kind", "tags", "sector", "tier", "salience", "source",
-    "summary", "pinned", "metadata", "facts", "by_id",
+    "id", "title", "created_at", "updated_at", "expires_at", "project", "kind", "tags", "sector", "tier", "salience",
+    "source", "summary", "pinned", "metadata", "facts", "by_id",
 )  # fmt: skip
-_ADD_FIELDS = ("content", "project", "sector", "tier", "kind", "tags", "source", "title", "summary", "metadata", "id")
+_ADD_FIELDS = (
+    "content",
+    "project",
+    "sector",
+    "tier",
+    "kind",
+    "tags",
+    "source",
+    "title",
+    "summary",
+    "metadata",
+    "id",
+    "expires_at",
+)
 _FACT_FIELDS = ("text", "kind", "subject", "predicate", "object", "confidence", "decay_rate")
+
+_NEVER = "9999-12-31T23:59:59.999999+00:00"
 
 _Progress = Callable[[int], None]
 
@@ -61,9 +76,9 @@ def write_folder(
                 successors[relation["target"]] = relation
             else:
                 outward[relation["source"]].append(relation)
-    done = 0
+    done, now = 0, datetime.now(UTC).isoformat(timespec="microseconds")
     for memory in memories:
-        if "deleted_at" in memory:
+        if "deleted_at" in memory or memory.get("expires_at", _NEVER) <= now:
             continue
         subfolder = folder / _slug(memory["project"]) if "project" in memory else folder
         make_folder(subfolder, private=True)

@@ -209,7 +209,7 @@ def _texts(value: Any) -> list[str]:
 _SNAPSHOT_SHAPE: Shape = {
     "content": "content", "project": "any?", "sector": "sector", "tier": "tier", "kind": "any?", "tags": "texts",
     "salience": "share", "source": "any?", "title": "any?", "summary": "any?", "metadata": "object",
-    "updated_at": "whole",
+    "updated_at": "whole", "expires_at": "whole?",
 }  # fmt: skip
 
 

@@ -95,7 +95,7 @@ class _ScoreBuilder:
 def rank_candidates(
     candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts | None = None
 ) -> list[Ranked]:
-    """Rank the candidates, best first. The order is total: score, then newer, then lower key."""
+    """Rank the candidates, best first. The order is total: score, then less unlike, newer, lower key."""
     order: list[tuple[tuple[float, ...], Ranked]] = []
     factors = list(_list_factors(profile, now, boosts))
     for builder in _FUSIONS[profile.fusion](candidates, profile, now):
@@ -103,7 +103,8 @@ def rank_candidates(
         for step, factor in factors:
             builder.multiply(step, factor(builder.candidate))
         ranked = builder.build()
-        order.append(((-ranked.score, builder.group, -row.created_at, row.key), ranked))
+        unlike = max(0.0, -(row.similarity or 0.0))  # a cosine below 0 adds nothing to a score, but it has an order
+        order.append(((-ranked.score, builder.group, unlike, -row.created_at, row.key), ranked))
     order.sort(key=lambda entry: entry[0])
     return [ranked for _, ranked in order]
 
@@ -218,7 +219,7 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
     for candidate in candidates:
         row, rate = candidate.row, profile.sector_decay.get(candidate.row.sector, 0.0)
         trace = {
-            "vector": weights.semantic * _cosine(candidate),
+            "vector": weights.semantic * min(1.0, candidate.row.similarity or 0.0),  # below 0 it has an order, too
             "keyword": weights.keyword * scaled.get(candidate.key, 0.0),
             "salience": weights.salience * decay(row.salience, rate, row.reinforced_at, now),
         }

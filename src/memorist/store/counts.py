@@ -13,6 +13,7 @@ from memorist.store.filters import (
     MONTH,
     filter_clauses,
     filter_conditions,
+    is_unexpired,
     to_micros,
 )
 from memorist.store.records import Scope
@@ -90,7 +91,8 @@ def count_filtered_out(
 ) -> dict[str, int]:
     """Count the matching memories that fail a filter, each by the first field it fails."""
     past = filter.as_of is not None
-    named, values = filter_clauses(filter, past=past)
+    named, values = filter_clauses(replace(filter, hide_expired=True), past=past)
+    unexpired = named.pop("expired")  # what has expired is not there: no filter holds it back
     if filter.as_of is not None:
         values["as_of"] = to_micros(filter.as_of)
     elif not named:
@@ -107,7 +109,8 @@ def count_filtered_out(
     sql = f"""
         select {f"case {failed} end" if failed else "null"} as filter, count(*)
         from {found} @then {memories_table(past=past)} on m.rid = found.rid
-        where @plain(m.namespace) = :namespace and m.deleted_at is null {_UNCHANGED if past else ""}
+        where @plain(m.namespace) = :namespace and m.deleted_at is null and {unexpired}
+          {_UNCHANGED if past else ""}
         group by filter
     """
     if past:
@@ -115,7 +118,7 @@ def count_filtered_out(
             union all
             select 'as_of', count(*)
             from {found} @then memories m on m.rid = found.rid
-            where @plain(m.namespace) = :namespace and m.deleted_at is null and not {EXISTED}
+            where @plain(m.namespace) = :namespace and m.deleted_at is null and not {EXISTED} and {is_unexpired("m")}
         """
     counts: dict[str, int] = dict(connection.fetch(sql, values | more | {"namespace": namespace}))
     return {name: counts[name] for name in (*named, "as_of") if counts.get(name)}

@@ -14,7 +14,7 @@ from memorist.documents import ChunkDraft, ChunkLocation, Document, FileDraft, I
 from memorist.errors import AlreadyExists, Hint, InvalidInput, NotFound
 from memorist.records import FILE, Memory, MemoryDraft, Model, new_id
 from memorist.store.database import Connection, Database
-from memorist.store.filters import from_micros, to_micros
+from memorist.store.filters import from_micros, is_unexpired, to_micros
 from memorist.store.records import AddResult, EmbeddingJob
 from memorist.store.rows import KeyedMemory, StorePart, memory_columns, to_memory
 from memorist.store.writes import as_json, identity_hash, insert_memory, update_memory
@@ -401,7 +401,7 @@ class AgentFileStore(StorePart):
             select m.rid, {memory_columns()}
             from memories m
             where m.namespace = :namespace and m.project is not distinct from :project and m.kind = :kind
-              and m.deleted_at is null
+              and m.deleted_at is null and {is_unexpired("m")}
               and (m.source in @texts(:paths) or (m.source > :first and m.source < :last))
             order by m.source, m.rid desc
             """,

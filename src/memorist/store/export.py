@@ -72,6 +72,7 @@ MEMORY: Shape = {
     "id": "id", "project": "any?", "content": "content", "title": "any?", "summary": "any?", "kind": "any?",
     "source": "any?", "tags": "texts", "sector": "sector", "tier": "tier", "salience": "share", "metadata": "object",
     "created_at": "time", "updated_at": "time", "reinforced_at": "time", "recorded_at": "time", "deleted_at": "time?",
+    "expires_at": "time?",
     "pinned": "flag", "access_count": "whole", "accessed_at": "time?", "by_id": _KNOWN_BY_ID,
     "versions": RecordList(VERSION, "memory_history"),
     "strength": RecordList(STRENGTH, "strength_history"),

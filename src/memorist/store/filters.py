@@ -51,6 +51,16 @@ _ANY_SUPERSEDED = """exists (
     select 1 from memories where namespace = :namespace and valid_until is not null and deleted_at is null)"""
 
 
+def is_unexpired(memory: str, *, past: bool = False) -> str:
+    """Return the condition that a memory has not expired, or had not at `:as_of`."""
+    return f"({memory}.expires_at is null or {memory}.expires_at > {':as_of' if past else '@now'})"
+
+
+def select_expired(time: str) -> str:
+    """Return the query for the keys of expired memories: few, as writes erase them. An index of its own has them."""
+    return f"select x.rid from memories x where x.namespace = :namespace and x.expires_at <= {time}"
+
+
 def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
@@ -124,6 +134,12 @@ def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str
         named["recalled"] = f"{count} {'>' if filter.recalled else '='} 0"
     if filter.metadata is not None:
         named["metadata"] = metadata_condition(filter.metadata, "m.metadata", values)
+    if filter.hide_expired:
+        named["expired"] = (
+            is_unexpired("m", past=True)
+            if past and filter.as_of is not None
+            else (f"m.rid not in ({select_expired('@now' if filter.as_of is None else ':as_of')})")
+        )
     if not filter.superseded:
         named["superseded"] = f"{VALID_UNTIL_AS_OF if from_history else 'm.valid_until'} is null"
     return named, values
@@ -186,7 +202,8 @@ class Scopes:
     def resolve(self, connection: Connection, filter: Filter) -> Scope:
         """Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect."""
         where, values, select_keys = "", dict[str, Any](), "null"
-        if replace(filter, superseded=True, as_of=None) != NO_FILTER and not self._is_broad(filter):
+        filter = replace(filter, hide_expired=filter.as_of is not None or self._any_expired(connection))
+        if replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER and not self._is_broad(filter):
             where, values = filter_conditions(filter)
             # For a project and global memories, SQLite would choose an index that covers neither.
             hint = "@hint(memories_scope)" if filter.project and filter.include_global else ""
@@ -204,6 +221,10 @@ class Scopes:
         if not filter.superseded and not any_superseded and filter.as_of is None:
             filter = replace(filter, superseded=True)
         return Scope(filter, None if keys is None else decode_keys(keys))
+
+    def _any_expired(self, connection: Connection) -> bool:
+        sql = f"select exists ({select_expired('@now')})"
+        return bool(connection.fetch_value(sql, {"namespace": self._namespace}))
 
     def _is_broad(self, filter: Filter) -> bool:
         with self._lock:

@@ -7,7 +7,7 @@ from typing import Any
 
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
 from memorist.store.database import Connection
-from memorist.store.filters import END_OF_TIME, from_micros, to_micros
+from memorist.store.filters import END_OF_TIME, from_micros, is_unexpired, to_micros
 from memorist.store.relations import adjust_salience
 from memorist.store.rows import StorePart
 from memorist.store.sessions import link_memories
@@ -130,7 +130,7 @@ class FeedbackStore(StorePart):
                 select m.id, f.query, f.good, f.at
                 from feedback f
                 join memories m on m.rid = f.rid
-                where m.namespace = :namespace and m.deleted_at is null {where}
+                where m.namespace = :namespace and m.deleted_at is null and {is_unexpired("m")} {where}
                 order by f.at desc, f.feedback desc
                 limit :limit
                 """,

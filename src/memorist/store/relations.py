@@ -8,7 +8,7 @@ from typing import Any
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import SUPERSEDES, Decay, Fact, FactDraft, Memory, Related, Relation, new_id, shorten_id
 from memorist.store.database import Connection
-from memorist.store.filters import from_micros, to_micros
+from memorist.store.filters import from_micros, is_unexpired, to_micros
 from memorist.store.rows import (
     HAS_ID_PART,
     MIN_ID_LENGTH,
@@ -90,7 +90,7 @@ class LinkStore(StorePart):
                     where r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}
                     group by r.other) r
                 @then {memories_table(past=past)} on m.rid = r.other
-                where m.deleted_at is null and m.valid_until is null
+                where m.deleted_at is null and m.valid_until is null and {is_unexpired("m", past=past)}
                 order by r.confidence desc, r.latest desc
                 limit :limit
                 """,
@@ -108,6 +108,7 @@ class LinkStore(StorePart):
                 from relations r
                 @then memories m on m.rid = r.target
                 where r.source = ? and r.kind = '{SUPERSEDES}' and r.valid_until is null and m.deleted_at is null
+                  and {is_unexpired("m")}
                 order by r.relation
                 """,
                 (rid,),
@@ -320,7 +321,7 @@ class StrengthStore(StorePart):
             select f.fact, m.id, {_FACT_COLUMNS}
             from facts f
             @then memories m on m.rid = f.rid
-            where {where} and m.namespace = :namespace and m.deleted_at is null
+            where {where} and m.namespace = :namespace and m.deleted_at is null and {is_unexpired("m")}
             order by f.fact
             """,
             {**values, "namespace": self.namespace},

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from memorist.errors import Ambiguous, Hint, NotFound
 from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
 from memorist.store.database import Connection, Database
-from memorist.store.filters import ACCESS_AS_OF, EXISTED, STRENGTH_AS_OF, VALID_UNTIL_AS_OF, from_micros
+from memorist.store.filters import (
+    ACCESS_AS_OF,
+    EXISTED,
+    STRENGTH_AS_OF,
+    VALID_UNTIL_AS_OF,
+    from_micros,
+    is_unexpired,
+)
 
 _SUCCESSOR_CHARACTERS = 200  # shown of the memory that superseded another
 _MAX_CHAIN = 100_000  # memories that superseded one another
@@ -50,6 +57,7 @@ MEMORIES_AS_OF = f"""(
         ({ACCESS_AS_OF.format("count(*)")}) as access_count, ({ACCESS_AS_OF.format("max(r.at)")}) as accessed_at,
         {_VERSIONED_COLUMNS},
         {_REQUIRED_COLUMNS},
+        case when h.rid is null then m.expires_at else cast({_SNAPSHOT} ->> 'expires_at' as bigint) end as expires_at,
         {", ".join(f"{STRENGTH_AS_OF.format(name)} as {name}" for name in ("salience", "reinforced_at", "pinned"))},
         {VALID_UNTIL_AS_OF} as valid_until,
         h.version,
@@ -72,8 +80,8 @@ MEMORIES_CHANGED_SINCE = f"""(
 
 _COLUMNS = (
     "id", "content", "namespace", "project", "sector", "tier", "kind", "tags", "salience", "source", "title", "summary",
-    "metadata", "created_at", "updated_at", "reinforced_at", "recorded_at", "deleted_at", "pinned", "valid_until",
-    "access_count", "accessed_at",
+    "metadata", "created_at", "updated_at", "reinforced_at", "recorded_at", "deleted_at", "expires_at", "pinned",
+    "valid_until", "access_count", "accessed_at",
 )  # fmt: skip
 
 
@@ -148,7 +156,7 @@ def _select_successor(past: bool) -> str:
         select cast(@array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at) as text)
         from chain c
         join memories n on n.rid = c.rid
-        where n.deleted_at is null
+        where n.deleted_at is null and {is_unexpired("n", past=past)}
         order by c.place desc
         limit 1
     """
@@ -170,7 +178,7 @@ def _count_related(past: bool) -> str:
             select r.source from relations r
             where r.target = m.rid and r.kind <> '{SUPERSEDES}' and {relation_holds("r", past)}) l
         join memories o on o.rid = l.other
-        where o.deleted_at is null and {valid}
+        where o.deleted_at is null and {is_unexpired("o", past=past)} and {valid}
     """
 
 
@@ -365,6 +373,7 @@ class StorePart:
     ) -> KeyedMemory | None:
         """Return a memory and its key; with a `project`, ids of others are as good as none."""
         state = {None: "", False: "and m.deleted_at is null", True: "and m.deleted_at is not null"}[deleted]
+        state += f" and {is_unexpired('m', past=as_of is not None)}"
         if project is not None:
             state += " and m.project = :project"
         source = f"""

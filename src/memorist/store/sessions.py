@@ -8,15 +8,15 @@ from typing import Any
 from memorist.errors import Hint, InvalidInput, NotFound
 from memorist.records import Session, SessionContext
 from memorist.store.database import Connection
-from memorist.store.filters import from_micros, to_micros
+from memorist.store.filters import from_micros, is_unexpired, to_micros
 from memorist.store.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
 
 _UUID_PATTERN = "-".join("_" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for `like`
 
-_COLUMNS = """
+_COLUMNS = f"""
     s.id, s.namespace, s.project, s.started_at, s.ended_at, s.summary,
     (select count(distinct u.rid) from session_memories u join memories m on m.rid = u.rid
-     where u.sid = s.sid and m.deleted_at is null)
+     where u.sid = s.sid and m.deleted_at is null and {is_unexpired("m")})
 """
 
 

@@ -5,6 +5,7 @@ from memorist.records import SUPERSEDES
 from memorist.reports import Stats
 from memorist.store.backend import Backend
 from memorist.store.database import Database
+from memorist.store.filters import select_expired
 
 
 def collect_stats(backend: Backend, namespace: str, model: str | None) -> Stats:
@@ -46,8 +47,8 @@ def count_memories(database: Database, namespace: str) -> tuple[int, int]:
         return 0, 0
 
 
-_OWN_MEMORIES = "from memories where namespace = :namespace"
-_LIVE = "where m.namespace = :namespace and m.deleted_at is null"
+_OWN_MEMORIES = f"from memories where namespace = :namespace and rid not in ({select_expired('@now')})"
+_LIVE = f"where m.namespace = :namespace and m.deleted_at is null and m.rid not in ({select_expired('@now')})"
 _OWN_CHUNKS = "from chunks c join documents d on d.did = c.did where d.namespace = :namespace"
 _COUNTS = {
     "memories": f"select count(*) {_OWN_MEMORIES} and deleted_at is null",
@@ -69,9 +70,9 @@ _COUNTS = {
             select 1 from vectors v where v.rid = c.rid and v.model = (select model from models where name = :model))
     """,
 }
-_COUNT_BY_MODEL = """
+_COUNT_BY_MODEL = f"""
     select o.name, count(*)
     from vectors v join models o on o.model = v.model join memories m on m.rid = v.rid
-    where m.namespace = :namespace and m.deleted_at is null
+    {_LIVE}
     group by o.name
 """

@@ -1,6 +1,7 @@
 """The store: the memories of one namespace, in a database."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -31,7 +32,15 @@ from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
 from memorist.store.export import ReportDamage, count_records, dump
-from memorist.store.filters import END_OF_TIME, Scopes, filter_conditions, from_micros, to_micros
+from memorist.store.filters import (
+    END_OF_TIME,
+    Scopes,
+    filter_conditions,
+    from_micros,
+    is_unexpired,
+    select_expired,
+    to_micros,
+)
 from memorist.store.loader import ExportLoader
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
@@ -80,6 +89,8 @@ from memorist.store.writes import (
 from memorist.validation import MAX_TAGS
 
 _TEXTS_AT_ONCE = 1000
+_FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
+_SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
 
 class Store(StorePart):
@@ -130,6 +141,7 @@ class Store(StorePart):
                 else self._add_by_id(connection, draft, wall)
                 for draft in drafts
             ]
+            self._sweep(connection)
             self._backend.tend(connection, len(results))
             return results
 
@@ -148,6 +160,9 @@ class Store(StorePart):
         if rid is not None:
             return _complete(connection, rid, draft, sid)
         same = find_same_text(connection, self.namespace, draft.project, hash)
+        if same and _has_expired(load_memory(connection, same[0]), draft.recorded_at):
+            erase_memories(connection, [same[0]])
+            return self._add(connection, draft, reinforcement)
         if same is None:
             raise InvalidInput(f"the id {draft.id} belongs to another memory already; choose another one")
         known = same[0]
@@ -162,6 +177,9 @@ class Store(StorePart):
         """Add a memory under an id that the caller chose, or do what `if_exists` says with the one that has it."""
         sid = None if draft.session is None else require_open_session(connection, self.namespace, draft.session)
         found = find_by_id(connection, self.namespace, draft.id)
+        if found and _has_expired(found[1], draft.recorded_at):
+            erase_memories(connection, [found[0]])
+            found = None
         if found is None:
             rid = insert_memory(connection, self.namespace, draft, identity_hash(draft.id, draft.content))
             assert rid is not None, "no other connection writes to the namespace meanwhile"
@@ -226,6 +244,41 @@ class Store(StorePart):
             erase_memories(connection, sorted(rids))
             return len(rids)
 
+    def _sweep(self, connection: Connection) -> int:
+        """Erase some memories that have expired, and return how many; nothing finds them anyway."""
+        sql = f"{select_expired('@now')} limit {_SWEPT_AT_ONCE}"
+        keys = [rid for (rid,) in connection.fetch(sql, {"namespace": self.namespace})]
+        if keys:
+            erase_memories(connection, keys)
+        return len(keys)
+
+    def count(self, filter: Filter, *, deleted: bool = False) -> int:
+        """Return the number of memories that pass a filter."""
+        past = filter.as_of is not None
+        where, values = filter_conditions(replace(filter, hide_expired=True), past=past)
+        sql = f"""
+            select count(*) from {memories_table(past=past)}
+            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {where}
+        """
+        with self._pool.reading() as connection:
+            return int(connection.fetch_value(sql, values | {"namespace": self.namespace}))
+
+    def forget_some(self, filter: Filter, now: datetime, *, hard: bool) -> int:
+        """Forget, or erase, some memories that pass a filter; return how many. None are left when it returns 0."""
+        where, values = filter_conditions(replace(filter, hide_expired=True))
+        sql = f"""
+            select m.rid from memories m
+            where m.namespace = :namespace and m.deleted_at is null {where} limit {_FORGOTTEN_AT_ONCE}
+        """
+        with self._pool.writing() as connection:
+            keys = [rid for (rid,) in connection.fetch(sql, values | {"namespace": self.namespace})]
+            if hard:
+                erase_memories(connection, keys)
+            elif keys:
+                sql = "update memories set deleted_at = :now where rid in @keys(:keys)"
+                connection.execute(sql, {"now": to_micros(now), "keys": as_json(keys)})
+        return len(keys)
+
     def purge(self, before: datetime | None) -> int:
         """Erase the memories forgotten before a time, or all of them, and wipe their remains from the file."""
         with self._pool.writing() as connection:
@@ -237,6 +290,8 @@ class Store(StorePart):
                 {"namespace": self.namespace, "before": END_OF_TIME if before is None else to_micros(before)},
             )
             erase_memories(connection, [rid for (rid,) in forgotten])
+            while self._sweep(connection):
+                pass
             self._backend.purge(connection)
         self._backend.wipe()
         return len(forgotten)
@@ -250,7 +305,7 @@ class Store(StorePart):
             sql = f"""
                 select {memory_columns(past=as_of is not None)} from {memories_table(past=as_of is not None)}
                 where m.id in @texts(:ids) and m.namespace = :namespace
-                  and m.deleted_at is null
+                  and m.deleted_at is null and {is_unexpired("m", past=as_of is not None)}
             """
             values = {"ids": as_json(list(ids)), "namespace": self.namespace, "as_of": moment}
             found = {memory.id: memory for memory in map(to_memory, connection.fetch(sql, values))}
@@ -303,7 +358,7 @@ class Store(StorePart):
     ) -> list[KeyedMemory]:
         """Return memories that pass a filter, by time and, of the same time, in the order they were added."""
         past = filter.as_of is not None
-        conditions, filter_values = filter_conditions(filter, past=past)
+        conditions, filter_values = filter_conditions(replace(filter, hide_expired=True), past=past)
         # There is an index of the few pinned memories, but a database would choose the one by time, and read all of it.
         at = "@plain(m.created_at)" if filter.pinned else "m.created_at"
         sql = f"""
@@ -323,7 +378,7 @@ class Store(StorePart):
 
         Turns and files are left out: the same words said twice are two turns.
         """
-        where, values = filter_conditions(filter)
+        where, values = filter_conditions(replace(filter, hide_expired=True))
         sql = f"""
             select m.rid, m.id, m.project, m.content from memories m
             where m.rid > :after and @plain(m.namespace) = :namespace and m.deleted_at is null {where}
@@ -373,7 +428,7 @@ class Store(StorePart):
     ) -> dict[str, dict[str, int]]:
         """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
         with self._pool.reading() as connection:
-            scope = self._scopes.resolve(connection, filter) if query else Scope(filter)
+            scope = self._scopes.resolve(connection, filter) if query else Scope(replace(filter, hide_expired=True))
             return count_facets(connection, self._keyword, self.namespace, query, scope, keys, fields)
 
     def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
@@ -402,6 +457,7 @@ class Store(StorePart):
             select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
             from {memories_table(past=past)}
             where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
+              and {is_unexpired("m", past=past)}
         """
         values = {
             "keys": as_json(list(keys)),
@@ -433,6 +489,7 @@ class Store(StorePart):
             select {vector_column(past=past)}
             from {memories_table(past=past)}
             where m.namespace = :namespace and m.id = :id and m.deleted_at is null
+              and {is_unexpired("m", past=past)}
         """
         values = {"namespace": self.namespace, "id": id, "model": model.name}
         with self._pool.reading() as connection:
@@ -477,6 +534,10 @@ def _complete(connection: Connection, rid: int, draft: MemoryDraft, sid: int | N
         link_memories(connection, sid, [rid], "created", recorded)
     add_facts(connection, rid, draft.facts, min(recorded, to_micros(draft.created_at)), indexed=True)
     return AddResult(load_memory(connection, rid), EmbeddingJob(rid, draft.title, draft.content))
+
+
+def _has_expired(memory: Memory, now: datetime) -> bool:
+    return memory.expires_at is not None and memory.expires_at <= now
 
 
 def erase_memories(connection: Connection, keys: Sequence[int]) -> None:

@@ -19,10 +19,10 @@ from memorist.validation import UPDATABLE
 _INSERT = """
     insert into memories(
         id, namespace, project, content, content_hash, title, summary, kind, source, tags, segments, facts, sector,
-        tier, salience, metadata, created_at, updated_at, reinforced_at, recorded_at)
+        tier, salience, metadata, expires_at, created_at, updated_at, reinforced_at, recorded_at)
     values (
         :id, :namespace, :project, :content, :content_hash, :title, :summary, :kind, :source, :tags, :segments, :facts,
-        :sector, :tier, :salience, :metadata, :created_at, :recorded_at, :recorded_at, :recorded_at)
+        :sector, :tier, :salience, :metadata, :expires_at, :created_at, :recorded_at, :recorded_at, :recorded_at)
     on conflict do nothing
     returning rid
 """
@@ -38,6 +38,7 @@ def insert_memory(connection: Connection, namespace: str, draft: MemoryDraft, ha
         "tags": as_json(draft.tags),
         "segments": unspaced_bigrams(draft.title, draft.content, *draft.tags, *facts),
         "metadata": as_json(draft.metadata),
+        "expires_at": to_micros(draft.expires_at) if draft.expires_at else None,
         "created_at": to_micros(draft.created_at),
         "recorded_at": to_micros(draft.recorded_at),
     }
@@ -120,6 +121,7 @@ def update_memory(
                 "content_hash": content_hash(text) if known_by_text else identity_hash(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
+                "expires_at": to_micros(new["expires_at"]) if new["expires_at"] else None,
                 "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )
@@ -154,7 +156,10 @@ def replace_memory(
 
 
 def _save_version(connection: Connection, rid: int, memory: Memory, now: int) -> None:
-    snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {"updated_at": to_micros(memory.updated_at)}
+    snapshot = {field: getattr(memory, field) for field in UPDATABLE} | {
+        "updated_at": to_micros(memory.updated_at),
+        "expires_at": to_micros(memory.expires_at) if memory.expires_at else None,
+    }
     connection.execute(
         """
         insert into memory_history(rid, version, replaced_at, snapshot)

@@ -53,6 +53,7 @@ FRAGMENTS: Mapping[str, str] = {
     "ending": "{0}_ending",  # a column of its own, as no index on an expression serves under row security
     "unique": _Unique(),
     "field": f"coalesce(jsonb_path_exists({_AS_JSONB}, {{1}}::jsonpath, {{2}}::jsonb, true), false)",
+    "now": "cast(extract(epoch from statement_timestamp()) * 1000000 as bigint)",
     "month": "to_char(to_timestamp({0} / 1000000), 'YYYY-MM')",  # in the time zone of the session
 }
 

@@ -135,6 +135,7 @@ FRAGMENTS = {
     "earlier": "min({all})",
     "ending": "substr({0}, -6)",
     "unique": "({all})",
+    "now": "cast(unixepoch('subsec') * 1000000 as integer)",
     "month": "strftime('%Y-%m', {0} / 1000000, 'unixepoch', 'localtime')",
 }
 

@@ -1,0 +1,120 @@
+"""A memory for asyncio: the same names, awaited; cancelled calls leave nothing half done."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import memorist
+from conftest import HashingEmbedder
+from memorist import AsyncMemorist, InvalidInput, Memorist
+
+NOT_METHODS = {"recalls_lost"}
+
+
+def public(kind: type) -> dict[str, object]:
+    return {name: member for name, member in inspect.getmembers(kind) if not name.startswith("_")}
+
+
+def test_both_interfaces_have_the_same_names_and_parameters() -> None:
+    plain, awaited = public(Memorist), public(AsyncMemorist)
+
+    assert plain.keys() == awaited.keys()
+    for name in plain.keys() - NOT_METHODS - {"watch"}:
+        assert inspect.iscoroutinefunction(awaited[name]), name
+        assert inspect.signature(plain[name]) == inspect.signature(awaited[name]), name  # type: ignore[arg-type]
+        assert inspect.getdoc(awaited[name]), name
+
+
+def test_every_call_gives_what_the_plain_one_gives(target: Path | str) -> None:
+    async def use() -> None:
+        async with memorist.open_async(target, embedder=HashingEmbedder()) as memory:
+            ids = await memory.add_many(f"note {number}" for number in range(20))
+            found = await asyncio.gather(*(memory.search(f"note {number}", limit=1) for number in range(20)))
+            assert [one[0].memory.id for one in found] == ids
+            with pytest.raises(InvalidInput):
+                await memory.search("note", limit=0)
+
+    asyncio.run(use())
+    with memorist.open(target, embedder="none") as memory:
+        assert memory.count() == 20
+
+
+def test_it_can_be_awaited_or_entered(path: Path) -> None:
+    async def use() -> int:
+        async with await memorist.open_async(path, embedder="none") as memory:
+            await memory.add("one")
+        opened = await memorist.open_async(path, embedder="none")
+        count = await opened.count()
+        await opened.close()
+        await opened.close()
+        return count
+
+    assert asyncio.run(use()) == 1
+
+
+class Waiting(HashingEmbedder):
+    """A model that says when it is asked, and answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.set()
+        assert self.may_answer.wait(60)
+        return super().embed(texts)
+
+
+def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(target: Path | str) -> None:
+    model = Waiting()
+
+    async def use() -> None:
+        async with memorist.open_async(target, embedder=model, near="off") as memory:
+            adding = asyncio.create_task(memory.add("a note"))
+            await asyncio.to_thread(model.asked.wait, 60)
+            adding.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await adding
+            model.may_answer.set()
+
+    asyncio.run(use())
+    with memorist.open(target, embedder=model) as memory:
+        assert (memory.stats().memories, memory.stats().vectors) == (1, 1)
+        assert memory.check().ok
+
+
+def test_a_write_that_waits_for_a_thread_and_is_cancelled_does_nothing(target: Path | str) -> None:
+    model = Waiting()
+
+    async def use() -> None:
+        async with memorist.open_async(target, embedder=model, concurrency=1, near="off") as memory:
+            first = asyncio.create_task(memory.add("the first"))
+            await asyncio.to_thread(model.asked.wait, 60)
+            second = asyncio.create_task(memory.add("the second"))
+            await asyncio.sleep(0)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            model.may_answer.set()
+            await first
+
+    asyncio.run(use())
+    with memorist.open(target, embedder="none") as memory:
+        assert [one.content for one in memory.list()] == ["the first"]
+
+
+def test_files_are_watched(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "one.md").write_text("a note on trains")
+
+    async def use() -> int:
+        async with memorist.open_async(path, embedder="none") as memory:
+            async for report in memory.watch(tmp_path / "notes"):
+                return report.added
+        return 0
+
+    assert asyncio.run(use()) == 1

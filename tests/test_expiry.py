@@ -1,0 +1,136 @@
+"""Memories that expire: nothing finds them from that time on, and writes erase them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memorist
+from memorist import Memorist, NotFound
+
+PAST, FUTURE = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=1)
+READS: dict[str, Callable[[Memorist], Any]] = {
+    "list": lambda memory: [one.id for one in memory.list()],
+    "count": lambda memory: memory.count(),
+    "get several": lambda memory: memory.get(["gone", "kept"]).missing,
+    "keyword": lambda memory: [hit.memory.id for hit in memory.search("note", mode="keyword")],
+    "semantic": lambda memory: [hit.memory.id for hit in memory.search("note", mode="semantic")],
+    "hybrid": lambda memory: [hit.memory.id for hit in memory.search("note", project="p")],
+    "hidden": lambda memory: memory.search("note", kind="none").hidden,
+    "facets": lambda memory: memory.facets(None, ["project"]),
+    "facets of a query": lambda memory: memory.facets("note", ["project"]),
+    "timeline": lambda memory: [one.id for one in memory.timeline()],
+    "around": lambda memory: [one.id for one in memory.timeline(anchor="kept")],
+    "context": lambda memory: "gone" in memory.context("note", min_relevance=0),
+    "briefing": lambda memory: "gone" in memory.briefing(),
+    "related": lambda memory: [one.memory.id for one in memory.related("kept")],
+    "links": lambda memory: memory.get("kept").related_count,
+    "duplicates": lambda memory: memory.duplicates(),
+    "stats": lambda memory: (memory.stats().memories, memory.stats().pinned, memory.stats().facts),
+    "session": lambda memory: memory.session("a session").memories,
+}
+
+
+@pytest.fixture
+def half(hashed: Memorist) -> Memorist:
+    """A memory that stays, and one that is linked with it and expires later."""
+    hashed.start_session("p", id="a session")
+    for id in ("kept", "gone"):
+        hashed.add(f"a note of the {id}", id=id, project="p", session="a session", near="off", facts=[f"fact of {id}"])
+        hashed.pin(id)
+    hashed.relate("kept", "gone", "mentions")
+    return hashed
+
+
+def expire(memory: Memorist, id: str = "gone") -> None:
+    memory.update(id, expires_at=PAST)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_every_read_answers_as_if_it_were_erased(half: Memorist, read: str) -> None:
+    expire(half)
+    hidden = READS[read](half)
+    with half._resources.store._pool.writing() as connection:
+        half._resources.store._sweep(connection)
+
+    assert hidden == READS[read](half)
+
+
+def test_it_is_found_until_then(half: Memorist) -> None:
+    half.update("gone", expires_at=FUTURE)
+
+    assert half.count() == len(half.search("note")) == 2
+    assert half.get("gone").expires_at == FUTURE
+
+
+def test_by_its_id_it_is_not_found(half: Memorist) -> None:
+    expire(half)
+
+    for call in (half.get, half.pin, half.forget, half.history, lambda id: half.update(id, kind="x")):
+        with pytest.raises(NotFound):
+            call("gone")
+
+
+def test_the_next_write_erases_it(half: Memorist) -> None:
+    expire(half)
+    half.add("another")
+
+    store = half._resources.store
+    with store._pool.reading() as connection:
+        assert connection.fetch_value("select count(*) from memories where id = 'gone'") == 0
+    assert half.check().ok
+
+
+def test_the_past_shows_it_as_long_as_it_is_not_erased(half: Memorist) -> None:
+    then = half.get("gone").recorded_at
+    expire(half)
+
+    assert half.get("gone", as_of=then).expires_at is None
+    assert "gone" in [one.id for one in half.list(as_of=then)]
+    assert "gone" in [hit.memory.id for hit in half.search("note", as_of=then)]
+
+
+def test_its_id_and_its_text_are_free_again(memory: Memorist) -> None:
+    memory.add("a note", id="k", expires_at=PAST)
+    first = memory.add("a text", expires_at=PAST)
+
+    assert memory.add("a note", id="k", if_exists="error").expires_at is None
+    assert memory.history("k") == []
+    assert memory.add("a text").id != first.id
+
+
+def test_pages_stay_full(hashed: Memorist) -> None:
+    hashed.add_many({"content": f"note {n}", "expires_at": PAST if n % 2 else FUTURE} for n in range(60))
+    for number in range(30):
+        hashed.add(f"note again {number}", near="off")
+        if number < 10:
+            expire(hashed, hashed.add(f"note {number} to go", near="off").id)
+
+    for mode in ("keyword", "semantic", "hybrid"):
+        assert len(hashed.search("note", limit=50, mode=mode)) == 50
+
+
+def test_exports_keep_the_time(memory: Memorist, tmp_path: Path) -> None:
+    memory.add("a note", id="k", expires_at=FUTURE)
+    memory.update("k", expires_at=FUTURE + timedelta(days=1))
+    memory.add("expired", id="x", expires_at=PAST)
+    memory.export(tmp_path / "all.jsonl")
+    memory.export(tmp_path / "notes", format="markdown")
+
+    for source in ("all.jsonl", "notes"):
+        with memorist.open(":memory:", embedder="none") as copy:
+            copy.import_(tmp_path / source)
+            assert [one.id for one in copy.list()] == ["k"]
+            assert copy.get("k").expires_at == FUTURE + timedelta(days=1)
+
+
+def test_a_purge_erases_all_that_has_expired(memory: Memorist) -> None:
+    memory.add_many({"content": f"note {n}", "id": f"n{n}"} for n in range(250))
+    for number in range(250):
+        expire(memory, f"n{number}")
+    memory.purge()
+
+    with memory._resources.store._pool.reading() as connection:
+        assert connection.fetch_value("select count(*) from memories") == 0
