@@ -166,7 +166,7 @@ class MemoristDocumentStore:
 
 
 @component
-class MemoristRetriever:
+class MemoristHybridRetriever:
     """A component that finds documents of a MemoristDocumentStore by word and by meaning; it needs no embedder."""
 
     def __init__(

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from memorist.adapters.conversation import Conversation, ConversationItem
 from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, embed_documents, embed_query
 from memorist.engine import Memorist, open_memory
@@ -194,17 +194,17 @@ class MemoristChatMessageHistory(BaseChatMessageHistory):
     """The messages of one session, each a turn that searches find."""
 
     def __init__(self, memory: Memorist, session_id: str, *, project: str | None = None) -> None:
-        self._conversation = Conversation(memory, "langchain", session_id, project=project)
+        self._items = SessionItems(memory, "langchain", session_id, project=project)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # the base declares an attribute
-        return messages_from_dict(self._conversation.items())
+        return messages_from_dict(self._items.items())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        self._conversation.add([_to_item(message) for message in messages])
+        self._items.add([_to_item(message) for message in messages])
 
     def clear(self) -> None:
-        self._conversation.clear()
+        self._items.clear()
 
 
 class MemoristByteStore(ByteStore):
@@ -249,8 +249,8 @@ def _to_document(memory: Memory, id: str, **more: Any) -> Document:
     return Document(id=id, page_content=memory.content, metadata=dict(memory.metadata) | more)
 
 
-def _to_item(message: BaseMessage) -> ConversationItem:
+def _to_item(message: BaseMessage) -> SessionItem:
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
     text = message.text if isinstance(message.text, str) else message.text()
     calls = [f"{call['name']}({call['args']})" for call in getattr(message, "tool_calls", ())]
-    return ConversationItem(role, "\n".join([text, *calls]).strip(), message_to_dict(message))
+    return SessionItem(role, "\n".join([text, *calls]).strip(), message_to_dict(message))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memorist.adapters.conversation import Conversation, ConversationItem
+from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
 
@@ -44,25 +44,25 @@ class MemoristSession(SessionABC):
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._conversation = Conversation(memory, "openai-agents", session_id, project=project)
+        self._items = SessionItems(memory, "openai-agents", session_id, project=project)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items in order: all, or the latest `limit`."""
         latest = resolve_session_limit(limit, self.session_settings)
-        items: list[Any] = await asyncio.to_thread(self._conversation.items, latest)
+        items: list[Any] = await asyncio.to_thread(self._items.items, latest)
         return items
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        await asyncio.to_thread(self._conversation.add, [_to_item(item) for item in items])
+        await asyncio.to_thread(self._items.add, [_to_item(item) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Forget the latest item and return it; of several callers, each gets another."""
-        item: Any = await asyncio.to_thread(self._conversation.pop)
+        item: Any = await asyncio.to_thread(self._items.pop)
         return item
 
     async def clear_session(self) -> None:
         """Forget all items; they can be restored until they are purged."""
-        await asyncio.to_thread(self._conversation.clear)
+        await asyncio.to_thread(self._items.clear)
 
 
 def memory_search_tool(memory: Memorist, *, project: str | None = None, budget: int = 2000) -> FunctionTool:
@@ -85,12 +85,12 @@ def memory_search_tool(memory: Memorist, *, project: str | None = None, budget: 
     return memory_search
 
 
-def _to_item(item: TResponseInputItem) -> ConversationItem:
+def _to_item(item: TResponseInputItem) -> SessionItem:
     plain: dict[str, Any] = json.loads(json.dumps(item))  # a copy: the SDK goes on using its own
     kind = str(plain.get("type") or "message")
     role = str(plain.get("role") or ("tool" if kind.endswith("_output") else "assistant"))
     name = f"{plain['name']}: " if isinstance(plain.get("name"), str) else ""
-    return ConversationItem(role, name + "\n".join(_find_texts(plain)) or kind, plain)
+    return SessionItem(role, name + "\n".join(_find_texts(plain)) or kind, plain)
 
 
 def _find_texts(value: object) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """
-Conversations as frameworks keep them: a list of items that is read back as it was written.
+The items of a session as frameworks keep them: a list that is read back as it was written.
 
 Each item is a turn of a session. Its text is found by searches; the item itself is JSON in the metadata.
 """
@@ -16,7 +16,7 @@ from memorist.records import TURN, Memory, new_id
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationItem:
+class SessionItem:
     """An item of a conversation: who said it, its text for searches, and itself."""
 
     role: str
@@ -24,7 +24,7 @@ class ConversationItem:
     item: Mapping[str, Any]
 
 
-class Conversation:
+class SessionItems:
     """
     The items of one session, written by one framework.
 
@@ -43,7 +43,7 @@ class Conversation:
         turns = self._list(1_000_000_000 if limit is None else limit)
         return [turn.metadata["item"] for turn in reversed(turns)]
 
-    def add(self, items: Sequence[ConversationItem]) -> None:
+    def add(self, items: Sequence[SessionItem]) -> None:
         if not items:
             return
         self._start_session()
