@@ -158,11 +158,8 @@ class MemoristDocumentStore:
     def _to_document(self, memory: Memory, score: float | None = None) -> Document:
         meta = dict(memory.metadata)
         more = meta.pop(_MORE, {})
-        fields = {"content": memory.content, **more, "id": self._documents.id_of(memory), "meta": meta}
-        document = Document.from_dict(fields)
-        if score is not None:
-            document.score = score
-        return document
+        fields = {"content": memory.content, **more, "meta": meta}
+        return Document.from_dict({**fields, "id": self._documents.id_of(memory), "score": score})
 
 
 @component

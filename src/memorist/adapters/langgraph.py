@@ -53,6 +53,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$lte": lambda one, other: one <= other,
 }
 _SIMILARITY_DIGITS = 4  # vectors are stored rounded; further digits would order items that are equally near
+_MAX_TTL_MINUTES = 100 * 365 * 24 * 60  # from a hundred years on, an item does not expire
 _MAX_PUSHED_DOWN = 50  # conditions of a filter that the database tests; the others are tested afterwards
 _NOT_IN_PATH = re.compile("[%/\x00-\x1f\x7f\ud800-\udfff]")
 _NOT_PUSHED_DOWN = re.compile(r"[\\.\x00\ud800-\udfff]")  # keys that may be paths, or that no database can store
@@ -255,8 +256,8 @@ def _matches(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
     return all(pattern in ("*", label) for pattern, label in zip(path, part, strict=True))
 
 
-def _expiry(minutes: float) -> datetime:
-    return datetime.now(UTC) + timedelta(minutes=minutes)
+def _expiry(minutes: float) -> datetime | None:
+    return None if minutes > _MAX_TTL_MINUTES else datetime.now(UTC) + timedelta(minutes=minutes)
 
 
 def _render(value: object) -> str:
