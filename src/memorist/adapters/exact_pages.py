@@ -5,7 +5,7 @@ Frameworks differ in what their filters mean for lists, nulls and missing fields
 down to those that may pass, and the framework's own rule decides. Pages are read until enough have passed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -15,6 +15,8 @@ from memorist.validation import MAX_LIMIT
 
 T = TypeVar("T")
 
+# Frameworks ask for the nearest, however far away they are.
+NEAREST: Mapping[str, Any] = {"noise_floor": False}
 _ROWS_AT_ONCE = 1000
 _SPARE_HITS = 10  # asked for beyond the page, in case some do not pass
 
@@ -41,7 +43,7 @@ def search_exact(
     """Return the first `count` of what is selected of the hits; a search looks at no more than 1000 of them."""
     selected: dict[str, T] = {}
     for limit in (min(count + _SPARE_HITS, MAX_LIMIT), MAX_LIMIT):
-        hits = memory.search(query, limit=limit, **options)
+        hits = memory.search(query, limit=limit, **NEAREST, **options)
         selected = select(hits)
         if len(selected) >= count or len(hits) < limit:
             break

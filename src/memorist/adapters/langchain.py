@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.exact_pages import NEAREST
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, embed_documents, embed_query
@@ -166,7 +167,7 @@ class MemoristVectorStore(VectorStore):
     def _search(
         self, query: str, k: int, filter: Mapping[str, Any] | None, options: Mapping[str, Any]
     ) -> Sequence[Hit]:
-        chosen = {"mode": self._mode, "metadata": filter, **options}
+        chosen = {**NEAREST, "mode": self._mode, "metadata": filter, **options}
         return self.memory.search(query, limit=k, project=self._project, **chosen)
 
     def _to_document(self, memory: Memory) -> Document:
@@ -186,7 +187,8 @@ class MemoristRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        hits = self.memory.search(query, limit=self.k if k is None else k, project=self.project, **self.options)
+        chosen = {**NEAREST, "limit": self.k if k is None else k, "project": self.project, **self.options}
+        hits = self.memory.search(query, **chosen)
         return [_to_document(hit.memory, hit.memory.id, score=hit.score, relevance=hit.relevance) for hit in hits]
 
 

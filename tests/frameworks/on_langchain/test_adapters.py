@@ -173,3 +173,12 @@ def test_byte_stores_of_projects_are_apart_and_list_keys_by_prefix(memory: memor
     assert other.mget(["cache/1"]) == [None]
     assert list(other.yield_keys()) == []
     assert sorted(store.yield_keys(prefix="cache/")) == ["cache/1", "cache/2"]
+
+
+def test_the_nearest_are_returned_however_far_away_they_are() -> None:
+    with memorist.open(":memory:") as memory:
+        store = MemoristVectorStore(memory)
+        store.add_texts(["Ada does not eat fish", "The harbour opens at six", "Refunds take two weeks"])
+
+        assert len(store.similarity_search("quarterly tax returns", k=3)) == 3
+        assert len(MemoristRetriever(memory=memory, k=3).invoke("quarterly tax returns")) == 3

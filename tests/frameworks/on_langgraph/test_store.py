@@ -47,11 +47,11 @@ def contents(items: list[Any]) -> list[tuple[Any, ...]]:
     return sorted((item.namespace, item.key, json.dumps(item.value, sort_keys=True)) for item in items)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
-    puts=st.lists(PUTS, max_size=8),
-    prefixes=st.lists(st.just(()) | NAMESPACES, min_size=1, max_size=3),
-    filters=st.lists(FILTERS, min_size=1, max_size=3),
+    puts=st.lists(PUTS, max_size=6),
+    prefixes=st.lists(st.just(()) | NAMESPACES, min_size=1, max_size=2),
+    filters=st.lists(FILTERS, min_size=1, max_size=2),
     listings=st.lists(LISTINGS, max_size=3),
 )
 def test_it_holds_what_the_store_in_memory_holds(
