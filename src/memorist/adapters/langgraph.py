@@ -210,7 +210,7 @@ class MemoristStore(BaseStore):
             "project": _join_path(op.namespace)[:MAX_NAME_CHARACTERS],
             "expires_at": None if op.ttl is None else _expiry(op.ttl),
         }
-        yield {"id": id, "kind": _ITEM, "content": "\n".join(texts) or op.key or _ITEM, **shared}
+        yield {"id": id, "kind": _ITEM, "content": "\n".join(texts) or op.key.strip() or _ITEM, **shared}
         if len(texts) > 1:
             for number, text in enumerate(texts):
                 yield {"id": f"{id}/{number}", "kind": _PASSAGE, "content": text, **shared}

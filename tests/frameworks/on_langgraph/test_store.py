@@ -47,7 +47,7 @@ def contents(items: list[Any]) -> list[tuple[Any, ...]]:
     return sorted((item.namespace, item.key, json.dumps(item.value, sort_keys=True)) for item in items)
 
 
-@settings(max_examples=25)
+@settings(max_examples=100)
 @given(
     puts=st.lists(PUTS, max_size=6),
     prefixes=st.lists(st.just(()) | NAMESPACES, min_size=1, max_size=2),
