@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from memorist.adapters.exact_pages import list_exact, search_exact
-from memorist.adapters.langchain import LangChainEmbedder
 from memorist.engine import Memorist, open_memory
 from memorist.errors import MissingExtra, NotFound
 from memorist.records import Hit, Memory
@@ -40,6 +39,8 @@ try:
         get_text_at_path,
         validate_op_namespace,
     )
+
+    from memorist.adapters.langchain import LangChainEmbedder  # LangGraph brings what it needs
 except ImportError as exc:
     raise MissingExtra("LangGraph's store needs an extra: pip install 'memorist[langgraph]'") from exc
 
