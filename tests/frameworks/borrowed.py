@@ -1,7 +1,6 @@
 """Tests of a framework's own, taken from its source distribution, which scripts/test-adapters downloads."""
 
 import importlib
-import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 def borrow(distribution: str, module: str) -> ModuleType:
     """Import a module of the tests of the installed version of a distribution."""
     name = f"{distribution.replace('-', '_')}-{version(distribution)}"
-    root = Path(os.environ["MEMORIST_BORROWED"], name)
+    root = Path(sys.prefix, "borrowed", name)
     others = {key: sys.modules.pop(key) for key in list(sys.modules) if key.split(".")[0] == "tests"}
     sys.path.insert(0, str(root))
     try:

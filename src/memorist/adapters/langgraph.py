@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -180,28 +180,31 @@ class MemoristStore(BaseStore):
                         self.memory.update(memory.id, expires_at=_expiry(minutes))
         return found
 
-    def _write(self, ops: Iterable[PutOp]) -> None:
+    def _write(self, ops: Collection[PutOp]) -> None:
+        ids = {_item_id(op.namespace, op.key): op for op in ops}
+        before = {memory.id: memory.metadata[_ITEM]["passages"] for memory in self._load(list(ids), refresh_ttl=False)}
         drafts: list[dict[str, Any]] = []
-        for op in ops:
-            id = _item_id(op.namespace, op.key)
-            texts = self._extract_texts(op) if op.value is not None else []
-            self._forget_passages(id)
-            if op.value is None:
+        for id, op in ids.items():
+            new = list(self._drafts(op, id)) if op.value is not None else []
+            drafts += new
+            stale = [_passage_id(id, number) for number in range(max(0, len(new) - 1), before.get(id, 0))]
+            for gone in stale if new else [id, *stale]:
                 with suppress(NotFound):
-                    self.memory.forget(id)
-            else:
-                drafts += self._drafts(op, id, texts)
+                    self.memory.forget(gone)
         if drafts:
             self.memory.add_many(drafts)
 
-    def _drafts(self, op: PutOp, id: str, texts: list[str]) -> Iterator[dict[str, Any]]:
+    def _drafts(self, op: PutOp, id: str) -> Iterator[dict[str, Any]]:
         """Yield the memory of an item, and one for each text if several fields are indexed."""
+        texts = self._extract_texts(op)
+        passages = texts if len(texts) > 1 else []
         details = {
             "namespace": list(op.namespace),
             "under": list(_list_prefixes(op.namespace)),
             "key": op.key,
             "value": dict(op.value or {}),
             "indexed": bool(texts),
+            "passages": len(passages),
             "item": id,
             "ttl": op.ttl,
             "updated_at": datetime.now(UTC).isoformat(),  # reading an item may update the memory, but not the item
@@ -212,9 +215,8 @@ class MemoristStore(BaseStore):
             "expires_at": None if op.ttl is None else _expiry(op.ttl),
         }
         yield {"id": id, "kind": _ITEM, "content": "\n".join(texts) or op.key.strip() or _ITEM, **shared}
-        if len(texts) > 1:
-            for number, text in enumerate(texts):
-                yield {"id": f"{id}/{number}", "kind": _PASSAGE, "content": text, **shared}
+        for number, text in enumerate(passages):
+            yield {"id": _passage_id(id, number), "kind": _PASSAGE, "content": text, **shared}
 
     def _extract_texts(self, op: PutOp) -> list[str]:
         """Return the texts of a value that are indexed, each once."""
@@ -225,14 +227,15 @@ class MemoristStore(BaseStore):
             texts += [_render(op.value)] if path == _WHOLE else get_text_at_path(op.value, path)
         return list(dict.fromkeys(text for text in texts if text.strip()))
 
-    def _forget_passages(self, id: str) -> None:
-        self.memory.forget_many(kind=_PASSAGE, metadata={"langgraph.item": id})
-
 
 def _item_id(namespace: tuple[str, ...], key: str) -> str:
     """Return an id of fixed length: namespaces and keys may be longer than an id."""
     path = json.dumps([*namespace, key]).encode()
     return f"{_ITEM}:{hashlib.sha256(path).hexdigest()[:40]}"
+
+
+def _passage_id(item_id: str, number: int) -> str:
+    return f"{item_id}/{number}"
 
 
 def _join_path(namespace: Sequence[str]) -> str:
