@@ -9,6 +9,7 @@ import pytest
 import memorist
 from memorist import InvalidInput, Memorist, NotFound
 from memorist.engine.project_view import ProjectView
+from told import told
 
 INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
 
@@ -70,7 +71,7 @@ LOOKS: dict[str, Callable[[House], Any]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_no_answer_speaks_of_another_project(house: House, look: str) -> None:
-    shown = repr(LOOKS[look](house))
+    shown = told(LOOKS[look](house))
     for query in (f"{INSIDE} {OUTSIDE}", OUTSIDE):  # a question is the caller's own
         shown = shown.replace(f"query={query!r}", "")
 

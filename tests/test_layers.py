@@ -9,8 +9,9 @@ from memorist.present import framing
 
 SOURCE = Path(__file__).parents[1] / "src" / "memorist"
 LAYERS = (
-    "errors forks time_limit atomic_file metadata_filter records reports documents text profiles redact validation "
-    "config http store embed ingest search importers present engine evaluate hooks install mcp_server chat adapters cli"
+    "errors forks time_limit atomic_file metadata_filter notebook records reports documents text profiles redact "
+    "validation config http store embed ingest search importers present engine evaluate hooks install mcp_server chat "
+    "adapters cli"
 ).split()  # low to high
 SURFACES = {"hooks", "install", "mcp_server", "chat", "adapters"}  # the command line starts them; none knows another
 MODULE_LIMIT, FUNCTION_LIMIT = 700, 60

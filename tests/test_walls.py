@@ -25,6 +25,7 @@ from memorist.documents import DocumentHit
 from memorist.records import FACETS
 from memorist.store.documents import chunk_namespace
 from memorist.validation import FILTERS
+from told import told
 
 WRITTEN = BytesIO()  # what an export wrote last
 MINE, THEIRS = "mine", "beyond"
@@ -159,7 +160,7 @@ class Both:
     def told(self, answer: object, said: object) -> list[str]:
         """The secrets in an answer that the caller had not said."""
         known = repr(said).lower()
-        return [secret for secret in self.secrets if secret in repr(answer).lower() and secret not in known]
+        return [secret for secret in self.secrets if secret in told(answer).lower() and secret not in known]
 
 
 def open_both(path: Path) -> tuple[Memorist, Memorist]:
@@ -466,6 +467,15 @@ CALLS: dict[str, list[Probe]] = {
     ],
     "lens": [Probe(lambda n, own: call(n.lens), NotFound)],
     "lenses": [Probe(lambda n, own: call(), lambda lenses, both: len(lenses) == 2)],
+    "count": [
+        Probe(lambda n, own: call(), lambda count, both: count == len(both.mine.list(limit=ALL))),
+        Probe(lambda n, own: call(deleted=True), lambda count, both: count == len(both.mine.list(deleted=True))),
+        Probe(lambda n, own: call(project=n.project, include_superseded=False), lambda count, both: count == 0),
+    ],
+    "forget_many": [
+        Probe(lambda n, own: call(project=n.project, include_superseded=False), lambda count, both: count == 0),
+        Probe(lambda n, own: call(project=n.project, hard=True), lambda count, both: count == 0),
+    ],
     "list": [
         Probe(lambda n, own: call(limit=ALL), only_mine),
         Probe(lambda n, own: call(limit=ALL, deleted=True), only_mine),
@@ -602,9 +612,9 @@ PROPERTIES = {"recalls_lost"}  # a number of this process
 PLAIN = set(
     """
     active after allow alpha amount at before boosts budget change confidence core created_at decay_rate detail
-    documents embedder end exclude explain facts fields format fusion grammar grouped hard if_exists include
+    documents embedder end exclude expires_at explain facts fields format fusion grammar grouped hard if_exists include
     include_documents include_facts include_global include_superseded kind limit metadata min_relevance min_salience
-    mode month neighbours now object overwrite pinned predicate profile progress prune recalled recency record
+    mode month neighbours now object offset overwrite pinned predicate profile progress prune recalled recency record
     redact repair said_by salience sector since source start stop subject summary tags text threshold tier title
     tools until vectors
     """.split()
@@ -640,7 +650,7 @@ def test_every_parameter_that_can_name_something_is_tried(both: Both) -> None:
 
 def test_every_filter_that_can_name_something_is_tried(both: Both) -> None:
     named = {name for probe in by_each_filter() for name in probe.arguments(both.beyond, both.own)[1]}
-    numbers = {"tier", "sector", "since", "until", "min_salience", "month", "pinned", "recalled", "as_of"}
+    numbers = {"tier", "sector", "since", "until", "min_salience", "month", "pinned", "recalled", "as_of", "metadata"}
     numbers |= {"include_global"}
     assert set(FILTERS) == named | numbers
 

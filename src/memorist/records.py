@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from uuid import UUID
 
 from memorist.metadata_filter import Condition
+from memorist.notebook import html_table, one_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,7 +179,7 @@ class MemoryDraft:
     keeps_salience: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Memory:
     """
     One stored text with its metadata.
@@ -218,6 +219,16 @@ class Memory:
     accessed_at: datetime | None = None
     near: NearDuplicate | None = None
     degraded: str | None = None
+
+    def __repr__(self) -> str:
+        labels = [f"{name}={value}" for name in ("project", "kind") if (value := getattr(self, name)) is not None]
+        about = " ".join([f"{self.created_at:%Y-%m-%d}", *labels, *(f"#{tag}" for tag in self.tags)])
+        return f"<Memory {one_line(f'{self.short_id} {about}', 200)}: {one_line(self.content)!r}>"
+
+    def _repr_html_(self) -> str:
+        named = ("id", "content", "title", "summary", "project", "kind", "tags", "created_at", "metadata")
+        rows = [(name, getattr(self, name)) for name in named if getattr(self, name)]
+        return html_table(f"Memory {self.short_id}", ("field", "value"), rows)
 
     @property
     def superseded(self) -> bool:
@@ -420,7 +431,7 @@ class Memories(RecordSequence[Memory]):
         return self.memories
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Hit:
     """
     A memory found by a search, with its scores.
@@ -443,6 +454,10 @@ class Hit:
     trace: Mapping[str, float] = field(default_factory=dict)
     raw: Mapping[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        numbers = f"score {self.score:.2f}, relevance {self.relevance:.2f}, by {' and '.join(self.match)}"
+        return f"<Hit {one_line(self.memory.short_id, 100)}: {one_line(self.memory.content)!r}, {numbers}>"
+
     @property
     def session(self) -> SessionRef | None:
         """The session it comes from."""
@@ -459,7 +474,7 @@ class Hit:
         return self.memory.related_count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Results(RecordSequence[Hit]):
     """
     The answer to a search: a sequence of hits, best first.
@@ -482,6 +497,18 @@ class Results(RecordSequence[Hit]):
     plan: Mapping[str, Any] | None = None
     detail: str = "full"
     lens: str | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"{place:>4}. {hit!r}" for place, hit in enumerate(self.hits, 1)]
+        return "\n".join([f"<Results for {one_line(self.query)!r}: {len(self.hits)} in {self.took_ms:.1f} ms>", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{hit.score:.2f}", f"{hit.relevance:.2f}", hit.memory.short_id, hit.snippet, hit.memory.project)
+            for hit in self.hits
+        ]
+        caption = f"{len(self.hits)} results for {one_line(self.query)!r} in {self.took_ms:.1f} ms"
+        return html_table(caption, ("score", "relevance", "id", "text", "project"), rows)
 
     @property
     def relevant(self) -> bool:

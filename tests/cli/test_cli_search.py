@@ -157,7 +157,7 @@ class TestLife:
         assert hit["superseded_by"] == hit["superseded_by"] | {
             "id": "retries-new", "content": "Retries are capped at 3",
         }  # fmt: skip
-        assert cli(*asked).lines[1].endswith("(superseded by ries-new)")
+        assert cli(*asked).lines[1].endswith("(superseded by retries-new)")
 
     def test_facts_stand_beneath_their_memory(self, cli: CommandLine) -> None:
         asked = ("search", "retries", "--as-of", "2026-01-20")
