@@ -15,6 +15,7 @@ from memorist.embed.local import LocalEmbedder
 MODELS = Path(__file__).parents[1] / "models"
 
 pytest_plugins = ["postgres_fixtures"]
+collect_ignore = ["frameworks"]  # in environments of their own: scripts/test-adapters
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

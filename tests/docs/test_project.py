@@ -14,7 +14,8 @@ WORKFLOW = ROOT / ".github" / "workflows" / "test.yml"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
 REGISTRY_ENTRY = json.loads((ROOT / "server.json").read_text("utf-8"))
-(JOB,) = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].values()
+JOBS = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]
+JOB = JOBS["test"]
 
 
 def supported_pythons() -> list[str]:
@@ -47,10 +48,13 @@ def test_the_workflow_tests_every_python_on_every_system() -> None:
 def test_the_workflow_runs_the_script_that_people_run() -> None:
     assert [step["run"] for step in JOB["steps"] if "run" in step] == ["scripts/test"]
     assert JOB["defaults"]["run"]["shell"] == "bash"
+    assert [step["run"] for step in JOBS["adapters"]["steps"] if "run" in step] == ["scripts/test-adapters"]
 
 
 def test_the_workflow_pins_its_actions_to_a_major_version() -> None:
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in JOB["steps"] if "uses" in step)
+    steps = [step for job in JOBS.values() for step in job["steps"]]
+
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
 
 
 def test_package_and_registry_have_one_description() -> None:
@@ -70,8 +74,9 @@ def test_development_dependencies_are_not_published() -> None:
     assert any(line.startswith("pytest") for line in PYPROJECT["dependency-groups"]["dev"])
 
 
-def test_the_extra_all_is_every_other_extra() -> None:
-    extras = set(PROJECT["optional-dependencies"]) - {"all"}
+def test_the_extra_all_is_every_other_extra_but_the_frameworks() -> None:
+    frameworks = {name.removeprefix("test-") for name in PYPROJECT["dependency-groups"] if name.startswith("test-")}
+    extras = set(PROJECT["optional-dependencies"]) - {"all"} - frameworks
     (line,) = PROJECT["optional-dependencies"]["all"]
 
     assert line.startswith("memorist[")

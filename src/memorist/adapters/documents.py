@@ -1,0 +1,50 @@
+"""
+Documents of frameworks as memories of a project.
+
+An id that a caller chose is unique in a namespace, but frameworks choose ids within a store. So with a project, the id
+of a memory is that of the document after the name of the project.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from memorist.engine import Memorist
+from memorist.errors import NotFound
+from memorist.records import Memory, new_id
+
+
+class ProjectDocuments:
+    """The documents of a project, or of all projects, by the ids that a framework gave them."""
+
+    def __init__(self, memory: Memorist, project: str | None) -> None:
+        self.memory, self.project = memory, project
+        self._prefix = "" if project is None else f"{project}/"
+
+    def write(self, documents: Iterable[tuple[str | None, Mapping[str, Any]]], if_exists: str = "update") -> list[str]:
+        """Add documents, each an id and the fields of a memory; return their ids. Without an id, one is made."""
+        written = self.memory.add_many(
+            {
+                **fields,
+                "id": new_id() if id is None else self._prefix + id,
+                "if_exists": if_exists,
+                "project": self.project,
+            }
+            for id, fields in documents
+        )
+        return [id.removeprefix(self._prefix) for id in written]
+
+    def find(self, ids: Sequence[str]) -> list[Memory]:
+        """Return the documents that are there, in the order of the ids. `get` would take parts of ids, too."""
+        wanted = [name for id in ids for name in dict.fromkeys((self._prefix + id, id))]
+        found = self.memory.get(wanted) if wanted else ()
+        return [memory for memory in found if memory.id in wanted and self.project in (None, memory.project)]
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Forget the documents that are there."""
+        for memory in self.find(ids):
+            with suppress(NotFound):  # another process may have been first
+                self.memory.forget(memory.id)
+
+    def id_of(self, memory: Memory) -> str:
+        return memory.id.removeprefix(self._prefix)
