@@ -687,7 +687,7 @@ class TestWhileItGoesOn:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"text": " "}, {"text": 7}, {"role": ""}, {"conversation": ""}, {"id": "x"}, {"text": "x" * 1_000_001}],
+        [{"text": " "}, {"text": 7}, {"role": ""}, {"conversation": ""}, {"id": "\n"}, {"text": "x" * 1_000_001}],
     )
     def test_what_cannot_be_a_turn(self, memory: Memorist, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput):

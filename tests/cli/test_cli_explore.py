@@ -170,7 +170,7 @@ class TestRecalls:
 
         assert "  unicorn  hybrid" in first
         assert second.endswith("  ship  hybrid · session morning")
-        assert third.startswith("     1. p-friday  We ship on Fridays  relevance ")
+        assert third.startswith("     1. ship-friday  We ship on Fridays  relevance ")
 
     @pytest.mark.parametrize(
         ("filters", "queries"),
@@ -188,7 +188,7 @@ class TestRecalls:
 
     def test_never_lists_the_memories_no_recorded_search_found(self, cli: CommandLine) -> None:
         assert [one["id"] for one in cli("recalls", "--never", "--json").json["memories"]] == ["lunch-noon"]
-        assert cli("recalls", "--never").lines[0].startswith("nch-noon  Lunch is at noon")
+        assert cli("recalls", "--never").lines[0].startswith("lunch-noon  Lunch is at noon")
         assert cli.contents("--never-recalled") == ["Lunch is at noon"]
 
     def test_what_was_forgotten_or_erased_since_is_not_shown(self, cli: CommandLine) -> None:

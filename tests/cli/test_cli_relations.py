@@ -34,10 +34,10 @@ class TestSupersede:
     ) -> None:
         done = cli("supersede", old, new)
 
-        assert done.out.startswith("Superseded ries-old  Retries are capped at 5")
+        assert done.out.startswith("Superseded retries-old  Retries are capped at 5")
         assert cli("search", "capped", "--json").json["results"] == []
-        assert "(superseded by ries-new)" in cli("list").lines[1]
-        assert "(superseded by ries-new)" in cli("get", old).out
+        assert "(superseded by retries-new)" in cli("list").lines[1]
+        assert "(superseded by retries-new)" in cli("get", old).out
 
     def test_json_names_what_replaced_it(self, cli: CommandLine, old: str, new: str) -> None:
         memory = cli("supersede", old, new, "--json").json
@@ -50,7 +50,7 @@ class TestSupersede:
     def test_undo_makes_it_current_again(self, cli: CommandLine, old: str, new: str) -> None:
         cli("supersede", old, new)
 
-        assert cli("supersede", "--undo", old).out.startswith("Current again: ries-old")
+        assert cli("supersede", "--undo", old).out.startswith("Current again: retries-old")
         assert cli("get", old, "--json").json["memories"][0]["superseded_by"] is None
         cli("supersede", "--undo", old).assert_failed(1, "not superseded")
 
@@ -59,7 +59,7 @@ class TestSupersede:
     ) -> None:
         cli("supersede", old, new)
 
-        assert "`memorist supersede --undo ries-old` makes it current again" in cli("forget", new).err
+        assert "`memorist supersede --undo retries-old` makes it current again" in cli("forget", new).err
 
     def test_at_a_time_of_the_past(self, cli: CommandLine) -> None:
         old = cli.add("it was so", "--created-at", "2026-01-01T00:00Z")
@@ -110,7 +110,7 @@ class TestRelate:
         said = cli("relate", new, old, "contradicts", "--confidence", "0.8", "--said-by", "anna")
         first, second = cli("related", new, "--json").json["related"]
 
-        assert said.out == "Linked: ries-new contradicts ries-old\n"
+        assert said.out == "Linked: retries-new contradicts retries-old\n"
         assert first["id"] == old
         assert first["relation"] == first["relation"] | {
             "source": new, "target": old, "kind": "contradicts", "confidence": 0.8, "said_by": "anna",
@@ -125,8 +125,8 @@ class TestRelate:
 
         lines = cli("related", old).lines
 
-        assert lines[0].startswith("ries-new  We retry only 3 times now")
-        assert lines[1] == "    ries-new contradicts ries-old (1.00)"
+        assert lines[0].startswith("retries-new  We retry only 3 times now")
+        assert lines[1] == "    retries-new contradicts retries-old (1.00)"
         assert "    similar" in cli("related", new).lines
 
     def test_a_memory_with_several_links_is_shown_once_with_all_of_them(
@@ -140,8 +140,8 @@ class TestRelate:
         assert only["relation"]["kind"] == "contradicts"
         assert [relation["kind"] for relation in only["further_relations"]] == ["explains"]
         assert cli("related", old).lines[1:] == [
-            "    ries-new contradicts ries-old (1.00)",
-            "    ries-old explains ries-new (0.50)",
+            "    retries-new contradicts retries-old (1.00)",
+            "    retries-old explains retries-new (0.50)",
         ]
 
     def test_limit_and_as_of(self, cli: CommandLine, old: str, new: str) -> None:
@@ -188,7 +188,7 @@ class TestReinforce:
     def test_less_lets_it_fall_by_a_share_of_what_is_there(self, cli: CommandLine, old: str) -> None:
         done = cli("reinforce", "--less", old)
 
-        assert re.fullmatch(r"Deemphasized ries-old  Retries are capped at 5 .* salience 0.40\n", done.out)
+        assert re.fullmatch(r"Deemphasized retries-old  Retries are capped at 5 .* salience 0.40\n", done.out)
 
     def test_in_a_session(self, cli: CommandLine, old: str) -> None:
         id = cli("session", "start").out.strip()
@@ -200,7 +200,7 @@ class TestReinforce:
     def test_those_before_an_unknown_one_are_done_and_told(self, cli: CommandLine, old: str) -> None:
         done = cli("reinforce", old, "no-such-id")
 
-        assert (done.code, done.out.split("  ")[0]) == (1, "Reinforced ries-old")
+        assert (done.code, done.out.split("  ")[0]) == (1, "Reinforced retries-old")
         assert "no-such-id" in done.err
 
     def test_what_cannot_be_used_is_refused(self, cli: CommandLine, old: str) -> None:
@@ -212,13 +212,13 @@ class TestReinforce:
 class TestPin:
     def test_pinned_ones_are_listed_until_they_are_unpinned(self, cli: CommandLine, old: str, new: str) -> None:
         assert cli("pin").err == "Nothing is pinned.\n"
-        assert cli("pin", old[-8:], new).lines[0].startswith("Pinned ries-old  Retries are capped at 5")
+        assert cli("pin", old, new).lines[0].startswith("Pinned retries-old  Retries are capped at 5")
         assert [one["id"] for one in cli("pin", "--json").json["memories"]] == [new, old]
-        assert cli("pin", new).out.startswith("Already pinned: ries-new")
-        assert cli("pin", "--remove", new).out.startswith("Unpinned ries-new")
-        assert cli("pin", "--remove", new).out.startswith("Was not pinned: ries-new")
+        assert cli("pin", new).out.startswith("Already pinned: retries-new")
+        assert cli("pin", "--remove", new).out.startswith("Unpinned retries-new")
+        assert cli("pin", "--remove", new).out.startswith("Was not pinned: retries-new")
         (line,) = cli("pin").lines
-        assert line.startswith("ries-old")
+        assert line.startswith("retries-old")
         assert line.endswith("(pinned)")
 
     def test_json_tells_what_became_of_it(self, cli: CommandLine, old: str) -> None:
@@ -305,7 +305,7 @@ class TestDupes:
         lines = cli("dupes").lines
         answer = cli("dupes", "--json").json
 
-        assert [line[:10] for line in lines] == ["- pe-first", "  e-second"]
+        assert [line[:10] for line in lines] == ["- dupe-fir", "  dupe-sec"]
         assert [[one["id"] for one in group] for group in answer["groups"]] == [["dupe-first", "dupe-second"]]
         assert answer["kept"] == []
         assert cli("stats", "--json").json["superseded"] == 0

@@ -7,7 +7,9 @@ from pages import ROOT, find_tests, sentences
 Promises = dict[str, tuple[str, ...] | str]  # the tests, or the reason why there can be none
 
 START: Promises = {
-    "Memorist is a memory for AI agents: a Python library, a command line and an MCP server over one SQLite file.": (
+    "Memorist is a memory for AI agents: a Python library, a command line, an MCP server and a web page over one "
+    "SQLite file.": (
+        "web/browser/test_views.py::TestSearch::test_it_answers_while_you_type_and_says_why_each_hit_stands_there",
         "test_public_api.py::test_every_public_name_can_be_imported",
         "cli/test_cli.py::TestHelp::test_help_lists_every_command_in_its_group_with_a_line_about_it",
         "mcp_server/test_mcp_transports.py::TestStdio::test_every_tool_answers_in_both_eras_of_the_protocol",

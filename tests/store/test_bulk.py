@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import memorist
 from conftest import HashingEmbedder
-from memorist import InvalidInput, Memorist
+from memorist import AlreadyExists, Memorist
 from memorist.engine import write
 from memorist.ingest.vectorizer import BATCH
 
@@ -112,10 +112,9 @@ def test_a_batch_leaves_the_same_rows_as_its_memories_added_one_by_one(
 def test_an_item_that_is_refused_leaves_those_before_it(hashed: Memorist) -> None:
     hashed.add("the first of all", id="the-first")
 
-    with pytest.raises(InvalidInput, match=r"item 12 cannot be added.*The 11 before it were added"):
-        hashed.add_many(
-            [*(f"note {number}" for number in range(11)), {"content": "another", "id": "the-first"}, "more"]
-        )
+    taken = {"content": "another", "id": "the-first", "if_exists": "error"}
+    with pytest.raises(AlreadyExists, match=r"item 12 cannot be added.*The 11 before it were added"):
+        hashed.add_many([*(f"note {number}" for number in range(11)), taken, "more"])
 
     assert sorted(memory.content for memory in hashed.list(limit=100)) == sorted(
         ["the first of all", *(f"note {number}" for number in range(11))]
@@ -123,16 +122,18 @@ def test_an_item_that_is_refused_leaves_those_before_it(hashed: Memorist) -> Non
     assert hashed.stats().pending == 0
 
 
-def test_an_id_that_was_passed_over_names_the_memory_that_was_stored_under_it(hashed: Memorist) -> None:
+def test_of_two_items_with_one_id_the_later_replaces_the_earlier(hashed: Memorist) -> None:
     hashed.add("known already")
     items = [*(f"note {number}" for number in range(9)), {"content": "known already", "id": "chosen-1"},
              {"content": "something new", "id": "chosen-1"}]  # fmt: skip
 
     ids = hashed.add_many(items)
 
-    assert ids[-1] == "chosen-1"
-    assert hashed.get(ids[-1]).content == "something new"
-    assert hashed.get(ids[-2]).content == "known already"
+    assert ids[-2:] == ["chosen-1", "chosen-1"]
+    assert hashed.get("chosen-1").content == "something new"
+    assert [version.content for version in hashed.history("chosen-1")] == ["known already"]
+    assert hashed.search("something new")[0].match == ("keyword", "vector")
+    assert (hashed.stats().memories, hashed.stats().pending) == (11, 0)
 
 
 def test_batches_grow_where_they_take_little_time(hashed: Memorist, monkeypatch: pytest.MonkeyPatch) -> None:
