@@ -1,11 +1,24 @@
-"""The sentences of a page of documentation, and the tests that a file holds."""
+"""The sentences and examples of a page of documentation, and the tests that a file holds."""
 
 import ast
+import contextlib
+import io
 import re
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_examples(page: Path) -> tuple[list[str], list[str]]:
+    """Run the Python examples of a page, and return the lines that they print and those that the page says they do."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    code = "\n".join(blocks)
+    said = [line.strip()[3:] for line in code.splitlines() if line.strip().startswith("#> ")]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, str(page), "exec"), {})
+    return printed.getvalue().splitlines(), said
 
 
 def sentences(page: str, heading: str) -> list[str]:

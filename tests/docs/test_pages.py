@@ -1,7 +1,5 @@
 """Every page of the documentation does what it says."""
 
-import contextlib
-import io
 import os
 import re
 from pathlib import Path
@@ -11,23 +9,21 @@ import pytest
 from memorist.cli.app import COMMANDS
 from memorist.config import TYPES
 from memorist.profiles import PROFILES
+from pages import run_examples
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+# Their examples need a framework: scripts/test-adapters runs them.
+FRAMEWORKS = {path.name.removeprefix("on_").replace("_", "-") for path in (ROOT / "tests/frameworks").glob("on_*")}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in FRAMEWORKS], ids=lambda page: page.name)
 def test_the_examples_of_a_page_print_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    code = "\n".join(blocks)
-    said = [line.strip()[3:] for line in code.splitlines() if line.strip().startswith("#> ")]
-    printed = io.StringIO()
 
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, str(page), "exec"), {})
+    printed, said = run_examples(page)
 
-    assert printed.getvalue().splitlines() == said
+    assert printed == said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
