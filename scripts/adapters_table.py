@@ -17,6 +17,7 @@ PACKAGES = {
     "haystack": "haystack-ai",
     "langchain": "langchain-core",
     "langgraph": "langgraph-checkpoint",
+    "llama-index": "llama-index-core",
     "openai-agents": "openai-agents",
 }
 

@@ -9,6 +9,7 @@ from memorist import MissingExtra
 
 ADAPTERS = {
     "google_adk": ("google.adk", "google-adk"),
+    "llama_index": ("llama_index", "llama-index"),
 }
 
 
