@@ -19,6 +19,7 @@ PACKAGES = {
     "langgraph": "langgraph-checkpoint",
     "llama-index": "llama-index-core",
     "openai-agents": "openai-agents",
+    "pydantic-ai": "pydantic-ai-slim",
 }
 
 

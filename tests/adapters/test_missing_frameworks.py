@@ -10,6 +10,7 @@ from memorist import MissingExtra
 ADAPTERS = {
     "google_adk": ("google.adk", "google-adk"),
     "llama_index": ("llama_index", "llama-index"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
 }
 
 
