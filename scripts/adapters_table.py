@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 ENVIRONMENTS = Path(__file__).parents[1] / ".venv-adapters"
 PACKAGES = {
+    "agent-framework": "agent-framework-core",
     "google-adk": "google-adk",
     "haystack": "haystack-ai",
     "langchain": "langchain-core",

@@ -8,6 +8,7 @@ import pytest
 from memorist import MissingExtra
 
 ADAPTERS = {
+    "agent_framework": ("agent_framework", "agent-framework"),
     "google_adk": ("google.adk", "google-adk"),
     "llama_index": ("llama_index", "llama-index"),
     "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
