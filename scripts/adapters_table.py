@@ -21,6 +21,7 @@ PACKAGES = {
     "llama-index": "llama-index-core",
     "openai-agents": "openai-agents",
     "pydantic-ai": "pydantic-ai-slim",
+    "strands": "strands-agents",
 }
 
 

@@ -12,6 +12,7 @@ ADAPTERS = {
     "google_adk": ("google.adk", "google-adk"),
     "llama_index": ("llama_index", "llama-index"),
     "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "strands": ("strands", "strands"),
 }
 
 
