@@ -13,10 +13,15 @@ from xml.etree import ElementTree
 
 ENVIRONMENTS = Path(__file__).parents[1] / ".venv-adapters"
 PACKAGES = {
+    "agent-framework": "agent-framework-core",
+    "google-adk": "google-adk",
     "haystack": "haystack-ai",
     "langchain": "langchain-core",
     "langgraph": "langgraph-checkpoint",
+    "llama-index": "llama-index-core",
     "openai-agents": "openai-agents",
+    "pydantic-ai": "pydantic-ai-slim",
+    "strands": "strands-agents",
 }
 
 

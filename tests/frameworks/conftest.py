@@ -24,6 +24,7 @@ def _connect_to_loopback(self: socket.socket, address: object) -> None:
 
 socket.socket.connect = _connect_to_loopback  # before any framework is imported
 os.environ.update(
+    AGENT_FRAMEWORK_USER_AGENT_DISABLED="true",
     HAYSTACK_TELEMETRY_ENABLED="False",
     LANGSMITH_TRACING="false",
     LANGCHAIN_TRACING_V2="false",

@@ -22,6 +22,7 @@ class SessionItem:
     role: str
     text: str
     item: Mapping[str, Any]
+    id: str | None = None  # of the memory: adding the same id again changes nothing
 
 
 class SessionItems:
@@ -34,7 +35,7 @@ class SessionItems:
     def __init__(self, memory: Memorist, framework: str, session: str, *, project: str | None = None) -> None:
         self._memory, self._framework, self._session, self._project = memory, framework, session, project
         # A session of Memorist belongs to one project, and an id to one session.
-        self._session_id = session if project is None else f"{project}/{session}"
+        self.session_id = session if project is None else f"{project}/{session}"
 
     def items(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the items in the order they were added: all, or the latest ones."""
@@ -50,10 +51,11 @@ class SessionItems:
         now = datetime.now(UTC)
         self._memory.add_many(
             {
-                "id": new_id(),
+                "id": item.id or new_id(),
+                "if_exists": "keep",
                 "content": item.text.strip() or f"({item.role})",
                 "kind": TURN,
-                "session": self._session_id,
+                "session": self.session_id,
                 "project": self._project,
                 "source": self._framework,
                 "metadata": {
@@ -91,10 +93,10 @@ class SessionItems:
 
     def _filters(self) -> dict[str, Any]:
         mine = {"framework": self._framework, "session": self._session}
-        return {"project": self._project, "session": self._session_id, "kind": TURN, "metadata": mine}
+        return {"project": self._project, "session": self.session_id, "kind": TURN, "metadata": mine}
 
     def _start_session(self) -> None:
         try:
-            self._memory.start_session(self._project, id=self._session_id)
+            self._memory.start_session(self._project, id=self.session_id)
         except InvalidInput:  # it is there already; a name that cannot be used is refused when turns are added
             return

@@ -1,0 +1,10 @@
+"""The page of this framework does what it says."""
+
+from pages import ROOT, run_examples
+
+
+def test_the_examples_of_the_page_print_what_it_says() -> None:
+    printed, said = run_examples(ROOT / "docs" / "google-adk.md")
+
+    assert printed == said
+    assert said
