@@ -1,13 +1,15 @@
 """Filters by metadata: exact in every call that takes filters, on both databases, now and in the past."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import memorist
+from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist
 
 COMPARE = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
@@ -93,9 +95,13 @@ documents = st.dictionaries(
     ),
     max_size=4,
 )
-paths = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3).map(
-    lambda keys: ".".join(key.replace("\\", "\\\\").replace(".", "\\.").replace("$", "\\$") for key in keys)
-)
+
+
+def escape(key: str) -> str:
+    return key.replace("\\", "\\\\").replace(".", "\\.").replace("$", "\\$")
+
+
+paths = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3).map(lambda keys: ".".join(map(escape, keys)))
 operations = st.one_of(
     st.tuples(st.sampled_from(["$eq", "$ne"]), scalars),
     st.tuples(st.sampled_from(list(COMPARE)), texts | numbers),
@@ -123,6 +129,26 @@ filters = st.recursive(
 def test_every_call_agrees_with_what_the_documentation_says(
     hashed: Memorist, stored: list[dict[str, Any]], given: list[dict[str, Any]]
 ) -> None:
+    check_every_call(hashed, stored, given)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(stored=st.lists(documents, min_size=1, max_size=8), given=st.lists(filters, min_size=3, max_size=6))
+def test_every_call_agrees_with_it_where_fields_are_indexed(
+    indexed: Memorist, stored: list[dict[str, Any]], given: list[dict[str, Any]]
+) -> None:
+    check_every_call(indexed, stored, given)
+
+
+@pytest.fixture
+def indexed(target: str) -> Iterator[Memorist]:
+    """A memory with an index of every field at the top that has a name, and of some below."""
+    fields = [*map(escape, filter(None, KEYS)), "user.a", "a.user", "b\\.c.日本", "a.a.a", "user.--.x]"]
+    with memorist.open(target, embedder=HashingEmbedder(), metadata_index=fields) as memory:
+        yield memory
+
+
+def check_every_call(hashed: Memorist, stored: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
     for id in [memory.id for memory in hashed.list(limit=1000)]:
         hashed.forget(id, hard=True)
     for number, document in enumerate(stored):

@@ -31,9 +31,9 @@ SYNCHRONOUS = ("full", "normal")
 _PROJECT_EMBEDDERS = validation.LOCAL_EMBEDDERS
 # which model may read or write them, what is not a secret, and which folders are trusted.
 _USER_ONLY = ("chat", "chat_add", "redact_allow", "trusted")
-# Unless the user trusts the folder, it must not choose the database or the models of a program that calls Memorist:
-# opening a folder in an agent is no consent.
-_NEED_TRUST = ("database", "namespace", "models")
+# Unless the user trusts the folder, it must not choose the database, what is indexed there, or the models of a program
+# that calls Memorist: opening a folder in an agent is no consent.
+_NEED_TRUST = ("database", "namespace", "models", "metadata_index")
 SECRETS = ("http_token",)  # never shown, and not allowed in a project's file, which others can read
 _PATHS = {"database", "models"}
 
@@ -104,6 +104,7 @@ class Settings:
     near: str = "report"
     redact: bool = False
     redact_allow: tuple[str, ...] = ()
+    metadata_index: tuple[str, ...] | None = None
     models: str | None = None
     trusted: tuple[str, ...] = ()
     chat: str | None = None
@@ -114,11 +115,12 @@ class Settings:
 
 
 def _file_type(annotation: Any) -> type:
-    """Return the type that a setting has in a TOML file: `str` for `str | None`, `list` for a tuple."""
+    """Return the type that a setting has in a TOML file: `str` for `str | None`, `list` for tuples."""
     if get_origin(annotation) is tuple:
         return list
-    value_type: type = next(iter(get_args(annotation)), annotation)
-    return value_type
+    value_type: type = annotation
+    options = get_args(annotation)
+    return _file_type(options[0]) if options else value_type
 
 
 TYPES: Mapping[str, type] = {field.name: _file_type(field.type) for field in fields(Settings)}
@@ -398,6 +400,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "synchronous": lambda value: validation.choice(value, SYNCHRONOUS, "synchronous"),
     "near": lambda value: validation.choice(value, NEAR_ACTIONS, "near"),
     "redact_allow": lambda value: validation.allowances(value, "redact_allow"),
+    "metadata_index": lambda value: validation.indexed_fields(value, "metadata_index"),
     "trusted": lambda value: validation.folders(value, "trusted"),
     "chat": validation.chat_model,
     "chat_timeout": lambda value: validation.number(value, "chat_timeout", 0.1, 86_400),

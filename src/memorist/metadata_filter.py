@@ -79,7 +79,7 @@ class _Parser:
                 known = ", ".join(dict.fromkeys((*_OPERATORS, *_COMBINATIONS)))
                 raise InvalidInput(f"{key!r:.80} is no operator here; there are: {known}. Write \\$ for a name with $")
             else:
-                parts.append(self._parse_field((*path, *_split_path(key)), condition, depth))
+                parts.append(self._parse_field((*path, *split_path(key)), condition, depth))
         return parts
 
     def _combine(self, operator: str, value: object, path: tuple[str, ...], depth: int) -> Condition:
@@ -152,7 +152,7 @@ class _Parser:
         return FieldTest(path, operator, kind, values)
 
 
-def _split_path(text: str) -> tuple[str, ...]:
+def split_path(text: str) -> tuple[str, ...]:
     """Return the keys of a path: a dot leads into an object, and a backslash takes the next character as it is."""
     keys, key, escaped = [], "", False
     for character in text:

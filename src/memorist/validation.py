@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memorist.errors import InvalidInput
-from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter
+from memorist.metadata_filter import UNSTORABLE, parse_metadata_filter, split_path
 from memorist.records import (
     DETAILS,
     FACETS,
@@ -31,6 +31,8 @@ MAX_CONTENT_CHARACTERS = 1_000_000
 MAX_QUERY_CHARACTERS = 10_000  # a query is a question, not a document
 MAX_NAME_CHARACTERS = 500
 MAX_TAGS = 100
+_MAX_INDEXED_KEYS = 3  # of a path of metadata, as the triggers of the databases follow it
+_MAX_INDEXED_FIELDS = 20
 MAX_LIMIT = 1000
 LOCAL_EMBEDDERS = ("local", "none")  # nothing leaves the machine
 EMBEDDER_FORMS = (
@@ -454,6 +456,24 @@ def folders(value: object, what: str) -> tuple[str, ...]:
     if relative := next((one for one in given if not os.path.isabs(os.path.expanduser(one))), None):
         raise InvalidInput(f"{what} names whole paths, as in '/home/ada/work' or '~/work/*'; {relative!r} is none")
     return given
+
+
+def indexed_fields(value: object, what: str) -> tuple[tuple[str, ...], ...]:
+    """Fields of metadata to be indexed, as the keys that lead to each."""
+    paths = []
+    for one in _as_tuple(value, what):
+        field = required_name(one, what)
+        if field.startswith("$"):
+            raise InvalidInput(f"{what} names fields, not operators, as {field!r:.80} is; write \\$ for a name with $")
+        path = split_path(field)
+        if len(path) > _MAX_INDEXED_KEYS:
+            raise InvalidInput(
+                f"{what}: {field!r:.80} has more than {_MAX_INDEXED_KEYS} keys; name a field nearer the top"
+            )
+        paths.append(path)
+    if len(paths) > _MAX_INDEXED_FIELDS:
+        raise InvalidInput(f"{what} names {len(paths)} fields; at most {_MAX_INDEXED_FIELDS} are indexed")
+    return tuple(dict.fromkeys(paths))
 
 
 def embedder_name(value: str) -> tuple[str, str]:

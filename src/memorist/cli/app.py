@@ -249,6 +249,7 @@ class CommandContext:
             near=settings.near,
             redact=redaction.on,
             redact_allow=redaction.allow,
+            metadata_index=settings.metadata_index,
             models=self.models,
         )
 

@@ -56,6 +56,7 @@ def open_memory(
     near: str = "report",
     redact: bool = False,
     redact_allow: Sequence[str] = (),
+    metadata_index: Sequence[str] | None = None,
     models: str | Path | None = None,
     reranker: Reranker | None = None,
 ) -> Memorist:
@@ -69,7 +70,9 @@ def open_memory(
     `synchronous="normal"` is faster and may lose the last writes, never the database, in a power cut. `near` says what
     `add` does where an older memory says almost the same: "report" it, "merge" (the new one supersedes it), or "off".
     With `redact`, secrets are redacted before anything is stored; `redact_allow` are exceptions: texts, or patterns
-    written as /regex/. `models` is a folder in which to look for the reranker. `reranker` is an object with
+    written as /regex/. `metadata_index` names the fields of metadata that an index makes quick to filter by; the
+    namespace keeps it, and None leaves it as it is. `models` is a folder in which to look for the reranker. `reranker`
+    is an object with
     `score_passages(question, passages, seconds)` to use instead.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
@@ -83,6 +86,7 @@ def open_memory(
     resolve_embedder = partial(create_embedder, threads=threads)
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
     redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
+    fields = None if metadata_index is None else validation.indexed_fields(metadata_index, "metadata_index")
     model = resolve_embedder(embedder)
     path = str(default_path()) if target is None else check_target(target)
     if path == ":memory:" or (read_only and is_missing_or_empty(path)):
@@ -90,6 +94,12 @@ def open_memory(
     space = validation.namespace(namespace)
     backend = open_backend(path, space, read_only=read_only, busy_timeout=busy_timeout, synchronous=synchronous)
     store = Store(backend, space)
+    if fields is not None and not read_only:
+        try:
+            store.index_metadata(fields)
+        except BaseException:
+            store.close()
+            raise
     resources = Resources(
         store,
         model,

@@ -20,6 +20,7 @@ fragment that each backend writes in its own dialect; `:name` is a value.
 | `@ending(a)` | the last six characters of an id |
 | `@unique(a, b)` | the target of `on conflict`: the columns of a primary or unique key |
 | `@field(a, :path, :against, operator, kind, :value, :key, ...)` | whether a value in the JSON `a` passes a test |
+| `@fields` | in `from`: the rows that follow from metadata for the index of fields |
 | `@now` | the time, in microseconds since 1970 |
 | `@month(a)` | the local month of a time, as 2026-11 |
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from memorist.records import SUPERSEDES
 from memorist.store.database import Connection
 from memorist.store.documents import CHUNK_SUFFIX
+from memorist.store.metadata_index import find_wrong_fields, rebuild_fields
 from memorist.store.relations import index_facts
 
 FindProblems = Callable[[Connection], Iterator[str]]
@@ -91,6 +92,7 @@ CHECKS: tuple[tuple[FindProblems, Fix], ...] = (
         ),
         _number_positions,
     ),
+    (find_wrong_fields, rebuild_fields),
     (find_rows(_ORPHAN_CHUNKS, "documents: row {} is a chunk of no file"), drop_orphan_chunks),
     (find_rows(_FACTS_NOT_INDEXED, "facts: the facts of row {} are not in the indexes"), _index_facts),
     (find_rows(_WRONG_VALIDITY, "relations: row {} is not superseded from the time of its relation"), _set_validity),

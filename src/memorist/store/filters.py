@@ -15,6 +15,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.database import Connection
 from memorist.store.metadata_conditions import metadata_condition
+from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import Scope
 from memorist.text.dates import parse_period
 
@@ -190,8 +191,8 @@ def _one_of(column: str, name: str, accepted: tuple[str, ...], values: dict[str,
 class Scopes:
     """Resolves the filters of one namespace, and remembers those that let too much through to be listed."""
 
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
+    def __init__(self, namespace: str, fields: MetadataIndex) -> None:
+        self._namespace, self._fields = namespace, fields
         self._broad: dict[Filter, float] = {}
         self.after_fork()
         renew_after_fork(self)
@@ -205,13 +206,16 @@ class Scopes:
         filter = replace(filter, hide_expired=filter.as_of is not None or self._any_expired(connection))
         if replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER and not self._is_broad(filter):
             where, values = filter_conditions(filter)
+            narrowed = self._fields.narrow(connection, filter, values)
+            # SQLite would look up the namespace rather than the keys.
+            where = f"{'@plain(m.namespace)' if narrowed else 'm.namespace'} = :namespace {narrowed} {where}"
             # For a project and global memories, SQLite would choose an index that covers neither.
-            hint = "@hint(memories_scope)" if filter.project and filter.include_global else ""
+            hint = "@hint(memories_scope)" if filter.project and filter.include_global and not narrowed else ""
             # All keys in one row: between two rows, other threads may take the interpreter's lock.
             select_keys = f"""(
                 select case when count(*) <= {_MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
-                    where m.namespace = :namespace and m.deleted_at is null {where} limit {_MAX_SCOPE_KEYS + 1}) p)"""
+                    where {where} and m.deleted_at is null limit {_MAX_SCOPE_KEYS + 1}) p)"""
         ((any_superseded, keys),) = connection.fetch(
             f"select {_ANY_SUPERSEDED}, {select_keys}", values | {"namespace": self._namespace}
         )

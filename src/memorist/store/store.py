@@ -43,6 +43,7 @@ from memorist.store.filters import (
     to_micros,
 )
 from memorist.store.inspection import InspectionStore
+from memorist.store.metadata_index import MetadataIndex
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddedBatch,
@@ -113,7 +114,8 @@ class Store(StorePart):
     def __init__(self, backend: Backend, namespace: str = "default") -> None:
         super().__init__(backend.database, namespace)
         self._backend = backend
-        self._scopes = Scopes(namespace)
+        self._fields = MetadataIndex(namespace)
+        self._scopes = Scopes(namespace, self._fields)
         self._keyword = backend.open_keyword_index(namespace)
         self.vectors = backend.open_vectors(namespace)
         self.links = LinkStore(self._pool, namespace)
@@ -145,6 +147,14 @@ class Store(StorePart):
         self._backend.close()
 
     # Writing
+
+    def index_metadata(self, paths: Collection[tuple[str, ...]]) -> None:
+        """Index these fields of metadata, and no others."""
+        with self._pool.reading() as connection:
+            if self._fields.list_paths(connection) == set(paths):
+                return
+        with self._pool.writing() as connection:
+            self._fields.set_paths(connection, paths)
 
     def add(
         self,

@@ -42,7 +42,8 @@ _PREPARED_STATEMENTS = 500
 _ROWS_AT_ONCE = 1000  # of a stream
 ANALYZE_AFTER, _MAX_ANALYZE_AFTER = 1000, 64_000  # rows written by this process; twice as many each time
 _ANALYZE = (
-    "analyze memories, memory_tags, memory_texts, vocabulary, session_memories, vectors, part_vectors, unembedded"
+    "analyze memories, memory_tags, memory_fields, memory_texts, vocabulary, session_memories, vectors, part_vectors, "
+    "unembedded"
 )
 _SNAPSHOT = "begin isolation level repeatable read read only"
 # A search reads a few rows by indexes, in memory or on a disk without a head; to compile it would take longer.

@@ -53,6 +53,11 @@ FRAGMENTS: Mapping[str, str] = {
     "ending": "{0}_ending",  # a column of its own, as no index on an expression serves under row security
     "unique": _Unique(),
     "field": f"coalesce(jsonb_path_exists({_AS_JSONB}, {{1}}::jsonpath, {{2}}::jsonb, true), false)",
+    "fields": """(
+        select i.field, v.kind, v.text, v.number, m.rid
+        from indexed_fields i
+        join memories m on m.namespace = i.namespace
+        cross join lateral field_values(m.metadata, i.path) v)""",
     "now": "cast(extract(epoch from statement_timestamp()) * 1000000 as bigint)",
     "month": "to_char(to_timestamp({0} / 1000000), 'YYYY-MM')",  # in the time zone of the session
 }

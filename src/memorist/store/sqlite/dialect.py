@@ -141,6 +141,7 @@ def _leaf_condition(field: str, operator: str, kind: str, value: str) -> str:
 
 FRAGMENTS = {
     "field": _Field(),
+    "fields": "field_values",
     "keys": "(select value from json_each({0}))",
     "texts": "(select value from json_each({0}))",
     "numbered": "(select value, key as place from json_each({0}))",

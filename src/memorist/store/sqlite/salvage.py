@@ -18,6 +18,7 @@ from memorist.store.writes import content_hash, identity_hash
 # What is not here follows by triggers: tags, the full text, the queue of texts without vectors, packed blocks.
 TABLES = {
     "models": "model",
+    "indexed_fields": "field",
     "memories": "rid",
     "memory_history": "rid",
     "strength_history": "change",

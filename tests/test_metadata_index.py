@@ -1,0 +1,280 @@
+"""The index of fields of metadata: named in the settings, kept in step by the database, and never wrong."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memorist
+from conftest import HashingEmbedder
+from memorist import InvalidInput, Memorist
+from memorist.engine.backends import open_backend
+from memorist.metadata_filter import parse_metadata_filter
+from memorist.records import Filter
+from memorist.store.metadata_index import MetadataIndex
+from memorist.store.store import Store
+
+Open = Callable[..., Memorist]
+
+
+@pytest.fixture
+def open_with(target: Path | str) -> Iterator[Open]:
+    """Open the same memory again and again."""
+    opened: list[Memorist] = []
+
+    def open_memory(fields: list[str] | None = None, **options: Any) -> Memorist:
+        opened.append(memorist.open(target, embedder="none", metadata_index=fields, **options))
+        return opened[-1]
+
+    yield open_memory
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def store(target: Path | str) -> Iterator[Store]:
+    store = Store(open_backend(str(target), "default", read_only=False, busy_timeout=5))
+    yield store
+    store.close()
+
+
+def add_users(memory: Memorist, count: int = 20) -> None:
+    memory.add_many(
+        {"content": f"note {number}", "metadata": {"user": f"u{number % 5}", "n": number, "tags": ["a", f"t{number}"]}}
+        for number in range(count)
+    )
+
+
+def indexed_fields(store: Store) -> set[tuple[str, ...]]:
+    with store._pool.reading() as connection:
+        return MetadataIndex("default").list_paths(connection)
+
+
+def entries(store: Store) -> list[tuple[Any, ...]]:
+    with store._pool.reading() as connection:
+        return connection.fetch("select distinct kind, text, number from memory_fields order by 1, 2, 3")
+
+
+class TestNamingFields:
+    def test_what_is_there_already_is_indexed(self, open_with: Open, store: Store) -> None:
+        add_users(open_with())
+
+        memory = open_with(["n"])
+
+        assert len(entries(store)) == 20
+        assert memory.count(metadata={"n": {"$lt": 3}}) == 3
+        assert memory.check().ok
+
+    def test_fields_that_are_no_longer_named_are_dropped(self, open_with: Open, store: Store) -> None:
+        add_users(open_with(["user", "n"]))
+
+        open_with(["user"])
+
+        assert indexed_fields(store) == {("user",)}
+        assert entries(store) == [("text", f"u{number}", 0) for number in range(5)]
+
+    def test_an_empty_list_drops_all_and_none_leaves_all(self, open_with: Open, store: Store) -> None:
+        add_users(open_with(["user", "n"]))
+
+        open_with(None)
+        assert indexed_fields(store) == {("user",), ("n",)}
+        open_with([])
+        assert (indexed_fields(store), entries(store)) == (set(), [])
+
+    def test_who_only_reads_changes_nothing(self, open_with: Open, store: Store) -> None:
+        add_users(open_with(["user"]))
+
+        memory = open_with(["n"], read_only=True)
+
+        assert indexed_fields(store) == {("user",)}
+        assert memory.count(metadata={"n": 7, "user": "u2"}) == 1
+
+    def test_namespaces_have_indexes_of_their_own(self, open_with: Open, store: Store) -> None:
+        add_users(open_with(["user"]))
+        other = open_with(["n"], namespace="other")
+        add_users(other)
+
+        assert indexed_fields(store) == {("user",)}
+        assert (
+            len(other.search("note", metadata={"n": 7}))
+            == len(other.search("note", metadata={"user": "u2", "n": 7}))
+            == 1
+        )
+
+    def test_many_that_open_at_once_make_one_index(self, target: Path | str, store: Store, open_with: Open) -> None:
+        add_users(open_with())
+        barrier, failed = threading.Barrier(6), []
+
+        def open_and_add(number: int) -> None:
+            try:
+                barrier.wait()
+                with memorist.open(target, embedder="none", metadata_index=["user", "n"]) as memory:
+                    memory.add(f"late {number}", metadata={"user": "late", "n": number})
+            except Exception as exc:
+                failed.append(exc)
+
+        threads = [threading.Thread(target=open_and_add, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        memory = open_with()
+        assert not failed
+        assert indexed_fields(store) == {("user",), ("n",)}
+        assert len(memory.search("late", metadata={"user": "late"})) == 6
+        assert memory.check().ok
+
+    @pytest.mark.parametrize(
+        ("fields", "about"),
+        [
+            ([""], "empty"),
+            ([5], "must be text"),
+            (["$eq"], "not operators"),
+            (["a.b.c.d"], "more than 3 keys"),
+            (["a\\"], "backslash"),
+            (["a\x00"], "characters"),
+            ([f"f{number}" for number in range(21)], "at most 20"),
+        ],
+    )
+    def test_what_cannot_be_indexed_is_refused(self, target: Path | str, fields: Any, about: str) -> None:
+        with pytest.raises(InvalidInput, match=about):
+            memorist.open(target, embedder="none", metadata_index=fields)
+
+    @pytest.mark.parametrize("field", ["x'); drop table memories; --", '"', "a]", "日本", "\\$d", "a\\.b"])
+    def test_a_name_is_never_read_as_sql(self, open_with: Open, field: str) -> None:
+        memory = open_with(["user", field])
+        key = field.replace("\\", "")
+        added = memory.add("a note", metadata={key: "v"})
+
+        assert memory.search("note", metadata={field: "v"})[0].memory.id == added.id
+        assert memory.check().ok
+
+
+class TestFollowing:
+    @pytest.fixture
+    def memory(self, open_with: Open) -> Memorist:
+        return open_with(["user", "who.city"])
+
+    def test_an_update_a_restoring_and_an_erasure_are_followed(self, memory: Memorist, store: Store) -> None:
+        note = memory.add("a note", metadata={"user": "anna", "who": [{"city": "Rome"}, {"city": ["Bonn", "Rome"]}]})
+        assert entries(store) == [("array", "", 0), ("text", "Bonn", 0), ("text", "Rome", 0), ("text", "anna", 0)]
+
+        memory.update(note.id, metadata={"user": 5})
+        assert entries(store) == [("number", "", 5)]
+        memory.forget(note.id)
+        memory.restore(note.id)
+        assert memory.search("note", metadata={"user": 5})
+        memory.forget(note.id, hard=True)
+        assert entries(store) == []
+
+    def test_an_import_is_followed(self, memory: Memorist, target: Path | str, tmp_path: Path) -> None:
+        memory.add("a note", metadata={"user": "anna"})
+        memory.export(tmp_path / "all.jsonl")
+        memory.forget_many(metadata={"user": "anna"}, hard=True)
+
+        memory.import_(tmp_path / "all.jsonl")
+
+        assert memory.search("note", metadata={"user": "anna"})
+        assert memory.check().ok
+
+    @pytest.mark.parametrize("damage", ["delete from memory_fields", "update memory_fields set text = 'ben'"])
+    def test_a_check_finds_and_repairs_what_is_wrong(self, memory: Memorist, store: Store, damage: str) -> None:
+        memory.add("a note", metadata={"user": "anna"})
+        with store._pool.writing() as connection:
+            connection.execute(damage)
+
+        assert any("index of fields" in problem for problem in memory.check().problems)
+        assert memory.check(repair=True).ok
+        assert memory.search("note", metadata={"user": "anna"})
+
+
+SERVED: list[dict[str, Any]] = [
+    {"user": "u3"}, {"user": {"$in": ["u1", "u2"]}}, {"n": {"$in": [1, 2.0]}}, {"n": {"$gte": 1995}},
+    {"n": {"$gt": 5, "$lt": 9}}, {"user": {"$lt": "u1"}}, {"tags": "t7"}, {"$or": [{"n": 5}, {"tags": "t7"}]},
+    {"other": 5, "user": "u1"},
+]  # fmt: skip
+NOT_SERVED: list[dict[str, Any]] = [
+    {"user": {"$ne": "u1"}}, {"$not": {"n": 5}}, {"$or": [{"n": 5}, {"other": 5}]}, {"other": 5},
+]  # fmt: skip
+
+
+class TestLookingUp:
+    @pytest.fixture
+    def memory(self, open_with: Open) -> Memorist:
+        memory = open_with(["user", "n", "tags"])
+        add_users(memory, 2000)
+        return memory
+
+    def test_the_database_reads_the_index_and_not_all_memories(
+        self, memory: Memorist, store: Store, target: Path | str
+    ) -> None:
+        with store._pool.writing() as connection:
+            if "://" in str(target):
+                connection.execute("analyze memory_fields")
+            for filter in SERVED:
+                values: dict[str, Any] = {"namespace": "default"}
+                condition = Filter(metadata=parse_metadata_filter(filter))
+                narrowed = MetadataIndex("default").narrow(connection, condition, values)
+                keys = narrowed.removeprefix(" and m.rid in (").partition("union all \n    select a.rid")[0]
+                explain = "explain" if "://" in str(target) else "explain query plan"
+                plan = str(connection.fetch(f"{explain} {keys}", values))
+                assert "memory_fields_pkey" in plan or "SEARCH f USING PRIMARY KEY" in plan, (filter, plan)
+
+    def test_what_the_index_cannot_tell_is_left_to_the_metadata(self, memory: Memorist, store: Store) -> None:
+        with store._pool.reading() as connection:
+            for filter in NOT_SERVED:
+                condition = Filter(metadata=parse_metadata_filter(filter))
+                assert MetadataIndex("default").narrow(connection, condition, {}) == ""
+
+    def test_a_range_may_be_met_by_two_items_of_a_list(self, memory: Memorist) -> None:
+        memory.add("a list", metadata={"n": [-1, -9]})
+
+        assert memory.count(metadata={"n": {"$gt": -5, "$lt": -5}}) == 1
+        assert len(memory.search("list", metadata={"n": {"$gt": -5, "$lt": -5}})) == 1
+
+    def test_a_field_dropped_by_another_process_hides_nothing(self, memory: Memorist, store: Store) -> None:
+        values: dict[str, Any] = {"namespace": "default"}
+        with store._pool.reading() as connection:
+            condition = Filter(metadata=parse_metadata_filter({"n": 5}))
+            narrowed = MetadataIndex("default").narrow(connection, condition, values)
+        store.index_metadata([("user",)])
+
+        with store._pool.reading() as connection:
+            found = connection.fetch_value(f"select count(*) from memories m where true {narrowed}", values)
+        assert found == 2000
+
+
+def test_a_salvaged_database_keeps_its_index(path: Path, tmp_path: Path) -> None:
+    with memorist.open(path, embedder="none", metadata_index=["user"]) as memory:
+        add_users(memory)
+
+    memorist.salvage(path, tmp_path / "new.db")
+
+    with memorist.open(tmp_path / "new.db", embedder="none") as memory:
+        assert memory.check().ok
+        assert len(memory.search("note", metadata={"user": "u1"})) == 4
+
+
+def test_a_page_is_exact_and_full_beyond_what_is_listed(target: Path | str) -> None:
+    with memorist.open(target, embedder=HashingEmbedder(), metadata_index=["team", "user"]) as memory:
+        memory.add_many(
+            {"content": f"note {number} on trains", "metadata": {"team": number % 2, "user": number % 100}}
+            for number in range(5000)
+        )
+        for filter in ({"team": 1}, {"user": 7}, {"team": 1, "user": 7}, {"team": {"$ne": 1}}):
+            found = memory.search("trains", metadata=filter, limit=20)
+            assert len(found) == 20
+            assert all(passes(filter, hit.memory.metadata) for hit in found)
+            assert memory.count(metadata=filter) == sum(
+                passes(filter, {"team": number % 2, "user": number % 100}) for number in range(5000)
+            )
+
+
+def passes(filter: dict[str, Any], metadata: Any) -> bool:
+    return all(
+        metadata[name] != wanted["$ne"] if isinstance(wanted, dict) else metadata[name] == wanted
+        for name, wanted in filter.items()
+    )
