@@ -138,6 +138,7 @@ def test_filters_by_metadata_counts_and_pages_of_hits(remote: Remote) -> None:
     assert [memory.metadata["n"] for memory in remote.list(metadata=many)] == [5, 3, 2]
     assert {hit.memory.metadata["n"] for hit in remote.search("harbour", metadata=many)} == {2, 3, 5}
     assert remote.facets(fields=["kind"], metadata=many) == {"kind": {"note": 3}}
+    assert "harbour note 4" not in remote.context("harbour", metadata=many, min_relevance=0)
     assert remote.duplicates(metadata={"n": {"$gt": 100}}) == []
     assert (remote.count(), remote.count(metadata=many), remote.count(kind="other")) == (6, 3, 0)
     pages = [[hit.memory.id for hit in remote.search("harbour", limit=2, offset=at)] for at in (0, 2, 4, 6)]

@@ -567,7 +567,7 @@ export class MemoristClient {
   }
 
   /** Return what is remembered about a message, as a block for a language model. */
-  async context(body: { message: string; budget?: number; project?: string; include_global?: boolean; core?: boolean; limit?: number; min_relevance?: number; session?: string; documents?: boolean }): Promise<Block> {
+  async context(body: { message: string; budget?: number; project?: string; include_global?: boolean; core?: boolean; limit?: number; min_relevance?: number; session?: string; documents?: boolean; metadata?: Record<string, unknown> }): Promise<Block> {
     return this.#json<Block>("POST", `/context`, { body: JSON.stringify(body) });
   }
 

@@ -341,11 +341,12 @@ class Remote(RemoteCalls):
         include_global: bool = True,
         core: bool = True,
         documents: bool = True,
+        metadata: Mapping[str, Any] | None = None,
     ) -> str:
         """Return what is remembered about a message, as a `<relevant-context>` block, or ""."""
         return self._post(
-                Block, "context", message=message, budget=budget, limit=limit, min_relevance=min_relevance,
-                project=project, session=session, include_global=include_global, core=core, documents=documents,
+            Block, "context", message=message, budget=budget, limit=limit, min_relevance=min_relevance, project=project,
+            session=session, include_global=include_global, core=core, documents=documents, metadata=metadata,
         ).context  # fmt: skip
 
     def briefing(

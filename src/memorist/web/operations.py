@@ -231,7 +231,7 @@ _SEARCHING = (
     _ask("context", "/context", "Return what is remembered about a message, as a block for a language model", Block,
          calls.context,
          body={"message": text(minLength=1), **_SCOPE, "limit": integer(minimum=0, maximum=1000),
-               "min_relevance": fraction(), "session": _TEXT, "documents": _FLAG},
+               "min_relevance": fraction(), "session": _TEXT, "documents": _FLAG, "metadata": _FILTERS["metadata"]},
          required=("message",), one_project=True, tag="search"),
     _ask("briefing", "/briefing", "Return pinned memories, recent ones and the latest conversations as a block", Block,
          calls.briefing, body={**_SCOPE, "recent": integer(minimum=0, maximum=1000)}, tag="search"),
