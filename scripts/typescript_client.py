@@ -44,7 +44,7 @@ export interface ChangeEvent {
   new: Record<string, string[]>;
 }
 
-type Query = Record<string, string | number | boolean | string[] | undefined>;
+type Query = Record<string, string | number | boolean | string[] | Record<string, unknown> | undefined>;
 type Headers_ = Record<string, string | undefined>;
 
 interface RequestParts {
@@ -67,7 +67,7 @@ export class MemoristClient {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parts.query ?? {})) {
       for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
-        query.append(name, String(one));
+        query.append(name, typeof one === "object" ? JSON.stringify(one) : String(one));
       }
     }
     const headers: Record<string, string> = {};
@@ -155,6 +155,14 @@ def to_type(schema: dict[str, Any]) -> str:
     )
 
 
+def to_schema(parameter: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a parameter; that of an object is one of JSON."""
+    found: dict[str, Any] = (
+        parameter["schema"] if "schema" in parameter else parameter["content"]["application/json"]["schema"]
+    )
+    return found
+
+
 def to_members(schema: dict[str, Any]) -> list[str]:
     required = schema.get("required", [])
     return [
@@ -184,7 +192,7 @@ def write_method(path: str, method: str, operation: dict[str, Any]) -> str:
         parts.append("body: form" if media.startswith("multipart") else "body: JSON.stringify(body)")
     if places["query"]:
         members = "; ".join(
-            f"{p['name']}{'' if p['required'] else '?'}: {to_type(p['schema'])}" for p in places["query"]
+            f"{p['name']}{'' if p['required'] else '?'}: {to_type(to_schema(p))}" for p in places["query"]
         )
         needed = any(parameter["required"] for parameter in places["query"])
         arguments.append(f"query: {{ {members} }}" + ("" if needed else " = {}"))

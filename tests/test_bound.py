@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import memorist
-from memorist import InvalidInput, Memorist, NotFound
+from memorist import AlreadyExists, InvalidInput, Memorist, NotFound
 from memorist.engine.project_view import ProjectView
 from told import told
 
@@ -126,6 +126,10 @@ def test_a_part_that_several_ids_have_does_not_tell_them(house: House) -> None:
         lambda bound: bound.search("x", include_global=True),
         lambda bound: bound.list(project=["ours", "theirs"]),
         lambda bound: bound.facets(project="theirs"),
+        lambda bound: bound.count(project="theirs"),
+        lambda bound: bound.count(include_global=True),
+        lambda bound: bound.forget_many(project="theirs"),
+        lambda bound: bound.forget_many(kind="x", include_global=True),
         lambda bound: bound.timeline(project="theirs"),
         lambda bound: bound.context("x", project="theirs"),
         lambda bound: bound.context("x", include_global=True),
@@ -135,6 +139,29 @@ def test_a_part_that_several_ids_have_does_not_tell_them(house: House) -> None:
 def test_another_project_cannot_be_named(house: House, call: Callable[[ProjectView], Any]) -> None:
     with pytest.raises(InvalidInput, match="'ours'"):
         call(house.bound)
+
+
+def test_counting_and_forgetting_many_end_at_the_wall(house: House) -> None:
+    assert house.bound.count() == house.memory.count(project="ours") == 3
+    assert house.bound.count(deleted=True) == 0
+    for filters in ({}, {"project": "ours"}, {"metadata": {}}):
+        with pytest.raises(InvalidInput, match="filter"):
+            house.bound.forget_many(**filters)
+    assert house.bound.forget_many(tier=["project", "global", "session"], hard=True) == 3
+    assert house.bound.count() == 0
+    assert house.memory.get([house.theirs, house.nobodys]).missing == ()
+    assert house.memory.count(deleted=True) == 1
+
+
+def test_an_id_of_another_project_cannot_be_taken_over(house: House) -> None:
+    before = house.memory.get(house.theirs)
+
+    for if_exists in ("update", "keep", "error"):
+        with pytest.raises(AlreadyExists) as raised:
+            house.bound.add(f"{INSIDE} new", id=house.theirs, if_exists=if_exists)
+        assert OUTSIDE not in str(raised.value)
+
+    assert house.memory.get(house.theirs) == before
 
 
 def test_a_memory_cannot_be_moved_out(house: House) -> None:
@@ -151,6 +178,8 @@ def test_a_lens_does_not_lead_out(house: House) -> None:
 def test_a_session_of_another_project_is_none(house: House) -> None:
     for call in (
         lambda: house.bound.search("x", session=house.their_session),
+        lambda: house.bound.count(session=house.their_session),
+        lambda: house.bound.forget_many(session=house.their_session),
         lambda: house.bound.search("x", record_session=house.their_session),
         lambda: house.bound.add("x", session=house.their_session),
         lambda: house.bound.update(house.ours, kind="x", session=house.their_session),

@@ -28,6 +28,27 @@ def ids(block: str) -> list[str]:
     return re.findall(r'<(?:core-)?memory id="(\w+)"', block)
 
 
+def test_metadata_filters_hits_pinned_memories_and_neighbouring_turns(memory: Memorist) -> None:
+    session = memory.start_session("api").id
+    turns = [
+        ("bob", "Who guards the signing keys?"),
+        ("anna", "We rotate the signing keys on Mondays"),
+        ("bob", "Noted"),
+    ]
+    for who, text in turns:
+        memory.add(text, kind="turn", session=session, project="api", metadata={"who": who})
+    memory.pin(memory.add("Bob is on call", metadata={"who": "bob"}).id)
+    memory.pin(memory.add("Anna is the lead", metadata={"who": "anna"}).id)
+
+    block = memory.context("when do we rotate the signing keys?", metadata={"who": "anna"})
+
+    assert "Anna is the lead" in block
+    assert "on Mondays" in block
+    assert not any(text in block for text in ("Who guards", "Noted", "Bob is on call"))
+    with pytest.raises(InvalidInput, match="mapping"):
+        memory.context("keys", metadata="anna")  # type: ignore[arg-type]
+
+
 def test_a_relevant_memory_stands_in_the_block_with_its_labels(memory: Memorist) -> None:
     ship = memory.add(
         "We deploy with `make ship` from the release branch",

@@ -453,6 +453,7 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.id), NotFound),
         Probe(lambda n, own: call(n.forgotten), NotFound),
     ],
+    "discover": [Probe(lambda n, own: call(programs=["codex"]), nothing)],
     "document": [Probe(lambda n, own: call(n.file), NotFound)],
     "export": [Probe(lambda n, own: call(WRITTEN, vectors=True), only_mine_was_written)],
     "import_": [Probe(lambda n, own: call(n.file, project=n.project), lambda report, both: report.added == 1)],

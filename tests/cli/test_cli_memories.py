@@ -77,6 +77,14 @@ class TestAdd:
         assert cli("forget", "retries; $(x)").out.endswith("`memorist restore 'retries; $(x)'` brings it back\n")
         assert "memorist restore 'retries; $(x)'" in cli("get", "retries; $(x)").err
 
+    def test_an_update_moves_the_time_it_expires(self, cli: CommandLine) -> None:
+        cli("add", "The guest code is 9921", "--id", "guest-code", "--expires-at", "2100-01-01T00:00Z")
+
+        assert cli("update", "guest-code", "--expires-at", "2101-01-01T00:00Z").out.startswith("Updated ")
+        assert cli("get", "guest-code", "--json").json["memories"][0]["expires_at"].startswith("2101-01-01")
+        cli("update", "guest-code", "--expires-at", "2020-01-01T00:00Z")
+        assert "no memory has the id" in cli("get", "guest-code").err
+
     def test_facts_come_with_it(self, cli: CommandLine) -> None:
         memory = cli("add", "Retries are capped", "--fact", "the cap is 5", "--fact", "it was 7", "--json").json
 

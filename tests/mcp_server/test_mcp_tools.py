@@ -171,6 +171,20 @@ class TestTimeline:
 
 
 class TestAdd:
+    def test_an_id_of_its_own_decides_what_is_replaced(self, agent: Agent) -> None:
+        agent.call("memory_add", content="The port is 80", id="ports/web")
+        kept = agent.call("memory_add", content="The port is 22", id="ports/web", if_exists="keep")
+        agent.call("memory_add", content="The port is 443", id="ports/web", expires_at="2100-01-01T00:00Z")
+        (memory,) = agent.call("memory_get", ids=["ports/web"])["memories"]
+
+        assert (kept["id"], kept["known"]) == ("ports/web", True)
+        assert (memory["content"], memory["expires_at"]) == ("The port is 443", "2100-01-01T00:00:00Z")
+        assert "belongs to another memory" in agent.refused(
+            "memory_add", content="x", id="ports/web", if_exists="error"
+        )
+        agent.call("memory_update", id="ports/web", expires_at="")
+        assert "expires_at" not in agent.call("memory_get", ids=["ports/web"])["memories"][0]
+
     def test_the_same_again_is_known(self, agent: Agent) -> None:
         first = agent.call("memory_add", content="once")
         again = agent.call("memory_add", content="once")

@@ -25,14 +25,19 @@ from conftest import FailingEmbedder, HashingEmbedder
 from memorist import Memorist
 
 OURS, LIMIT = "ours", 1500
-_GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _FRUIT = "apple pear plum quince medlar cherry damson bilberry sloe mulberry".split()
 
 
-def our_id(number: int) -> str:
+def id_of(name: str, number: int, start: str = "a") -> str:
     """An id that shares its beginning and its ending with ids of other projects, but neither within the project."""
-    return f"note{number:03}-ours-tail{number:03}"
+    side = {"ours": "aaaa", "theirs": "bbbb", "nobody": "cccc", "ours-too": "dddd"}[name]
+    return f"{start}0000{number:03}-0000-0000-{side}-0000fa11e{number:03}"
+
+
+def our_id(number: int) -> str:
+    return id_of("ours", number)
 
 
 def fill_ours(memory: Memorist, folder: Path) -> None:
@@ -75,7 +80,7 @@ def fill_others(memory: Memorist, folder: Path) -> None:
             fruit = _FRUIT[number % 4]
             memory.add(
                 f"the {fruit} harvest number {number} is kept in barn {number % 7} of {name} harvest {fruit} barn",
-                id=f"note{number:03}-{name}-tail{number:03}", project=project, near="off",
+                id=id_of(name, number), project=project, near="off",
                 created_at=f"2026-01-{number % 28 + 1:02}T11:00:00Z", kind="decision", session=session.id,
                 tags=[fruit, "harvest", "hidden"], facts=[{"text": f"{fruit} {name}", "kind": "place"}],
             )  # fmt: skip
@@ -86,7 +91,7 @@ def fill_others(memory: Memorist, folder: Path) -> None:
             memory.add(
                 f"the {_FRUIT[number]} harvest number {number} is kept in barn {number % 7}; release "
                 f"{'daily ' * (number % 5)}done",
-                id=f"same{number:03}-{name}-tail{number:03}",
+                id=id_of(name, number, "b"),
                 project=project,
                 near="off",
             )
@@ -96,13 +101,13 @@ def fill_others(memory: Memorist, folder: Path) -> None:
         memory.add("how do we ship the cherry? make ship " * 3, project=project, kind="turn", session=session.id)
         memory.add("a text about quince " + f"jelly in a jar of {name} " * 300, project=project)
         memory.add(f"日本の林檎は{name}で育つ", project=project)
-        first = f"note000-{name}-tail000"
+        first = id_of(name, 0)
         memory.pin(first)
-        memory.supersede(f"note001-{name}-tail001", our_id(12))  # ours replaced one of theirs
-        memory.supersede(f"note002-{name}-tail002", f"note003-{name}-tail003")
+        memory.supersede(id_of(name, 1), our_id(12))  # ours replaced one of theirs
+        memory.supersede(id_of(name, 2), id_of(name, 3))
         memory.relate(our_id(6), first, "explains")
         memory.update(first, content=f"a changed apple harvest of {name}")
-        memory.forget(f"note004-{name}-tail004")
+        memory.forget(id_of(name, 4))
         if project:
             write_files(memory, folder / f"{name}-files", project, 9)
 
@@ -208,9 +213,10 @@ FILTERS: list[dict[str, Any]] = [
     {"detail": "full", "limit": 3}, {"detail": "index"}, {"kind": "turn", "as_of": "2026-02-02"},
 ]  # fmt: skip
 IDS = [
-    our_id(0), our_id(3), our_id(12), our_id(2), our_id(43), "tail007", "note007", "note007-ours", "ail001", "note00",
-    "l012", "note005-theirs-tail005", "note005-t", "theirs-tail006", "nobody-tail007", "same001", "no such id at all",
-    "note004-theirs-tail004", "note000-nobody-tail000", "00000000-0000-0000-0000-000000000000",
+    our_id(0), our_id(3), our_id(12), our_id(2), our_id(43), "a11e007", "a0000007", "a0000007-0000-0000-aaaa",
+    "11e001", "a00000", "e012", id_of("theirs", 5), "a0000005-0000-0000-b", "bbbb-0000fa11e006", "cccc-0000fa11e007",
+    "b0000001", "no such id at all",
+    id_of("theirs", 4), id_of("nobody", 0), "00000000-0000-0000-0000-000000000000",
 ]  # fmt: skip
 
 
@@ -241,7 +247,7 @@ def test_ids_and_their_parts_lead_to_our_own_memories_only(wall: Wall) -> None:
     wall.tool("memory_get", ids=IDS[:20])
 
     assert wall.differences == []
-    assert our_id(7) in wall.tool("memory_get", ids=[our_id(7)])
+    assert our_id(7) in wall.tool("memory_get", ids=["a11e007"])  # though others have that ending, too
 
 
 def test_timelines_contexts_resources_and_prompts_tell_nothing_of_other_projects(wall: Wall) -> None:

@@ -35,6 +35,16 @@ async function remember(): Promise<void> {
   expect((await memory.getMemory(first.id)).content === first.content, "get");
   expect((await memory.getMemories({ ids: [old, newer] })).memories.length === 2, "get several");
   expect((await memory.listMemories({ project: ["api"] })).memories.length === 1, "list");
+  const odd = "docs/a b?c#d%2F&é:日本";
+  const kept = { content: "An id of any characters", id: odd, metadata: { n: 5 }, expires_at: "2100-01-01" };
+  expect((await memory.addMemory(kept)).expires_at?.startsWith("2100"), "expires_at");
+  await expectProblem(409, () => memory.addMemory({ ...kept, if_exists: "error" }));
+  expect((await memory.getMemory(odd)).id === odd, "an id of any characters");
+  const numbered = { metadata: { n: { $gte: 5 } } };
+  expect((await memory.listMemories(numbered)).memories.length === 1, "list by metadata");
+  expect((await memory.count(numbered)).count === 1, "count");
+  await expectProblem(422, () => memory.forgetMany());
+  expect((await memory.forgetMany({ ...numbered, hard: true })).count === 1, "forget many");
   await expectProblem(428, () => memory.updateMemory(first.id, { title: "x" }, {} as { "If-Match": string }));
   const changed = await memory.updateMemory(first.id, { title: "Deploying", kind: null }, { "If-Match": "*" });
   expect(changed.title === "Deploying", "update");

@@ -16,7 +16,7 @@ import pytest
 from web_server import TOKEN, WebServer, web_server
 
 import memorist
-from memorist.errors import ConfigError, InvalidInput, NotFound
+from memorist.errors import AlreadyExists, ConfigError, InvalidInput, NotFound
 from memorist.web.access import HostNames, Keeper
 
 Answer = tuple[int, Mapping[str, str], bytes]
@@ -86,9 +86,11 @@ def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
     with memorist.connect(shared.url, token=token) as remote:
         assert remote.views.access().read_only
         remote.search("anything")
+        assert remote.count() >= 0
         for change in (
             lambda: remote.add("x"),
             lambda: remote.forget("x"),
+            lambda: remote.forget_many(project="x"),
             lambda: remote.update("x", title="y"),
             lambda: remote.search("x", record="log"),
             lambda: remote.views.import_sample(),
@@ -116,6 +118,16 @@ def test_a_token_of_one_project_gives_no_access_to_another(path: Path) -> None:
                 remote.forget(theirs.id)
             with pytest.raises(InvalidInput, match="only project"):
                 remote.search("key", project="theirs")
+            with pytest.raises(AlreadyExists):
+                remote.add("mine now", id=theirs.id)
+            assert remote.count() == 2
+            assert remote.forget_many(metadata={"n": {"$exists": False}}) == 2
+            with pytest.raises(InvalidInput, match="filter"):
+                remote.forget_many()
+            for call in (remote.count, remote.forget_many):
+                with pytest.raises(InvalidInput, match="only project"):
+                    call(project="theirs")
+            assert everything.get(theirs.id).content == theirs.content
             for refused in (remote.stats, remote.sessions, remote.recalls, remote.lenses, remote.check):
                 with pytest.raises(ConfigError, match="one project"):
                     refused()

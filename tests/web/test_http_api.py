@@ -1,6 +1,7 @@
 """The API: versions and conditions, keys of writes, pages, problems, events, and what a person reviews."""
 
 import json
+import math
 import queue
 import re
 import subprocess
@@ -18,7 +19,8 @@ from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist import Memorist
-from memorist.views import Change
+from memorist.engine.review import Review
+from memorist.views import Change, ReviewItem
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
 from memorist.web.transport import Transport
@@ -306,6 +308,24 @@ def test_growth_counts_days(remote: Remote) -> None:
     assert days["2026-03-01"].created == 3
     today = datetime.now(UTC).date().isoformat()
     assert (days[today].recorded, days[today].recalls) == (3, 1)
+
+
+@pytest.mark.parametrize("kind", ["duplicates", "contradictions"])
+def test_pages_of_a_review_that_time_cuts_short_hold_what_one_page_holds(memory: Memorist, kind: str) -> None:
+    for number in range(3):
+        memory.add(f"The nightly backup of database {number} runs on server atlas", near="off")
+        memory.add(f"Nightly, the backup of database {number} runs on server atlas", near="off")
+
+    whole = Review(memory, math.inf).list_items(kind, 50, None, None)
+    short, cursor, pages = Review(memory, 0), None, 0
+    items: list[ReviewItem] = []
+    while pages == 0 or cursor is not None:
+        page = short.list_items(kind, 50, cursor, None)
+        assert page.looked_at == 1
+        items, cursor, pages = [*items, *page.items], page.cursor, pages + 1
+
+    assert (whole.looked_at, whole.cursor, pages) == (6, None, 6)
+    assert [item.memories for item in items] == [item.memories for item in whole.items] != []
 
 
 def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -> None:

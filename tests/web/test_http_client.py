@@ -10,7 +10,7 @@ import pytest
 from web_server import TOKEN, WebServer
 
 import memorist
-from memorist.errors import Ambiguous, ConfigError, InvalidInput, MemoristError, NotFound, StoreError
+from memorist.errors import AlreadyExists, Ambiguous, ConfigError, InvalidInput, MemoristError, NotFound, StoreError
 from memorist.web.client import Remote
 
 PINNED = Path(__file__).parents[1] / "data" / "interface.txt"
@@ -77,6 +77,90 @@ def test_a_memory_lives_through_it_as_through_the_library(remote: Remote, server
     assert remote.stats().memories == 2
     assert remote.recalls_lost == 0
     assert remote.check().ok
+
+
+ODD_IDS = ["docs/a b", "a%2Fb", "%", "?q=1#x", "日本:é", "..", "/", "a/pin", "\\", "x" * 512]
+
+
+def test_an_id_of_any_characters_names_a_memory_in_every_call(remote: Remote) -> None:
+    other = remote.add("TLS ends at the proxy").id
+    for id in ODD_IDS:
+        remote.add(f"The port of {id[:20]} is 80", id=id)
+    session = remote.start_session(id="talks/one?").id
+
+    assert remote.session(session).id == session
+    assert remote.get(ODD_IDS).missing == ()
+    for id in ODD_IDS:
+        assert remote.get(id).id == id
+        assert remote.update(id, title="Port").id == id
+        assert len(remote.history(id)) == 1
+        assert remote.pin(id).pinned
+        assert remote.relate(id, other, "next to").source == id
+        assert remote.supersede(id, other).superseded_by is not None
+        assert remote.unsupersede(id).superseded_by is None
+        remote.forget(id)
+        assert remote.restore(id).id == id
+
+
+def test_an_id_that_is_taken_is_replaced_refused_or_kept(remote: Remote) -> None:
+    remote.add("The port is 80", id="port", metadata={"n": 1})
+
+    assert remote.add("The port is 443", id="port").content == "The port is 443"
+    assert remote.add("The port is 8080", id="port", if_exists="keep").content == "The port is 443"
+    with pytest.raises(AlreadyExists, match="port"):
+        remote.add("The port is 8080", id="port", if_exists="error")
+    with pytest.raises(InvalidInput, match="if_exists"):
+        remote.add("The port is 8080", id="port", if_exists="maybe")
+    assert remote.add_many([{"content": "The port is 22", "id": "port", "if_exists": "keep"}]) == ["port"]
+    assert [version.content for version in remote.history("port")] == ["The port is 80"]
+
+
+def test_a_memory_that_has_expired_is_found_no_more(remote: Remote) -> None:
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    kept = remote.add("The token lasts", expires_at=later)
+    gone = remote.add("The token is gone", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+
+    assert remote.get(kept.id).expires_at == later
+    assert remote.update(kept.id, expires_at=None).expires_at is None
+    assert remote.get([gone.id]).missing == (gone.id,)
+    assert [memory.id for memory in remote.list()] == [kept.id]
+
+
+def test_filters_by_metadata_counts_and_pages_of_hits(remote: Remote) -> None:
+    for number in range(6):
+        remote.add(
+            f"harbour note {number}",
+            kind="note",
+            metadata={"n": number, "who": {"name": "anna" if number % 2 else "bob"}},
+        )
+    many = {"n": {"$gte": 2}, "$or": [{"who.name": "anna"}, {"n": {"$in": [2]}}]}
+
+    assert [memory.metadata["n"] for memory in remote.list(metadata=many)] == [5, 3, 2]
+    assert {hit.memory.metadata["n"] for hit in remote.search("harbour", metadata=many)} == {2, 3, 5}
+    assert remote.facets(fields=["kind"], metadata=many) == {"kind": {"note": 3}}
+    assert "harbour note 4" not in remote.context("harbour", metadata=many, min_relevance=0)
+    assert remote.duplicates(metadata={"n": {"$gt": 100}}) == []
+    assert (remote.count(), remote.count(metadata=many), remote.count(kind="other")) == (6, 3, 0)
+    pages = [[hit.memory.id for hit in remote.search("harbour", limit=2, offset=at)] for at in (0, 2, 4, 6)]
+    assert [len(page) for page in pages] == [2, 2, 2, 0]
+    assert len({id for page in pages for id in page}) == 6
+    for call in (remote.list, remote.count, remote.forget_many):
+        with pytest.raises(InvalidInput, match=r"\$near"):
+            call(metadata={"n": {"$near": 1}})
+
+
+def test_many_are_forgotten_by_a_filter_and_never_without_one(remote: Remote) -> None:
+    for number in range(5):
+        remote.add(f"note {number}", project="notes", metadata={"n": number})
+
+    with pytest.raises(InvalidInput, match="filter"):
+        remote.forget_many()
+    with pytest.raises(InvalidInput, match="as_of"):
+        remote.forget_many(project="notes", as_of="2026-01-01")
+    assert remote.forget_many(metadata={"n": {"$lt": 2}}) == 2
+    assert (remote.count(), remote.count(deleted=True)) == (3, 2)
+    assert remote.forget_many(project="notes", hard=True) == 3
+    assert (remote.count(), remote.count(deleted=True)) == (0, 2)
 
 
 def test_statements_about_memories(remote: Remote) -> None:
@@ -222,9 +306,9 @@ def test_errors_are_those_of_the_library(remote: Remote, server: WebServer) -> N
         memorist.connect("127.0.0.1:8377", token=TOKEN)
 
 
-@pytest.mark.parametrize("name", ["index", "watch", "backup", "reembed"])
+@pytest.mark.parametrize("name", ["index", "watch", "backup", "reembed", "discover"])
 def test_what_only_the_servers_machine_can_do_says_so_by_name(name: str) -> None:
     remote = memorist.connect("http://127.0.0.1:1", token=TOKEN)
 
     with pytest.raises(MemoristError, match=f"^{name} cannot be called over HTTP.*`memorist"):
-        getattr(remote, name)(*([] if name == "reembed" else ["x"]))
+        getattr(remote, name)(*([] if name in ("reembed", "discover") else ["x"]))

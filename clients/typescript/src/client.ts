@@ -27,7 +27,7 @@ export interface ChangeEvent {
   new: Record<string, string[]>;
 }
 
-type Query = Record<string, string | number | boolean | string[] | undefined>;
+type Query = Record<string, string | number | boolean | string[] | Record<string, unknown> | undefined>;
 type Headers_ = Record<string, string | undefined>;
 
 interface RequestParts {
@@ -104,6 +104,7 @@ export interface Memory {
   reinforced_at: string;
   recorded_at: string;
   deleted_at: string | null;
+  expires_at: string | null;
   pinned: boolean;
   valid_until: string | null;
   superseded_by: Successor | null;
@@ -217,7 +218,7 @@ export interface Memories {
   missing: string[];
 }
 
-/** The number of what was changed. */
+/** The number of what was counted or changed. */
 export interface Count {
   count: number;
 }
@@ -511,7 +512,7 @@ export class MemoristClient {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parts.query ?? {})) {
       for (const one of Array.isArray(value) ? value : value === undefined ? [] : [value]) {
-        query.append(name, String(one));
+        query.append(name, typeof one === "object" ? JSON.stringify(one) : String(one));
       }
     }
     const headers: Record<string, string> = {};
@@ -541,12 +542,12 @@ export class MemoristClient {
   }
 
   /** Find memories by word and by meaning, best first. */
-  async search(body: { query: string; limit?: number; mode?: "hybrid" | "keyword" | "semantic"; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown>; profile?: "balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes"; lens?: string }): Promise<Results> {
+  async search(body: { query: string; limit?: number; offset?: number; mode?: "hybrid" | "keyword" | "semantic"; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown>; profile?: "balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes"; lens?: string }): Promise<Results> {
     return this.#json<Results>("POST", `/search`, { body: JSON.stringify(body) });
   }
 
   /** Answer a question once for each of several profiles or lenses. */
-  async compare(body: { query: string; limit?: number; mode?: "hybrid" | "keyword" | "semantic"; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown>; profiles?: ("balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes")[]; lenses?: string[] }): Promise<Comparison> {
+  async compare(body: { query: string; limit?: number; offset?: number; mode?: "hybrid" | "keyword" | "semantic"; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; now?: string | number; include_superseded?: boolean; include_facts?: boolean; include_documents?: boolean; detail?: "index" | "snippet" | "full"; record?: "off" | "log" | "reinforce"; record_session?: string; facets?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; explain?: boolean; options?: Record<string, unknown>; profiles?: ("balanced" | "precise" | "fast" | "rank" | "salience" | "semantic-first" | "confidence" | "notes")[]; lenses?: string[] }): Promise<Comparison> {
     return this.#json<Comparison>("POST", `/compare`, { body: JSON.stringify(body) });
   }
 
@@ -556,7 +557,7 @@ export class MemoristClient {
   }
 
   /** Count memories by the values of fields. */
-  async facets(body: { query?: string; fields?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; include_superseded?: boolean; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean } = {}): Promise<Record<string, Record<string, number>>> {
+  async facets(body: { query?: string; fields?: ("project" | "sector" | "tier" | "kind" | "tag" | "source" | "fact_kind" | "month")[]; include_superseded?: boolean; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown> } = {}): Promise<Record<string, Record<string, number>>> {
     return this.#json<Record<string, Record<string, number>>>("POST", `/facets`, { body: JSON.stringify(body) });
   }
 
@@ -566,7 +567,7 @@ export class MemoristClient {
   }
 
   /** Return what is remembered about a message, as a block for a language model. */
-  async context(body: { message: string; budget?: number; project?: string; include_global?: boolean; core?: boolean; limit?: number; min_relevance?: number; session?: string; documents?: boolean }): Promise<Block> {
+  async context(body: { message: string; budget?: number; project?: string; include_global?: boolean; core?: boolean; limit?: number; min_relevance?: number; session?: string; documents?: boolean; metadata?: Record<string, unknown> }): Promise<Block> {
     return this.#json<Block>("POST", `/context`, { body: JSON.stringify(body) });
   }
 
@@ -596,23 +597,33 @@ export class MemoristClient {
   }
 
   /** List memories, newest first. */
-  async listMemories(query: { project?: string[]; session?: string; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; fact_kind?: string[]; month?: string[]; since?: string; until?: string; as_of?: string; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; limit?: number; cursor?: string; deleted?: boolean; detail?: "index" | "snippet" | "full"; include_superseded?: boolean } = {}): Promise<Page> {
+  async listMemories(query: { project?: string[]; session?: string; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; fact_kind?: string[]; month?: string[]; since?: string; until?: string; as_of?: string; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; limit?: number; cursor?: string; deleted?: boolean; detail?: "index" | "snippet" | "full"; include_superseded?: boolean } = {}): Promise<Page> {
     return this.#json<Page>("GET", `/memories`, { query });
   }
 
   /** Remember a text. */
-  async addMemory(body: { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; session?: string; facts?: (string | { text?: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string })[]; created_at?: string | number; id?: string; near?: "off" | "report" | "merge" }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
+  async addMemory(body: { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; expires_at?: string | number; session?: string; facts?: (string | { text?: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string })[]; created_at?: string | number; id?: string; if_exists?: "update" | "error" | "keep"; near?: "off" | "report" | "merge" }, headers: { "Idempotency-Key"?: string } = {}): Promise<Memory> {
     return this.#json<Memory>("POST", `/memories`, { body: JSON.stringify(body), headers });
   }
 
   /** Remember many texts. */
-  async addMemories(body: { items: (string | { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; session?: string; facts?: (string | { text?: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string })[]; created_at?: string | number; id?: string })[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Ids> {
+  async addMemories(body: { items: (string | { content: string; project?: string; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string; tags?: string[]; salience?: number; source?: string; title?: string; summary?: string; metadata?: Record<string, unknown>; expires_at?: string | number; session?: string; facts?: (string | { text?: string; kind?: string; confidence?: number; decay_rate?: number; subject?: string; predicate?: string; object?: string })[]; created_at?: string | number; id?: string; if_exists?: "update" | "error" | "keep" })[] }, headers: { "Idempotency-Key"?: string } = {}): Promise<Ids> {
     return this.#json<Ids>("POST", `/memories:batch`, { body: JSON.stringify(body), headers });
   }
 
   /** Return memories by their ids, and the ids that were not found. */
   async getMemories(body: { ids: string[]; as_of?: string | number }): Promise<Memories> {
     return this.#json<Memories>("POST", `/memories:get`, { body: JSON.stringify(body) });
+  }
+
+  /** Count memories. */
+  async count(body: { project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; as_of?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown>; deleted?: boolean; include_superseded?: boolean } = {}): Promise<Count> {
+    return this.#json<Count>("POST", `/memories:count`, { body: JSON.stringify(body) });
+  }
+
+  /** Forget all memories that pass filters. */
+  async forgetMany(body: { hard?: boolean; include_superseded?: boolean; project?: string | string[]; session?: string; sector?: string | string[]; tier?: string | string[]; kind?: string | string[]; tags?: string | string[]; source?: string | string[]; fact_kind?: string | string[]; month?: string | string[]; since?: string | number; until?: string | number; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown> } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Count> {
+    return this.#json<Count>("POST", `/memories:forget`, { body: JSON.stringify(body), headers });
   }
 
   /** Erase forgotten memories for good. */
@@ -626,7 +637,7 @@ export class MemoristClient {
   }
 
   /** Change fields of a memory; its history keeps the old text. */
-  async updateMemory(id: string, body: { content?: string; project?: string | null; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string | null; tags?: string[]; salience?: number; source?: string | null; title?: string | null; summary?: string | null; metadata?: Record<string, unknown>; created_at?: string | number; session?: string } = {}, headers: { "Idempotency-Key"?: string; "If-Match": string }): Promise<Memory> {
+  async updateMemory(id: string, body: { content?: string; project?: string | null; sector?: "reflective" | "semantic" | "procedural" | "emotional" | "episodic"; tier?: "session" | "project" | "global"; kind?: string | null; tags?: string[]; salience?: number; source?: string | null; title?: string | null; summary?: string | null; metadata?: Record<string, unknown>; expires_at?: string | number | null; session?: string } = {}, headers: { "Idempotency-Key"?: string; "If-Match": string }): Promise<Memory> {
     return this.#json<Memory>("PATCH", `/memories/${encodeURIComponent(id)}`, { body: JSON.stringify(body), headers });
   }
 
@@ -741,7 +752,7 @@ export class MemoristClient {
   }
 
   /** Return groups of memories that say almost the same. */
-  async duplicates(query: { threshold?: number; project?: string[]; session?: string; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; fact_kind?: string[]; month?: string[]; since?: string; until?: string; as_of?: string; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean } = {}): Promise<{ items: Memory[][] }> {
+  async duplicates(query: { threshold?: number; project?: string[]; session?: string; sector?: string[]; tier?: string[]; kind?: string[]; tags?: string[]; source?: string[]; fact_kind?: string[]; month?: string[]; since?: string; until?: string; as_of?: string; pinned?: boolean; recalled?: boolean; min_salience?: number; include_global?: boolean; metadata?: Record<string, unknown> } = {}): Promise<{ items: Memory[][] }> {
     return this.#json<{ items: Memory[][] }>("GET", `/duplicates`, { query });
   }
 

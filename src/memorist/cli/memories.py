@@ -259,6 +259,7 @@ def list_command(context: CommandContext, /, detail: str | None, count: bool, as
 @click.argument("text", required=False)
 @_field_options
 @click.option("--metadata", help="A JSON object that replaces the old one.")
+@click.option("--expires-at", metavar="TIME", help="From when on nothing finds it any more.")
 @session_option
 @redact_option
 @answer_options

@@ -1,8 +1,9 @@
 """Context for a language model: a block of memories about a message, or about a project in general."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -11,6 +12,7 @@ from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
+from memorist.metadata_filter import Condition
 from memorist.present.context import ContextBlock, HitContext, index_line, session_line
 from memorist.present.hits import extend_with_chunks
 from memorist.records import RELEVANT, TURN, Filter, Hit, Memory, Results
@@ -60,19 +62,23 @@ class ContextScope:
     core: bool
     project: str | None
     include_global: bool
+    metadata: Mapping[str, Any] | None = None
 
     @classmethod
-    def check(cls, budget: object, core: object, project: object, include_global: object) -> "ContextScope":
+    def check(
+        cls, budget: object, core: object, project: object, include_global: object, metadata: Any = None
+    ) -> "ContextScope":
         return cls(
             validation.whole_number(budget, "budget", _MIN_BUDGET, _MAX_BUDGET),
             validation.flag(core, "core"),
             validation.name(project, "project"),
             validation.flag(include_global, "include_global"),
+            metadata,
         )
 
     @property
     def filters(self) -> dict[str, Any]:
-        return {"project": self.project, "include_global": self.include_global}
+        return {"project": self.project, "include_global": self.include_global, "metadata": self.metadata}
 
 
 class ContextBuilder:
@@ -105,7 +111,8 @@ class ContextBuilder:
         )
         hits = _merge_hits(map(self._searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
-        block.put_hits(list(islice(new, limit)), self._find_surroundings)
+        condition = self._resources.resolve_filter(scope.filters).metadata
+        block.put_hits(list(islice(new, limit)), partial(self._find_surroundings, condition))
         return str(block)
 
     def briefing(self, scope: ContextScope, *, recent: int) -> str:
@@ -135,8 +142,8 @@ class ContextBuilder:
             if (cursor := page.cursor) is None:
                 return
 
-    def _find_surroundings(self, hit: Hit) -> HitContext:
-        """Return the chunks around a chunk, or the turns before and after a turn."""
+    def _find_surroundings(self, condition: Condition | None, hit: Hit) -> HitContext:
+        """Return the chunks around a chunk, or the turns before and after a turn, of those with such metadata."""
         if isinstance(hit, DocumentHit):
             ((*chunks,),) = self._store.documents.load_chunk_ranges([(hit.document, hit.ordinal - 1, hit.ordinal + 1)])
             return HitContext(extend_with_chunks(hit, chunks))
@@ -144,7 +151,7 @@ class ContextBuilder:
             return HitContext()
         # A turn that was moved to another project is left out.
         project = (hit.memory.project,) if hit.memory.project else ()
-        same_session = Filter(session=hit.session.id, kind=(TURN,), project=project)
+        same_session = Filter(session=hit.session.id, kind=(TURN,), project=project, metadata=condition)
         turns = self._store.list_around(hit.memory.id, same_session, before=1, after=1)
         place = next((at for at, turn in enumerate(turns) if turn.id == hit.memory.id), None)
         if place is None:  # it was removed in the meantime

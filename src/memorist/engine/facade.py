@@ -342,15 +342,16 @@ class Memorist(FileMethods):
         include_global: bool = True,
         core: bool = True,
         documents: bool = True,
+        metadata: Mapping[str, Any] | None = None,
     ) -> str:
         """
         Return what is remembered about a message, as a `<relevant-context>` block of at most `budget` tokens, or "".
 
         Pinned memories come first (`core`), then at most `limit` others, none below `min_relevance`. With a `project`,
         only its memories and, with `include_global`, those of no project or of the tier global. Turns of the `session`
-        under way are left out: they are known there.
+        under way are left out: they are known there. `metadata` filters all of it, as in `search`.
         """
-        scope = ContextScope.check(budget, core, project, include_global)
+        scope = ContextScope.check(budget, core, project, include_global, metadata)
         return self._context.context(message, scope, limit, min_relevance, session, documents)
 
     def briefing(

@@ -48,6 +48,9 @@ class ProjectView:
         page = self._memory.list(**self._search_options(options))
         return replace(page, memories=self._restrict(page.memories))
 
+    def count(self, **options: Any) -> int:
+        return self._memory.count(**self._search_options(options))
+
     def timeline(self, *, anchor: str | None = None, **options: Any) -> Timeline:
         middle = None if anchor is None else self._resolve_id(anchor)
         found = self._memory.timeline(anchor=middle, **self._options(options))
@@ -74,6 +77,10 @@ class ProjectView:
 
     def forget(self, id: str, *, hard: bool = False) -> None:
         self._memory.forget(self._resolve_id(id), hard=hard)
+
+    def forget_many(self, **options: Any) -> int:
+        """Forget the memories of this project that pass filters: the project itself counts as none."""
+        return self._memory.forget_many(**self._search_options(options))
 
     def _search_options(self, options: dict[str, Any]) -> dict[str, Any]:
         if options.get("include_global"):

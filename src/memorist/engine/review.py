@@ -1,12 +1,14 @@
 """Review: what a person should look at, found a window of memories at a time so that every answer is quick."""
 
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 
 from memorist import validation
 from memorist.engine.facade import Memorist
 from memorist.engine.relations import DUPLICATE_THRESHOLD
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memory
 from memorist.redact import redact
 from memorist.search.contradictions import find_differences
@@ -19,7 +21,8 @@ DISTINCT = "distinct"  # the relation of two memories that a person has said to 
 NEAR_IN_MEANING = 0.75  # cosine similarity from which two texts are about the same
 STALE_CONFIDENCE = 0.5  # below it, a fact is more likely outdated than not
 UNUSED_DAYS = 30
-_WINDOW = 100  # memories whose neighbours are looked up for one page
+_WINDOW = 100  # memories whose neighbours are looked up for one page, if there is time for so many
+_WINDOW_SECONDS = 3.0  # after which a page ends where it is
 _SCANNED = 500  # memories or facts that are read for one page
 _NEIGHBOURS = 5
 _MAX_TEXT = 5000  # characters of a text that is compared
@@ -29,8 +32,9 @@ _MAX_PAGE = 1000
 class Review:
     """Finds near duplicates, contradictions, faded facts, memories that nobody recalled, and secrets."""
 
-    def __init__(self, memory: Memorist) -> None:
+    def __init__(self, memory: Memorist, seconds: float = _WINDOW_SECONDS) -> None:
         self._memory = memory
+        self._seconds = seconds
         self._resources = memory._resources
         self._store = self._resources.store
 
@@ -47,22 +51,37 @@ class Review:
                 project=project,
             )  # fmt: skip
             return ReviewPage(tuple(ReviewItem(kind, (memory,)) for memory in page), len(page), page.cursor)
-        window = _SCANNED if kind == "secrets" else _WINDOW
-        page = self._memory.list(limit=window, cursor=cursor, include_superseded=False, project=project)
-        items = self._find_secrets(page) if kind == "secrets" else self._find_pairs(kind, list(page))
-        return ReviewPage(tuple(items), len(page), page.cursor)
+        if kind == "secrets":
+            page = self._memory.list(limit=_SCANNED, cursor=cursor, include_superseded=False, project=project)
+            return ReviewPage(tuple(self._find_secrets(page)), len(page), page.cursor)
+        return self._list_pairs(kind, cursor, project)
 
-    def _find_pairs(self, kind: str, memories: list[Memory]) -> Iterator[ReviewItem]:
+    def _list_pairs(self, kind: str, cursor: str | None, project: str | None) -> ReviewPage:
+        """Return the pairs of one memory after another, as long as there is time; of the first in any case."""
+        end, looked_at, items = time.monotonic() + self._seconds, 0, list[ReviewItem]()
+        while True:
+            # One at a time, so that the cursor after it is exact; to look up its neighbours costs far more.
+            page = self._memory.list(limit=1, cursor=cursor, include_superseded=False, project=project)
+            for memory in page:
+                items += self._find_pairs(kind, memory)
+            looked_at, cursor = looked_at + len(page), page.cursor
+            if cursor is None or looked_at == _WINDOW or time.monotonic() >= end:
+                break
+        settled = self._store.inspection.list_linked_pairs(DISTINCT, [item.memories[0].id for item in items])
+        open_items = (item for item in items if not settled & set(permutations(one.id for one in item.memories)))
+        return ReviewPage(tuple(open_items), looked_at, cursor)
+
+    def _find_pairs(self, kind: str, memory: Memory) -> Iterator[ReviewItem]:
         """Yield pairs of a memory and an older one that say almost the same, or the same differently."""
-        settled = self._store.inspection.list_linked_pairs(DISTINCT, [memory.id for memory in memories])
-        for memory in memories:
-            for other in self._memory.related(memory.id, _NEIGHBOURS):
-                older, similarity = other.memory, other.similarity
-                is_later = (older.created_at, older.id) < (memory.created_at, memory.id)
-                if not is_later or {(memory.id, older.id), (older.id, memory.id)} & settled:
-                    continue
-                if older.project == memory.project and (item := _compare(kind, memory, older, similarity)):
-                    yield item
+        try:
+            related = self._memory.related(memory.id, _NEIGHBOURS)
+        except NotFound:  # somebody has forgotten it meanwhile
+            return
+        for other in related:
+            older, similarity = other.memory, other.similarity
+            is_older = (older.created_at, older.id) < (memory.created_at, memory.id)
+            if is_older and older.project == memory.project and (item := _compare(kind, memory, older, similarity)):
+                yield item
 
     def _find_secrets(self, memories: Iterable[Memory]) -> Iterator[ReviewItem]:
         for memory in memories:

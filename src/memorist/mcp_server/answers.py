@@ -191,6 +191,7 @@ def _full_labels(memory: Memory) -> Answer:
         "source": _line(memory.source),
         "salience": round(memory.salience, 3),
         "pinned": memory.pinned or None,
+        "expires_at": format_time(memory.expires_at),
         "facts": facts,
         "metadata": None if too_long else metadata,
         "cut": [name for name, is_cut in cut.items() if is_cut],

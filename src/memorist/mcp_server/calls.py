@@ -37,7 +37,7 @@ _MAX_SESSIONS, _MAX_REDACTED = 5, 10
 _MAX_NOTE_CHARACTERS = 300  # of `degraded` and `suggestion`
 _MAX_ID_CHARACTERS = 60  # of an id that was not found
 _CHARACTERS_PER_TOKEN = 4
-_CLEARABLE_FIELDS = ("title", "summary", "kind", "source")
+_CLEARABLE_FIELDS = ("title", "summary", "kind", "source", "expires_at")
 _SCHEME, _TIMELINE_PREFIX, _STATS = "memory://", "timeline/", "stats"
 _MAX_DAY_ROWS = 500
 _MAX_KINDS = 20
@@ -247,18 +247,18 @@ def memory_forget(context: ToolContext, id: str) -> Answer:
     return {"id": as_one_line(id), "next": "nothing: no search finds it any more; the user can restore it"}
 
 
-def memory_context(context: ToolContext, message: str, budget: int | None = None, project: str | None = None) -> Answer:
+def memory_context(context: ToolContext, message: str, budget: int | None = None, **options: Any) -> Answer:
     if not message.strip():
         raise InvalidInput("the message is empty: say what the task or question is")
     most = context.limit // _CHARACTERS_PER_TOKEN
     tokens = min(budget or most, most)
-    while len(encode_answer(answer := _build_context_answer(context, message, tokens, project))) > context.limit:
+    while len(encode_answer(answer := _build_context_answer(context, message, tokens, options))) > context.limit:
         tokens = tokens * 9 // 10  # quotes and line ends are longer in JSON
     return answer
 
 
-def _build_context_answer(context: ToolContext, message: str, tokens: int, project: str | None) -> Answer:
-    block = context.memory.context(message, budget=tokens, project=project)
+def _build_context_answer(context: ToolContext, message: str, tokens: int, options: Mapping[str, Any]) -> Answer:
+    block = context.memory.context(message, budget=tokens, **options)
     if not block:
         return {"context": "", "next": "nothing relevant is known: go on, or memory_search with other words"}
     return {"context": block, "next": "memory_get with an id for its full text; memory_search for more"}

@@ -12,7 +12,7 @@ from typing import Any
 from mcp_types import Tool, ToolAnnotations
 
 from memorist import schemas
-from memorist.records import DETAILS, SECTORS
+from memorist.records import DETAILS, IF_EXISTS, SECTORS
 from memorist.schemas import Schema, list_schema, object_schema, validate_object
 from memorist.validation import MAX_QUERY_CHARACTERS
 
@@ -40,6 +40,7 @@ _MEMORY_FIELDS: Mapping[str, Schema] = {
     **dict.fromkeys(("title", "summary", "source"), _TEXT),
     "salience": _FRACTION,
     "pinned": _BOOLEAN,
+    "expires_at": _TEXT,
     "valid_until": schemas.text("Superseded from this time on"),
     "superseded_by": schemas.text("Id of the memory that replaced it"),
     "facts": list_schema(object_schema({"text": _TEXT, "confidence": _FRACTION}, "text", "confidence")),
@@ -90,7 +91,7 @@ _ANSWER_SCHEMAS: Mapping[str, Schema] = {
     "memory_add": _answer_schema(
         {
             "id": _TEXT,
-            "known": schemas.boolean("It existed already, and is reinforced"),
+            "known": schemas.boolean("It existed already"),
             "near": _NEAR,
             "redacted": _REDACTED,
             "degraded": _TEXT,
@@ -155,6 +156,7 @@ def list_tools(*, one_project: bool, read_only: bool) -> list[Tool]:
 
 _TIME = schemas.text("ISO 8601, yesterday, 3 weeks ago")
 _AS_OF = schemas.text("As things stood at this time")
+_METADATA: Schema = {"type": "object", "description": '{"user": "anna", "n": {"$gte": 5}}'}
 _ID = schemas.text("Id, or its last 6+ characters")
 _FIELDS: Mapping[str, Schema] = {
     "title": _TEXT,
@@ -163,6 +165,7 @@ _FIELDS: Mapping[str, Schema] = {
     "tags": _TEXTS,
     "source": schemas.text("Where it comes from"),
     "salience": schemas.fraction("How much it matters (0.5)"),
+    "expires_at": schemas.text("When it ceases to hold and is erased"),
 }
 
 TOOLS: Mapping[str, ToolSpec] = {
@@ -179,7 +182,7 @@ TOOLS: Mapping[str, ToolSpec] = {
             "session": schemas.text("Only memories made or used in this session"),
             "kind": _TEXT,
             "tags": schemas.texts("Must have all of them"),
-            "metadata": {"type": "object", "description": '{"user": "anna", "n": {"$gte": 5}}'},
+            "metadata": _METADATA,
             "since": _TIME,
             "until": _TIME,
             "as_of": _AS_OF,
@@ -223,6 +226,8 @@ TOOLS: Mapping[str, ToolSpec] = {
             "sector": {"type": "string", "enum": list(SECTORS), "default": "semantic"},
             "facts": schemas.texts("Single statements it makes"),
             "created_at": schemas.text("When it happened, if not now"),
+            "id": schemas.text("An id of your own, to add or replace by"),
+            "if_exists": {"type": "string", "enum": list(IF_EXISTS), "default": IF_EXISTS[0]},
         },
         ("content",),
         writes=True,
@@ -255,6 +260,7 @@ TOOLS: Mapping[str, ToolSpec] = {
             "message": schemas.text("The task or question"),
             "budget": schemas.integer(minimum=100, description="Tokens"),
             "project": _TEXT,
+            "metadata": _METADATA,
         },
         ("message",),
     ),

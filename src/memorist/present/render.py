@@ -17,9 +17,9 @@ Style = Callable[..., str]  # click.style's signature: text, then fg, bold, dim 
 
 LINE_CHARACTERS = 100  # of a text shown on one line
 _MEMORY_FIELDS = (
-    "id", "content", "created_at", "updated_at", "deleted_at", "valid_until", "namespace", "project", "session",
-    "sector", "tier", "pinned", "kind", "tags", "salience", "source", "title", "summary", "metadata", "superseded_by",
-    "related_count", "access_count",
+    "id", "content", "created_at", "updated_at", "deleted_at", "valid_until", "expires_at", "namespace", "project",
+    "session", "sector", "tier", "pinned", "kind", "tags", "salience", "source", "title", "summary", "metadata",
+    "superseded_by", "related_count", "access_count",
 )  # fmt: skip
 _INDEX_FIELDS = ("id", "created_at", "kind", "tags", "summary", "project", "superseded_by")
 _LOCATION_FIELDS = ("path", "title", "breadcrumb", "start_line", "end_line")  # of a hit in a file

@@ -9,7 +9,7 @@ from memorist.reports import Stats
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of what was changed."""
+    """The number of what was counted or changed."""
 
     count: int
 

@@ -167,7 +167,8 @@ class Application:
         except Refusal as refusal:
             await _problem_response(refusal)(scope, receive, send_with_headers)
             return
-        await self._app(scope, receive, send_with_headers)
+        # Decoded, an encoded slash of an id would divide the path.
+        await self._app({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send_with_headers)
 
     def _check(self, scope: Scope) -> None:
         headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]

@@ -136,6 +136,14 @@ def get_memories(context: CallContext, ids: list[str], as_of: str | None = None)
     return context.view.get(ids, as_of=as_of)
 
 
+def count(context: CallContext, **arguments: Any) -> Count:
+    return Count(context.view.count(**arguments))
+
+
+def forget_many(context: CallContext, **arguments: Any) -> Count:
+    return Count(context.view.forget_many(**arguments))
+
+
 def purge(context: CallContext, before: str | None = None) -> Count:
     return Count(context.memory.purge(before=before))
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Self, overload
 
-from memorist.documents import Document, File, ImportReport, IndexReport
+from memorist.documents import DiscoveredSource, Document, File, ImportReport, IndexReport
 from memorist.errors import InvalidInput, MemoristError, NotFound
 from memorist.present.codec import decode
 from memorist.records import (
@@ -101,13 +101,15 @@ class Remote(RemoteCalls):
         facts: Sequence[str | Mapping[str, Any]] | None = None,
         created_at: TimeLike | None = None,
         id: str | None = None,
+        if_exists: str = "update",
+        expires_at: TimeLike | None = None,
         near: str | None = None,
     ) -> Memory:
         """Remember a text; see `Memorist.add`."""
         return self._post(
             Memory, "memories", content=content, project=project, session=session, sector=sector, tier=tier, kind=kind,
             tags=tags, salience=salience, source=source, title=title, summary=summary, metadata=metadata, facts=facts,
-            created_at=created_at, id=id, near=near,
+            created_at=created_at, id=id, if_exists=if_exists, expires_at=expires_at, near=near,
         )  # fmt: skip
 
     def add_many(
@@ -136,6 +138,11 @@ class Remote(RemoteCalls):
         """Hide a memory from every search. It can be restored until it is purged; `hard` erases it at once."""
         self._delete(Forgotten, "memories", id, hard=hard or None)
 
+    def forget_many(self, /, *, hard: bool = False, include_superseded: bool = True, **filters: Any) -> int:
+        """Forget all memories that pass filters, at least one of which is needed; return how many."""
+        options = {"hard": hard, "include_superseded": include_superseded}
+        return self._post(Count, "memories:forget", **options, **filters).count
+
     def restore(self, id: str) -> Memory:
         """Bring a forgotten memory back."""
         return self._post(Memory, "memories", id, "restore")
@@ -148,9 +155,11 @@ class Remote(RemoteCalls):
 
     def search(
         self,
+        /,
         query: str,
         *,
         limit: int | None = None,
+        offset: int = 0,
         mode: str = "hybrid",
         profile: str | None = None,
         project: Names | None = None,
@@ -165,6 +174,7 @@ class Remote(RemoteCalls):
         since: TimeLike | None = None,
         until: TimeLike | None = None,
         as_of: TimeLike | None = None,
+        metadata: Mapping[str, Any] | None = None,
         now: TimeLike | None = None,
         pinned: bool | None = None,
         recalled: bool | None = None,
@@ -183,16 +193,18 @@ class Remote(RemoteCalls):
     ) -> Results:
         """Find memories by word and by meaning, best first; see `Memorist.search`."""
         return self._post(
-            Results, "search", query=query, limit=limit, mode=mode, profile=profile, project=project, session=session,
-            sector=sector, tier=tier, kind=kind, tags=tags, source=source, fact_kind=fact_kind, month=month,
-            since=since, until=until, as_of=as_of, now=now, pinned=pinned, recalled=recalled,
-            min_salience=min_salience, include_global=include_global, include_superseded=include_superseded,
-            include_facts=include_facts, include_documents=include_documents, lens=lens, detail=detail, record=record,
-            record_session=record_session, facets=list(facets), explain=explain, options=drop_none(options),
+            Results, "search", query=query, limit=limit, offset=offset, mode=mode, profile=profile, project=project,
+            session=session, sector=sector, tier=tier, kind=kind, tags=tags, source=source, fact_kind=fact_kind,
+            month=month, since=since, until=until, as_of=as_of, metadata=metadata, now=now, pinned=pinned,
+            recalled=recalled, min_salience=min_salience, include_global=include_global, lens=lens, detail=detail,
+            include_superseded=include_superseded, include_facts=include_facts, include_documents=include_documents,
+            record=record, record_session=record_session, facets=list(facets), explain=explain,
+            options=drop_none(options),
         )  # fmt: skip
 
     def search_documents(
         self,
+        /,
         query: str,
         *,
         limit: int | None = None,
@@ -221,6 +233,7 @@ class Remote(RemoteCalls):
 
     def facets(
         self,
+        /,
         query: str | None = None,
         fields: Sequence[str] = FACETS,
         *,
@@ -253,6 +266,7 @@ class Remote(RemoteCalls):
 
     def list(
         self,
+        /,
         *,
         limit: int = 50,
         cursor: str | None = None,
@@ -269,6 +283,11 @@ class Remote(RemoteCalls):
             memories, cursor = [*memories, *page.memories], page.cursor
             if cursor is None or len(memories) >= limit:
                 return Page(tuple(memories), cursor)
+
+    def count(self, /, *, deleted: bool = False, include_superseded: bool = True, **filters: Any) -> int:
+        """Count memories; takes the filters of `search`. `deleted` counts the forgotten ones."""
+        options = {"deleted": deleted, "include_superseded": include_superseded}
+        return self._post(Count, "memories:count", **options, **filters).count
 
     def history(self, id: str) -> builtins.list[Version]:
         """Return the versions of a memory before its updates, latest first."""
@@ -299,7 +318,7 @@ class Remote(RemoteCalls):
         return self._get(builtins.list[Related], "memories", id, "related", limit=limit, as_of=as_of)
 
     def duplicates(
-        self, *, threshold: float = 0.8, progress: Progress | None = None, **filters: Any
+        self, /, *, threshold: float = 0.8, progress: Progress | None = None, **filters: Any
     ) -> builtins.list[tuple[Memory, ...]]:
         """Return groups of memories of one project that say almost the same, oldest first; filters as in `list`."""
         return self._get(builtins.list[tuple[Memory, ...]], "duplicates", threshold=threshold, **filters)
@@ -322,11 +341,12 @@ class Remote(RemoteCalls):
         include_global: bool = True,
         core: bool = True,
         documents: bool = True,
+        metadata: Mapping[str, Any] | None = None,
     ) -> str:
         """Return what is remembered about a message, as a `<relevant-context>` block, or ""."""
         return self._post(
-                Block, "context", message=message, budget=budget, limit=limit, min_relevance=min_relevance,
-                project=project, session=session, include_global=include_global, core=core, documents=documents,
+            Block, "context", message=message, budget=budget, limit=limit, min_relevance=min_relevance, project=project,
+            session=session, include_global=include_global, core=core, documents=documents, metadata=metadata,
         ).context  # fmt: skip
 
     def briefing(
@@ -508,6 +528,7 @@ class Remote(RemoteCalls):
 
     def set_lens(
         self,
+        /,
         name: str,
         *,
         boosts: Mapping[str, Mapping[str, float]] | None = None,
@@ -654,6 +675,10 @@ class Remote(RemoteCalls):
         if progress:
             progress(report.added + report.known)
         return report
+
+    def discover(self, programs: Sequence[str] = ()) -> builtins.list[DiscoveredSource]:
+        """Raise an error: other programs keep their files on the machine they run on."""
+        refuse("discover", "looks at files of the server's machine: run `memorist import --discover` there")
 
     def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Raise an error: a backup is made on the server's machine."""

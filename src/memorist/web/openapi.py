@@ -108,7 +108,7 @@ def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
         for name in operation.parameters
     ]
     query = [
-        {"name": name, "in": "query", "required": name in operation.required, "schema": _as_parameter(schema)}
+        {"name": name, "in": "query", "required": name in operation.required, **_as_parameter(schema)}
         for name, schema in operation.query.items()
     ]
     headers: list[dict[str, Any]] = [_IDEMPOTENCY] if operation.writes else []
@@ -117,12 +117,17 @@ def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _as_parameter(schema: Schema) -> Schema:
-    """Return a schema for a URL, in which everything is text: a time is a string, several names repeat the name."""
+    """
+    Return the description of a value in a URL, in which everything is text: a time is a string, several names repeat
+    the name, and an object is written as JSON.
+    """
+    if schema.get("type") == "object":
+        return {"content": {JSON: {"schema": schema}}}
     if schema.get("type") == ["string", "number"]:
-        return {**schema, "type": "string"}
+        return {"schema": {**schema, "type": "string"}}
     if schema.get("type") == ["string", "array"]:
-        return {**schema, "type": "array"}
-    return schema
+        return {"schema": {**schema, "type": "array"}}
+    return {"schema": schema}
 
 
 def _describe_answers(operation: Operation, definitions: dict[str, Schema]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from memorist.profiles import PROFILES
 from memorist.records import (
     DETAILS,
     FACETS,
+    IF_EXISTS,
     MODES,
     NEAR_ACTIONS,
     RECORD_MODES,
@@ -35,7 +36,7 @@ from memorist.records import (
 )
 from memorist.reports import CheckReport
 from memorist.schemas import Schema, boolean, describe, fraction, integer, list_schema, nullable, text, texts
-from memorist.validation import MAX_QUERY_CHARACTERS
+from memorist.validation import MAX_ID_CHARACTERS, MAX_QUERY_CHARACTERS
 from memorist.views import (
     REVIEW_KINDS,
     ChunkPage,
@@ -120,10 +121,12 @@ _FILTERS: Mapping[str, Schema] = {
     "recalled": _FLAG,
     "min_salience": fraction(),
     "include_global": _FLAG,
+    "metadata": {**_OBJECT, "description": 'Conditions, such as {"user": "anna", "price": {"$lt": 5}}'},
 }
 _SEARCH: Mapping[str, Schema] = {
     "query": _QUERY,
     "limit": _LIMIT,
+    "offset": integer("Hits to leave out: pages with the same limit do not overlap", minimum=0),
     "mode": text(enum=list(MODES)),
     **_FILTERS,
     "now": {**_TIME, "description": 'The time that "last week" counts from'},
@@ -159,6 +162,7 @@ _FIELDS: Mapping[str, Schema] = {
     "title": _TEXT,
     "summary": text("One line, shown in indexes"),
     "metadata": _OBJECT,
+    "expires_at": {**_TIME, "description": "From when on nothing finds it any more"},
 }
 _NEW: Mapping[str, Schema] = {
     **_FIELDS,
@@ -167,12 +171,13 @@ _NEW: Mapping[str, Schema] = {
         describe(["string", "object"], "A text, or an object", properties=dict(_FACT), additionalProperties=False)
     ),
     "created_at": {**_TIME, "description": "When it happened, if not now"},
-    "id": text("An id of your own: a UUID"),
+    "id": text("An id of your own, of any characters", minLength=1, maxLength=MAX_ID_CHARACTERS),
+    "if_exists": text("Where a memory has that id already", enum=list(IF_EXISTS)),
 }
 _CHANGES: Mapping[str, Schema] = {
     name: schema if name in ("content", "sector", "tier", "salience", "tags", "metadata") else nullable(schema)
-    for name, schema in {**_FIELDS, "created_at": _TIME}.items()
-} | {"created_at": _TIME, "session": text("The session that changes it")}
+    for name, schema in _FIELDS.items()
+} | {"session": text("The session that changes it")}
 _AMOUNT = fraction("The share by which it rises or falls")
 _SCOPE: Mapping[str, Schema] = {
     "budget": integer("Tokens", minimum=1, maximum=1_000_000),
@@ -226,7 +231,7 @@ _SEARCHING = (
     _ask("context", "/context", "Return what is remembered about a message, as a block for a language model", Block,
          calls.context,
          body={"message": text(minLength=1), **_SCOPE, "limit": integer(minimum=0, maximum=1000),
-               "min_relevance": fraction(), "session": _TEXT, "documents": _FLAG},
+               "min_relevance": fraction(), "session": _TEXT, "documents": _FLAG, "metadata": _FILTERS["metadata"]},
          required=("message",), one_project=True, tag="search"),
     _ask("briefing", "/briefing", "Return pinned memories, recent ones and the latest conversations as a block", Block,
          calls.briefing, body={**_SCOPE, "recent": integer(minimum=0, maximum=1000)}, tag="search"),
@@ -252,6 +257,13 @@ _MEMORIES = (
     _ask("get_memories", "/memories:get", "Return memories by their ids, and the ids that were not found", Memories,
          calls.get_memories, body={"ids": texts(maxItems=1000), "as_of": _AS_OF}, required=("ids",),
          one_project=True),
+    _ask("count", "/memories:count", "Count memories", Count, calls.count,
+         body={**_FILTERS, "deleted": boolean("Count the forgotten ones"), "include_superseded": _FLAG},
+         one_project=True),
+    _write("forget_many", "POST", "/memories:forget", "Forget all memories that pass filters", Count,
+           calls.forget_many, one_project=True, slow=True,
+           body={"hard": boolean("Erase them at once"), "include_superseded": _FLAG,
+                 **{name: schema for name, schema in _FILTERS.items() if name != "as_of"}}),
     _write("purge", "POST", "/memories:purge", "Erase forgotten memories for good", Count, calls.purge,
            body={"before": _TIME}, slow=True),
     _read("get_memory", _MEMORY, "Return a memory, or a chunk of an indexed file", Memory, calls.get_memory,
@@ -339,7 +351,7 @@ _SESSIONS = (
           calls.list_turns, query={"limit": _LIMIT, "cursor": _CURSOR}, tag="sessions"),
     _write("add_turn", "POST", "/conversations/{id}/turns", "Remember a turn of a conversation that goes on", Memory,
            calls.add_turn, status=201, tag="sessions", required=("role", "text"),
-           body={"role": _TEXT, "text": text(minLength=1), "project": _TEXT, "turn": text("An id of your own: a UUID"),
+           body={"role": _TEXT, "text": text(minLength=1), "project": _TEXT, "turn": _NEW["id"],
                  "redact": _FLAG, "allow": _TEXTS}),
 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Calls of a server as methods make them: arguments in, typed records out, page by page where there are many."""
 
 import builtins
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -90,6 +91,8 @@ def as_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     plain = as_json(value)
+    if isinstance(plain, dict):
+        return json.dumps(plain)
     return plain if isinstance(plain, list) else str(plain)
 
 

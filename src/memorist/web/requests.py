@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -34,7 +35,9 @@ def read_query(operation: Operation, request: Request) -> dict[str, Any]:
             values[name] = _parse_text(name, schema, value)
     required = [name for name in operation.required if name in operation.query]
     schema = {"properties": dict(operation.query), "required": required, "additionalProperties": False}
-    return {**request.path_params, **validate_object(operation.name, schema, values)}
+    # The path is routed as it was sent, so that an encoded slash is a part of an id and not of the path.
+    path = {name: unquote(value) for name, value in request.path_params.items()}
+    return {**path, **validate_object(operation.name, schema, values)}
 
 
 def _parse_text(name: str, schema: Schema, value: str) -> Any:
@@ -47,6 +50,8 @@ def _parse_text(name: str, schema: Schema, value: str) -> Any:
             return float(value)
     except ValueError:
         raise InvalidInput(f"{name} must be a number, not {quote(value)}") from None
+    if kind == "object":
+        return _parse_json(value, f"the parameter {name}")
     if kind == "boolean":
         if value not in ("true", "false"):
             raise InvalidInput(f"{name} must be true or false, not {quote(value)}")
@@ -72,7 +77,7 @@ async def read_body(operation: Operation, request: Request) -> tuple[bytes, dict
         return raw, {}
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refusal(415, "unsupported-media-type", f"send the body as {JSON}")
-    return raw, validate_object(operation.name, body_schema(operation), _parse_json(raw))
+    return raw, validate_object(operation.name, body_schema(operation), _parse_json(raw, "the body"))
 
 
 def refuse_large(request: Request, limit: int) -> None:
@@ -96,14 +101,14 @@ def _close(status: int, name: str, detail: str) -> Refusal:
     return Refusal(status, name, detail, {"Connection": "close"})
 
 
-def _parse_json(raw: bytes) -> Mapping[str, Any]:
+def _parse_json(raw: bytes | str, what: str) -> Mapping[str, Any]:
     try:
         value = json.loads(raw, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as exc:  # UnicodeDecodeError is one, too
         reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
-        raise Refusal(400, "not-json", f"the body is not JSON: {reason}") from None
+        raise Refusal(400, "not-json", f"{what} is not JSON: {reason}") from None
     if not isinstance(value, dict):
-        raise InvalidInput(f"the body must be an object, not {quote(value)}")
+        raise InvalidInput(f"{what} must be an object, not {quote(value)}")
     return value
 
 

@@ -17,7 +17,7 @@ export function Hit({ hit, query, why, moved }) {
   const [judged, setJudged] = useState(null);
   const judge = async (good) => {
     try {
-      await post(`memories/${memory.id}/feedback`, { good, query });
+      await post(`memories/${encodeURIComponent(memory.id)}/feedback`, { good, query });
       setJudged(good);
       announce(good ? "Noted as a good answer." : "Noted as a bad answer.");
     } catch (error) {

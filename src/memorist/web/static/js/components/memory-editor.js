@@ -37,7 +37,7 @@ export function MemoryEditor({ memory, etag, onDone }) {
       "Saved.",
       async () => {
         try {
-          await request("PATCH", `memories/${memory.id}`, { body: changesOf(attempt), ifMatch: attempt.etag, idempotencyKey: attempt.idempotencyKey });
+          await request("PATCH", `memories/${encodeURIComponent(memory.id)}`, { body: changesOf(attempt), ifMatch: attempt.etag, idempotencyKey: attempt.idempotencyKey });
         } catch (error) {
           await explain(error);
           throw error;
@@ -53,7 +53,7 @@ export function MemoryEditor({ memory, etag, onDone }) {
     if (error.isLost) {
       setStatus("waiting");
     } else if (error.isConflict) {
-      setTheirs(await requestWithTag("GET", `memories/${memory.id}`).catch(() => null));
+      setTheirs(await requestWithTag("GET", `memories/${encodeURIComponent(memory.id)}`).catch(() => null));
       setStatus("conflict");
     } else {
       setStatus("editing");
@@ -108,8 +108,8 @@ function Conflict({ mine, theirs, onMine, onTheirs }) {
 
 /** Undo an edit: the old text over whatever is there now. */
 async function putBack(id, fields) {
-  const { etag } = await requestWithTag("GET", `memories/${id}`);
-  return request("PATCH", `memories/${id}`, { body: fields, ifMatch: etag, idempotencyKey: newKey() });
+  const { etag } = await requestWithTag("GET", `memories/${encodeURIComponent(id)}`);
+  return request("PATCH", `memories/${encodeURIComponent(id)}`, { body: fields, ifMatch: etag, idempotencyKey: newKey() });
 }
 
 function newDraft(memory, etag) {

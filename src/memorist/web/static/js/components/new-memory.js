@@ -35,7 +35,7 @@ export function NewMemory({ onClose }) {
           throw error;
         }
       },
-      () => request("DELETE", `memories/${created.id}`),
+      () => request("DELETE", `memories/${encodeURIComponent(created.id)}`),
     );
     if (!done) return;
     dropDraft(NEW);

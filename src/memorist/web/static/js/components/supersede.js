@@ -14,7 +14,7 @@ export function Supersede({ memory, onClose }) {
   const [query, setQuery] = useState("");
   const loaded = useLoaded((signal) => (query.trim() ? ask("search", { query, limit: SHOWN + 1 }, { signal }) : Promise.resolve({ hits: [] })), ["supersede", query]);
   const others = (loaded.data?.hits ?? []).filter((hit) => hit.memory.id !== memory.id).slice(0, SHOWN);
-  const path = `memories/${memory.id}/supersede`;
+  const path = `memories/${encodeURIComponent(memory.id)}/supersede`;
   const supersede = async (by) => {
     if (await perform("Superseded.", () => post(path, { by }), () => request("DELETE", path))) onClose();
   };
@@ -26,7 +26,7 @@ export function Supersede({ memory, onClose }) {
     };
     const undo = async () => {
       await request("DELETE", path);
-      await request("DELETE", `memories/${created.id}`);
+      await request("DELETE", `memories/${encodeURIComponent(created.id)}`);
     };
     if (await perform("Superseded.", act, undo)) onClose();
   };

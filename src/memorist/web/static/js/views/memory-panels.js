@@ -16,7 +16,7 @@ import { useStore } from "../core/store.js";
 /** @param {{memory: any}} props */
 export function HistoryPanel({ memory }) {
   const revision = useStore(memoriesRevision);
-  const loaded = useLoaded((signal) => get(`memories/${memory.id}/history`, { signal }), ["history", memory.id], [revision]);
+  const loaded = useLoaded((signal) => get(`memories/${encodeURIComponent(memory.id)}/history`, { signal }), ["history", memory.id], [revision]);
   return html`<${Answer} loaded=${loaded} rows=${1}>${({ items }) => {
     const versions = [...items].sort((a, b) => b.replaced_at.localeCompare(a.replaced_at));
     if (!versions.length) return html`<p class="faint">It has never been changed.</p>`;
@@ -35,7 +35,7 @@ export function FactsPanel({ memory, fixed }) {
   const add = async (event) => {
     event.preventDefault();
     let created = null;
-    const done = await perform("Fact added.", async () => (created = await post(`memories/${memory.id}/facts`, { text })), () => request("DELETE", `facts/${created.id}`));
+    const done = await perform("Fact added.", async () => (created = await post(`memories/${encodeURIComponent(memory.id)}/facts`, { text })), () => request("DELETE", `facts/${created.id}`));
     if (done) setText("");
   };
   return html`<div class="stack">
@@ -55,7 +55,7 @@ export function FactsPanel({ memory, fixed }) {
 /** @param {{memory: any}} props */
 export function RelatedPanel({ memory }) {
   const revision = useStore(memoriesRevision);
-  const loaded = useLoaded((signal) => get(`memories/${memory.id}/related`, { query: { limit: 20, ...timeParameters() }, signal }), ["related", memory.id], [revision]);
+  const loaded = useLoaded((signal) => get(`memories/${encodeURIComponent(memory.id)}/related`, { query: { limit: 20, ...timeParameters() }, signal }), ["related", memory.id], [revision]);
   return html`<${Answer} loaded=${loaded} rows=${2}>${({ items }) => items.length === 0
     ? html`<p class="faint">Nothing is linked with it, and nothing is similar to it.</p>`
     : html`<ul>${items.map((item) => html`<li key=${item.memory.id}><a class="related-item" href=${hrefOf("memory", item.memory.id)}>
@@ -98,7 +98,7 @@ export function removeFact(memoryId, fact) {
 
 function addAgain(memoryId, { text, kind, subject, predicate, object, confidence, decay_rate }) {
   const fields = { text, kind, subject, predicate, object, confidence, decay_rate };
-  return post(`memories/${memoryId}/facts`, Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)));
+  return post(`memories/${encodeURIComponent(memoryId)}/facts`, Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)));
 }
 
 /** Return the decay of facts by kind, as the profile in use has it. */

@@ -114,7 +114,7 @@ function Side({ memory }) {
 
 /** Return what can be done with a memory, each act with its undoing. */
 function actsOf(memory) {
-  const path = `memories/${memory.id}`;
+  const path = `memories/${encodeURIComponent(memory.id)}`;
   const forget = () => request("DELETE", path);
   const restore = () => post(`${path}/restore`);
   const pin = () => post(`${path}/pin`);

@@ -109,14 +109,14 @@ function Side({ label, memory, text, note }) {
 function actsOf(kind, item) {
   const [newer, older] = item.memories;
   const forgotten = older ?? newer;
-  const forget = () => perform("Forgotten.", () => request("DELETE", `memories/${forgotten.id}`), () => post(`memories/${forgotten.id}/restore`));
+  const forget = () => perform("Forgotten.", () => request("DELETE", `memories/${encodeURIComponent(forgotten.id)}`), () => post(`memories/${encodeURIComponent(forgotten.id)}/restore`));
   const leave = () => perform("Left as it is.", async () => leftAlone.set((keys) => [...keys, keyOf(item)]), async () => leftAlone.set((keys) => keys.filter((key) => key !== keyOf(item))));
   if (kind === "stale_facts") return { merge: () => confirmFact(item.fact), forget: () => removeFact(newer.id, item.fact), fine: leave };
   if (!older) return { forget, fine: leave };
   const query = { target: older.id, kind: DISTINCT };
-  const path = `memories/${newer.id}/relations`;
+  const path = `memories/${encodeURIComponent(newer.id)}/relations`;
   return {
-    merge: () => perform(kind === "duplicates" ? "Merged into the newer." : "The newer one holds.", () => post(`memories/${newer.id}/merge`, { others: [older.id] }), () => request("DELETE", `memories/${older.id}/supersede`)),
+    merge: () => perform(kind === "duplicates" ? "Merged into the newer." : "The newer one holds.", () => post(`memories/${encodeURIComponent(newer.id)}/merge`, { others: [older.id] }), () => request("DELETE", `memories/${encodeURIComponent(older.id)}/supersede`)),
     forget,
     fine: () => perform("Both are kept.", () => post(path, query), () => request("DELETE", path, { query })),
   };
