@@ -135,7 +135,6 @@ class TestNamingFields:
             (["$eq"], "not operators"),
             (["a.b.c.d"], "more than 3 keys"),
             (["a\\"], "backslash"),
-            (["a\x00"], "characters"),
             ([f"f{number}" for number in range(21)], "at most 20"),
         ],
     )

@@ -19,6 +19,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import decode_keys, filter_conditions
+from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import PART_BITS, Scope, VectorMatches
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
 from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric, damaged_vector
@@ -144,8 +145,10 @@ class SqliteVectors(Vectors):
         if keys is not None:
             own = f"m.rid in (select value from json_each(:keys)) and +{own}"
             values["keys"] = json.dumps(keys.tolist())
-        sql = f"select json_group_array(m.rid) from memories m where {own} and m.deleted_at is null {where}"
         with self._database.reading() as connection:
+            if keys is None and (narrowed := MetadataIndex(self._namespace).narrow(connection, filter, values)):
+                own = f"+{own} {narrowed}"
+            sql = f"select json_group_array(m.rid) from memories m where {own} and m.deleted_at is null {where}"
             return decode_keys(connection.fetch_value(sql, values))
 
     def load(self, model: Model) -> None:
