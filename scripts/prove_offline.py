@@ -67,6 +67,7 @@ COMMAND_LINES = """
     --version
     --help
     token
+    admin distribute --help
     update {a} --tag ferry
     edit {a}
     get {a}

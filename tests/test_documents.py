@@ -843,8 +843,8 @@ class TestAmongMemories:
 
         assert len({counts["both", limit] for limit in (1, 10, 100)}) == 1, counts
         assert len({counts["files", limit] for limit in (1, 10, 100)}) == 1, counts
-        assert counts["files", 10] <= 7, counts
-        assert counts["both", 10] <= 13, counts
+        assert counts["files", 10] <= 6, counts
+        assert counts["both", 10] <= 12, counts
 
     def test_where_a_hit_stands_is_read_by_its_key_and_not_of_every_chunk(self, path: Path, folder: Path) -> None:
         write(folder, **{f"f{n}": f"a fox {n}" for n in range(40)})

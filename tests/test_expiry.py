@@ -134,3 +134,11 @@ def test_a_purge_erases_all_that_has_expired(memory: Memorist) -> None:
 
     with memory._resources.store._pool.reading() as connection:
         assert connection.fetch_value("select count(*) from memories") == 0
+
+
+def test_a_near_duplicate_that_has_expired_is_not_reported(memory: Memorist) -> None:
+    text = "The staging server is called heron and stands in the cellar of the old house"
+    memory.add_many({"content": f"note {number}", "expires_at": PAST} for number in range(150))
+    memory.add(text, expires_at=PAST, near="off")
+
+    assert memory.add(f"{text} now", near="report").near is None

@@ -183,6 +183,11 @@ def choice(value: object, allowed: Iterable[str], what: str) -> str:
     return str(value)
 
 
+def choices(value: object, allowed: Iterable[str], what: str) -> list[str]:
+    options = tuple(allowed)
+    return [choice(one, options, what) for one in _as_tuple(value, what)]
+
+
 def tag_names(value: object) -> tuple[str, ...]:
     """Tags in the order given, each once."""
     if value is None:

@@ -1,7 +1,9 @@
 """Many memories at once: the same rows as one by one, whatever they are."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -215,3 +217,36 @@ def test_every_text_that_shares_four_fifths_of_its_words_is_reported_as_a_near_d
         near = memory.add(" ".join([*other, "!"]), project="api").near
 
     assert (near and near.id) == (older if share >= 0.8 else None)
+
+
+def test_a_text_is_stored_though_the_model_gives_other_vectors_than_before(tmp_path: Path) -> None:
+    class OtherEmbedder(HashingEmbedder):
+        """Another model under the name of the first."""
+
+        dimensions = 8
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            return super().embed(texts)[:, :8]
+
+    path = tmp_path / "memory.db"
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
+        memory.add_many(["the first", "the second"])
+    with memorist.open(path, embedder=OtherEmbedder()) as memory:
+        for number in range(3):
+            assert memory.add(f"note {number}").degraded
+        memory.add_many(["one more", "and another"])
+
+        assert memory.count() == 7
+
+
+def test_an_item_that_expires_while_the_batch_is_read_gives_way_to_a_later_one(
+    hashed: Memorist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    hashed.add("a note", id="k", expires_at=now + timedelta(days=1))
+    times = iter([now, now + timedelta(days=2)])
+    monkeypatch.setattr(write, "datetime", SimpleNamespace(now=lambda zone: next(times)))
+
+    ids = hashed.add_many([{"content": "a note", "id": "k", "if_exists": "keep"}] * 2)
+
+    assert ids == ["k", "k"]

@@ -99,6 +99,33 @@ def test_a_read_only_token_reads_and_changes_nothing(shared: WebServer) -> None:
                 change()
 
 
+@pytest.mark.parametrize(
+    "asked", [{"options": {"record": "log"}}, {"options": {"record_session": "s"}}, {"record": "reinforce"}]
+)
+def test_a_read_only_token_records_no_search(shared: WebServer, asked: dict[str, Any]) -> None:
+    token = Keeper(TOKEN).issue_token(read_only=True)
+    with memorist.connect(shared.url, token=TOKEN) as remote:
+        before = len(remote.recalls())
+
+        refused, *_ = ask(shared, "POST", "/api/v1/search", {"query": "ship", **asked}, token)
+        taken, *_ = ask(shared, "POST", "/api/v1/search", {"query": "ship", "profile": "salience"}, token)
+
+        assert (refused, taken) == (403, 200)
+        assert len(remote.recalls()) == before
+
+
+def test_an_option_may_not_repeat_an_argument(shared: WebServer) -> None:
+    status, _, body = ask(shared, "POST", "/api/v1/search", {"query": "ship", "limit": 3, "options": {"limit": 4}})
+
+    assert (status, b"beside" in body) == (422, True)
+
+
+def test_a_login_takes_no_large_body(shared: WebServer) -> None:
+    status, *_ = ask(shared, "POST", "/login", {"token": "x" * 10_000}, None, Origin=shared.url)
+
+    assert status == 413
+
+
 def test_a_token_of_one_project_gives_no_access_to_another(path: Path) -> None:
     with web_server(path) as server, memorist.connect(server.url, token=TOKEN) as everything:
         mine = everything.add("the key is under the mat", project="mine")

@@ -2,12 +2,13 @@
 Documents of frameworks as memories of a project.
 
 An id that a caller chose is unique in a namespace, but frameworks choose ids within a store. So with a project, the id
-of a memory is that of the document after the name of the project.
+of a memory is that of the document after the name of the project, in which slashes are quoted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 from memorist.engine import Memorist
 from memorist.errors import NotFound
@@ -19,7 +20,7 @@ class ProjectDocuments:
 
     def __init__(self, memory: Memorist, project: str | None) -> None:
         self.memory, self.project = memory, project
-        self._prefix = "" if project is None else f"{project}/"
+        self._prefix = "" if project is None else f"{quote(project, safe='')}/"
 
     def write(self, documents: Iterable[tuple[str | None, Mapping[str, Any]]], if_exists: str = "update") -> list[str]:
         """Add documents, each an id and the fields of a memory; return their ids. Without an id, one is made."""

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
+from urllib.parse import quote
 
 from memorist.adapters.documents import ProjectDocuments
 from memorist.adapters.exact_pages import NEAREST
@@ -244,7 +245,7 @@ class MemoristByteStore(ByteStore):
                 yield memory.source
 
     def _id(self, key: str) -> str:
-        return f"{_BYTES}:{self._project or ''}:{key}"
+        return f"{_BYTES}:{quote(self._project or '', safe='')}:{key}"
 
 
 def _to_document(memory: Memory, id: str, **more: Any) -> Document:

@@ -130,7 +130,7 @@ class Transfer:
         """Read what other programs keep, as an import would, and count what is not stored yet."""
         from memorist.importers.discovery import PROGRAMS
 
-        chosen = [PROGRAMS[validation.choice(name, PROGRAMS, "program")] for name in programs]
+        chosen = [PROGRAMS[name] for name in validation.choices(programs, PROGRAMS, "programs")]
         folders = UserFolders(Path.home(), os.environ)
         found = [self._examine(program, program.find(folders)) for program in chosen or PROGRAMS.values()]
         return [source for source in found if source.total or source.skipped]

@@ -203,7 +203,7 @@ class Scopes:
     def resolve(self, connection: Connection, filter: Filter) -> Scope:
         """Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect."""
         where, values, select_keys = "", dict[str, Any](), "null"
-        filter = replace(filter, hide_expired=filter.as_of is not None or self._any_expired(connection))
+        filter = replace(filter, hide_expired=True)
         if replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER and not self._is_broad(filter):
             where, values = filter_conditions(filter)
             narrowed = self._fields.narrow(connection, filter, values)
@@ -216,19 +216,17 @@ class Scopes:
                 select case when count(*) <= {_MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
                     where {where} and m.deleted_at is null limit {_MAX_SCOPE_KEYS + 1}) p)"""
-        ((any_superseded, keys),) = connection.fetch(
-            f"select {_ANY_SUPERSEDED}, {select_keys}", values | {"namespace": self._namespace}
+        any_expired = f"exists ({select_expired('@now')})"
+        ((any_superseded, any_expired, keys),) = connection.fetch(
+            f"select {_ANY_SUPERSEDED}, {any_expired}, {select_keys}", values | {"namespace": self._namespace}
         )
         if where and keys is None:
             self._remember_broad(filter)
-        # Usually nothing is superseded, and a search without that condition is far cheaper.
+        # Usually nothing is superseded or has expired, and a search without these conditions is far cheaper.
+        filter = replace(filter, hide_expired=filter.as_of is not None or bool(any_expired))
         if not filter.superseded and not any_superseded and filter.as_of is None:
             filter = replace(filter, superseded=True)
         return Scope(filter, None if keys is None else decode_keys(keys))
-
-    def _any_expired(self, connection: Connection) -> bool:
-        sql = f"select exists ({select_expired('@now')})"
-        return bool(connection.fetch_value(sql, {"namespace": self._namespace}))
 
     def _is_broad(self, filter: Filter) -> bool:
         with self._lock:

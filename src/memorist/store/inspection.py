@@ -5,7 +5,7 @@ from datetime import datetime
 
 from memorist.errors import NotFound
 from memorist.records import Fact, Memory
-from memorist.store.filters import to_micros
+from memorist.store.filters import is_unexpired, to_micros
 from memorist.store.rows import StorePart, memory_columns, to_fact, to_memory
 
 _DAY = 86_400_000_000  # in microseconds
@@ -25,7 +25,7 @@ class InspectionStore(StorePart):
             @then session_memories u on u.sid = s.sid
             @then memories m on m.rid = u.rid
             where s.namespace = :namespace and s.id = :session and u.usage = 'created' and u.position > :after
-              and m.deleted_at is null
+              and m.deleted_at is null and {is_unexpired("m")}
             order by u.position
             limit :limit
         """

@@ -129,7 +129,7 @@ class InvertedIndex:
 
     segments: tuple[_Segment, ...]
     keys: Keys
-    owners: NDArray[np.int16]
+    owners: NDArray[np.int32]
     sizes: NDArray[np.uint16]  # words in each column, up to the largest number that fits
     lengths: NDArray[np.int32]  # words in all columns
     alive: NDArray[np.bool_]
@@ -142,7 +142,7 @@ class InvertedIndex:
     @classmethod
     def empty(cls, columns: int) -> "InvertedIndex":
         return cls(
-            (), np.empty(0, np.int64), np.empty(0, np.int16), np.empty((0, columns), np.uint16), np.empty(0, np.int32),
+            (), np.empty(0, np.int64), np.empty(0, np.int32), np.empty((0, columns), np.uint16), np.empty(0, np.int32),
             np.empty(0, np.bool_), 0, 0, 0, 0, has_long=False,
         )  # fmt: skip
 

@@ -104,6 +104,7 @@ class _Written(NamedTuple):
     """The memory that holds a draft, if it is new, and the job for its vectors, unless it needs none."""
 
     rid: int
+    id: str
     is_new: bool
     pending: EmbeddingJob | None = None
 
@@ -181,15 +182,11 @@ class Store(StorePart):
         """Add memories as `add` does, all of them or none."""
         with self._pool.writing() as connection:
             written = self._write(connection, drafts, reinforcement, ready, wall)
-            known = [one.rid for one in written if not one.is_new]
-            sql = "select rid, id from memories where rid in @keys(:keys)"
-            ids: dict[int, str] = dict(connection.fetch(sql, {"keys": as_json(known)})) if known else {}
             self._sweep(connection)
             self._backend.tend(connection, len(drafts))
-        return AddedBatch(
-            [draft.id if one.is_new else ids[one.rid] for draft, one in zip(drafts, written, strict=True)],
-            [one.pending for one in written if one.pending],
-        )
+        # Of a memory that is written twice, the later text counts.
+        pending = {one.rid: one.pending for one in written if one.pending}
+        return AddedBatch([one.id for one in written], list(pending.values()))
 
     def add_conversations(self, batches: Sequence[ConversationBatch]) -> ConversationResult:
         """Add the turns that are not stored yet, each to its session. Stored turns stay as they are."""
@@ -216,6 +213,8 @@ class Store(StorePart):
             content_hash(draft.content) if draft.if_exists is None else identity_hash(draft.id, draft.content)
             for draft in drafts
         ]
+        if ready and not self.vectors.accepts(connection, ready.model):
+            ready = None  # the text is stored all the same, and whoever embeds it later says what is wrong
         keys = insert_memories(connection, self.namespace, drafts, hashes)
         new = [(rid, draft) for rid, draft in zip(keys, drafts, strict=True) if rid is not None]
         created = [(rid, sessions[one.session], to_micros(one.recorded_at)) for rid, one in new if one.session]
@@ -227,7 +226,7 @@ class Store(StorePart):
         for key, draft, hash in zip(keys, drafts, hashes, strict=True):
             if key is not None:
                 pending = None if ready else EmbeddingJob(key, draft.title, draft.content)
-                written.append(_Written(key, True, pending))
+                written.append(_Written(key, draft.id, True, pending))
                 if draft.facts:
                     since = to_micros(min(draft.recorded_at, draft.created_at))
                     add_facts(connection, key, draft.facts, since, indexed=True)
@@ -265,7 +264,7 @@ class Store(StorePart):
         if draft.session is not None:
             link_memories(connection, sessions[draft.session], [known], "reinforced", recorded)
         add_facts(connection, known, draft.facts, recorded)
-        return _Written(known, False)
+        return _Written(known, same[1], False)
 
     def _replace(
         self,
@@ -286,13 +285,13 @@ class Store(StorePart):
         if memory.deleted_at is None and draft.if_exists == "error":
             raise AlreadyExists(f"the id {draft.id} belongs to another memory already; choose another one")
         if memory.deleted_at is None and draft.if_exists == "keep":
-            return _Written(rid, False)
+            return _Written(rid, draft.id, False)
         recorded = to_micros(draft.recorded_at)
         _, job = replace_memory(connection, rid, memory, draft, recorded)
         if draft.session is not None:
             link_memories(connection, sessions[draft.session], [rid], "updated", recorded)
         add_facts(connection, rid, draft.facts, recorded)
-        return _Written(rid, False, job)
+        return _Written(rid, draft.id, False, job)
 
     def update(
         self,
@@ -536,7 +535,7 @@ class Store(StorePart):
 
     def match_texts(self, query: Query, filter: Filter, limit: int) -> list[tuple[str, str | None, str]]:
         """Return the id, project and text of memories that match a query and pass a filter, in the order of writing."""
-        where, values = filter_conditions(filter)
+        where, values = filter_conditions(replace(filter, hide_expired=True))
         with self._pool.reading() as connection:
             matching, more, _ = self._keyword.select_matching(connection, query, Scope(filter), (), filtered=False)
             sql = f"""

@@ -110,6 +110,11 @@ class Vectors(ABC):
         unchanged = _find_unchanged(connection, texts)
         self._insert(connection, model, texts, vectors, parts, {key: key for key in unchanged})
 
+    def accepts(self, connection: Connection, model: Model) -> bool:
+        """Return whether vectors of a model can be stored beside those that are stored under its name."""
+        sql = "select dimensions, metric from models where name = :name"
+        return connection.fetch_value(sql, {"name": model.name}) in (None, (model.dimensions, METRIC))
+
     def write_ready(self, connection: Connection, ready: ReadyVectors, keys: Mapping[int, int]) -> None:
         """Store vectors of texts that are inserted in the same transaction; `keys` are those of memories, by place."""
         self._insert(connection, ready.model, ready.texts, ready.vectors, ready.parts, keys)

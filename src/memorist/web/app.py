@@ -51,6 +51,7 @@ _THREADS = min(16, 4 + (os.cpu_count() or 1))  # calls of the engine at once; ea
 _MAX_WAITING = 500  # requests that wait for one of them
 _SECONDS, _SLOW_SECONDS = 60.0, 900.0
 _GUESS_SECONDS = 0.5  # that a wrong token has to wait for its refusal
+_MAX_LOGIN_BYTES = 8192
 _MAX_GUESSES = 20  # that wait at once
 _NAMESPACE = "memorist-namespace"
 _SAFE = ("GET", "HEAD")
@@ -252,7 +253,7 @@ async def _login(state: _ServerState, request: Request) -> Response:
 async def _has_token_in_body(state: _ServerState, request: Request) -> bool:
     """Return whether a person has typed the token, all of it: one for less opens no page."""
     operation = Operation("login", "POST", "/login", "", body={"token": {"type": "string"}}, required=("token",))
-    _, fields = await read_body(operation, request)
+    _, fields = await read_body(operation, request, _MAX_LOGIN_BYTES)  # anybody may send one
     return state.options.keeper.check_token(fields["token"]) == Grant()
 
 
@@ -340,8 +341,8 @@ def _call(
     memory = state.options.memories.get(namespace)
     view = memory if grant.project is None else ProjectView(memory, grant.project)
     read_only = grant.read_only or state.options.read_only
-    if read_only and (arguments.get("record", "off") != "off" or "record_session" in arguments):
-        raise Refusal(403, "read-only", "a search that is recorded changes something, and this access is read-only")
+    if read_only and operation.name in ("search", "compare"):
+        arguments = _leave_unrecorded(arguments)
     access = describe_access(namespace, grant.project, read_only)
     settings = _describe_settings(state.options.loaded)
     check = _condition(operation, request)
@@ -349,6 +350,15 @@ def _call(
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
     return _json_response(content, operation.status, headers)
+
+
+def _leave_unrecorded(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a search that records nothing, whatever its profile or lens says."""
+    options = dict(arguments.get("options") or {})
+    if arguments.get("record", options.get("record", "off")) != "off" or "record_session" in {*arguments, *options}:
+        raise Refusal(403, "read-only", "a search that is recorded changes something, and this access is read-only")
+    options.pop("record", None)
+    return {**arguments, "options": options, "record": "off"}
 
 
 def _describe_settings(loaded: LoadedSettings) -> SettingsAnswer:

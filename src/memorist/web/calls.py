@@ -11,7 +11,7 @@ from memorist.engine.inspection import Inspection
 from memorist.engine.project_view import ProjectView
 from memorist.engine.review import Review
 from memorist.engine.sample_history import add_sample_history
-from memorist.errors import NotFound
+from memorist.errors import InvalidInput, NotFound
 from memorist.profiles import PROFILES
 from memorist.records import (
     Fact,
@@ -71,17 +71,25 @@ class CallContext:
 
 
 def search(context: CallContext, query: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> Results:
-    return context.view.search(query, **arguments, **options or {})
+    return context.view.search(query, **_join_options(arguments, options))
 
 
 def compare(context: CallContext, query: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> Comparison:
-    return context.inspection.compare(query, **arguments, **options or {})
+    return context.inspection.compare(query, **_join_options(arguments, options))
 
 
 def search_documents(
     context: CallContext, query: str, options: Mapping[str, Any] | None = None, **arguments: Any
 ) -> Results:
-    return context.memory.search_documents(query, **arguments, **options or {})
+    return context.memory.search_documents(query, **_join_options(arguments, options))
+
+
+def _join_options(arguments: Mapping[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments of a search with the options of its profile, which may not repeat one of them."""
+    repeated = {"query", *arguments}.intersection(options or {})
+    if repeated:
+        raise InvalidInput(f"{min(repeated)} is no option of a profile; give it beside `options`")
+    return {**arguments, **(options or {})}
 
 
 def facets(context: CallContext, **arguments: Any) -> Mapping[str, Mapping[str, int]]:

@@ -9,6 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 MAX_CONNECTIONS = 400  # below what a process may usually have open: 1,024 files, of which the database needs some
 HEADER_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 30
+UNREAD_SECONDS = 30.0  # that an answer waits for a client which does not read it
 
 
 class BoundedProtocol(H11Protocol):
@@ -16,7 +17,7 @@ class BoundedProtocol(H11Protocol):
     HTTP/1.1 as uvicorn speaks it, within limits that it does not have.
 
     Where all connections are taken, a new one takes the place of the one that has been idle for longest. A request
-    whose headers are not complete after some seconds is not waited for.
+    whose headers are not complete after some seconds is not waited for, nor is a client that reads no answer.
     """
 
     _idle: "OrderedDict[BoundedProtocol, None]"
@@ -24,6 +25,7 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._headers_due: asyncio.TimerHandle | None = None
+        self._reading_due: asyncio.TimerHandle | None = None
         # Shared by all connections of one server.
         self._idle = self.app_state.setdefault("memorist.idle", OrderedDict())
 
@@ -41,7 +43,21 @@ class BoundedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._idle.pop(self, None)
         self._stop_waiting()
+        self._stop_waiting_for_reader()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading_due = self.loop.call_later(UNREAD_SECONDS, self._give_up)
+
+    def resume_writing(self) -> None:
+        self._stop_waiting_for_reader()
+        super().resume_writing()
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._reading_due is not None:
+            self._reading_due.cancel()
+            self._reading_due = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

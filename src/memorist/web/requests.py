@@ -59,12 +59,14 @@ def _parse_text(name: str, schema: Schema, value: str) -> Any:
     return value
 
 
-async def read_body(operation: Operation, request: Request) -> tuple[bytes, dict[str, Any]]:
+async def read_body(
+    operation: Operation, request: Request, limit: int = MAX_BODY_BYTES
+) -> tuple[bytes, dict[str, Any]]:
     """Return the body of a request, and its members, checked."""
-    refuse_large(request, MAX_BODY_BYTES)
+    refuse_large(request, limit)
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            raw = await _read_all(request)
+            raw = await _read_all(request, limit)
     except TimeoutError:
         raise _close(408, "too-slow", f"the body did not arrive within {BODY_SECONDS:g} s") from None
     except ClientDisconnect:
@@ -87,12 +89,12 @@ def refuse_large(request: Request, limit: int) -> None:
         raise _close(413, "too-large", f"a body can have {limit:,} bytes at most")
 
 
-async def _read_all(request: Request) -> bytes:
+async def _read_all(request: Request, limit: int) -> bytes:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise _close(413, "too-large", f"a body can have {MAX_BODY_BYTES:,} bytes at most")
+        if len(body) > limit:
+            raise _close(413, "too-large", f"a body can have {limit:,} bytes at most")
     return bytes(body)
 
 

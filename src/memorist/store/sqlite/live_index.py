@@ -70,11 +70,12 @@ class LiveIndex:
 
     def count_rows(self, words: tuple[str, ...]) -> int:
         """Return the number of rows with a word or a phrase."""
-        if words not in self._counts:
+        count = self._counts.get(words)
+        if count is None:
             if len(self._counts) >= _MAX_COUNTS:
                 self._counts.clear()
-            self._counts[words] = len(self.index.find(words).distinct_rows)
-        return self._counts[words]
+            count = self._counts[words] = len(self.index.find(words).distinct_rows)
+        return count
 
     def take_in(self, changes: Sequence[Sequence[Any]], *, beside_others: bool = False) -> "LiveIndex | None":
         """

@@ -1,6 +1,6 @@
 /** Keyboard shortcuts: single keys and two-key sequences, never while somebody is typing. */
 
-import { useEffect, useRef } from "../../vendor/preact.js";
+import { useLayoutEffect, useRef } from "../../vendor/preact.js";
 
 const SEQUENCE_MS = 1200;
 
@@ -16,7 +16,8 @@ let prefixTimer = 0;
 export function useKeys(bindings) {
   const latest = useRef(bindings);
   latest.current = bindings;
-  useEffect(() => {
+  // Before the next paint: whoever sees a component can use its keys.
+  useLayoutEffect(() => {
     const layer = new Proxy({}, { get: (_, key) => latest.current[key] });
     layers.push(layer);
     return () => layers.splice(layers.indexOf(layer), 1);
