@@ -137,13 +137,17 @@ FEATURES: Promises = {
     "Only changed chunks are embedded again.": (
         "test_documents.py::TestKeepingUp::test_only_the_chunks_that_changed_are_embedded_and_the_others_keep_their_ids",
     ),
-    "`import` reads Claude Code sessions, ChatGPT and Claude.ai exports and message lists.": (
+    "`import` reads sessions of Claude Code, Codex, Gemini CLI, Cursor, opencode, Zed and VS Code, exports of ChatGPT "
+    "and Claude.ai, and message lists.": (
+        "importers/test_agents.py::test_what_was_said_is_read_in_its_order_and_nothing_else",
         "importers/test_transcripts.py::test_the_format_is_known_by_the_content",
     ),
     "Secrets are redacted before anything is stored.": (
         "test_conversations.py::TestSecrets::test_they_are_redacted_by_default_and_reported_by_kind_and_place",
         "test_documents.py::TestSecrets::test_a_secret_in_the_text_is_in_no_byte_of_the_database",
     ),
+    "Adapters for LangGraph, LangChain, Haystack, the OpenAI Agents SDK, Google ADK, LlamaIndex, Pydantic AI, "
+    "Microsoft Agent Framework and Strands.": "their suites need the frameworks: scripts/test-adapters runs them",
     "`context` returns what is known about a message as a block that fits a token budget.": (
         "test_context.py::test_a_relevant_memory_stands_in_the_block_with_its_labels",
         "test_context.py::test_any_budget_and_any_limit_will_do",

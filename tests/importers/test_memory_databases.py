@@ -35,9 +35,9 @@ MCP_MEMORY_TABLE = """create table memories (id integer primary key autoincremen
     created_at_iso text, updated_at_iso text, deleted_at real default null, store text default 'default')"""
 
 
-def write_claude_mem(file: Path, narrative: str = "Carts moved to Redis.") -> Path:
+def write_claude_mem(file: Path, narrative: str = "Carts moved to Redis.", title: str = "Redis for carts") -> Path:
     observation: dict[str, Any] = {
-        "memory_session_id": "mem-1", "project": "shop", "type": "decision", "title": "Redis for carts",
+        "memory_session_id": "mem-1", "project": "shop", "type": "decision", "title": title,
         "subtitle": "Faster checkouts", "facts": json.dumps(["Carts live in Redis", "The TTL is 30 days"]),
         "narrative": narrative, "concepts": json.dumps(["trade-off"]), "files_read": "[]",
         "files_modified": json.dumps(["cart.py"]), "created_at": "2026-03-02T09:00:00Z", "created_at_epoch": MOMENT,
@@ -122,6 +122,14 @@ def test_secrets_are_masked_unless_asked_otherwise(memory: memorist.Memorist, tm
 
     assert memory.import_(file).redacted == {"url-password": 1}
     assert not any("s3cr3tpw" in one.content for one in memory.list())
+
+
+def test_a_secret_that_a_long_title_is_cut_in_is_masked(memory: memorist.Memorist, tmp_path: Path) -> None:
+    title = "x" * 484 + " ghp_" + ("a1B2c3D4e5F6g7H8" * 3)[:36]
+
+    memory.import_(write_claude_mem(tmp_path / "a.db", title=title))
+
+    assert not any("ghp_a1" in (one.title or "") for one in memory.list())
 
 
 def test_a_database_of_another_program_is_refused_by_name(memory: memorist.Memorist, tmp_path: Path) -> None:

@@ -148,7 +148,9 @@ class Transfer:
                 skipped.append((str(path), str(exc)))
         kind = "memories" if program.keeps_memories else "conversations"
         names = tuple(map(str, paths))
-        return DiscoveredSource(program.name, program.title, kind, names, len(total), len(new), tuple(skipped))
+        redact = Redaction(True).redact_text  # a reason may quote what cannot be imported
+        reasons = tuple((place, redact(reason)) for place, reason in skipped)
+        return DiscoveredSource(program.name, program.title, kind, names, len(total), len(new), reasons)
 
     def _read_ids(
         self, program: "Program", path: Path, skipped: list[tuple[str, str]]

@@ -78,17 +78,20 @@ class MemoryDatabase:
         details = {"type": row["type"], "files_modified": _parse_texts(row["files_modified"])}
         facts = _parse_texts(row["facts"])
         content = _join(texts) or _join(facts) or row["title"]
-        return self._describe(row, "observation", content, details) | {
-            "title": self.redactor(parse_label(row["title"])),
-            "tags": self.redactor(_parse_tags([row["type"], *_parse_texts(row["concepts"])])),
-            "facts": self.redactor([fact[: validation.MAX_NAME_CHARACTERS] for fact in facts]),
-        }
+        return (
+            self._describe(row, "observation", content, details)
+            | {
+                "title": parse_label(self.redactor(row["title"])),  # in this order: a cut secret is not recognised
+                "tags": self.redactor(_parse_tags([row["type"], *_parse_texts(row["concepts"])])),
+                "facts": [fact[: validation.MAX_NAME_CHARACTERS] for fact in self.redactor(facts)],
+            }
+        )
 
     def _convert_summary(self, row: Mapping[str, Any]) -> dict[str, Any]:
         parts = [(name.replace("_", " ").capitalize(), row[name]) for name in _SUMMARY_PARTS]
         content = _join([f"{name}: {text.strip()}" for name, text in parts if isinstance(text, str) and text.strip()])
         details = {"type": "summary", "files_modified": _parse_texts(row["files_edited"])}
-        title = self.redactor(parse_label(row["request"]))
+        title = parse_label(self.redactor(row["request"]))
         return self._describe(row, "summary", content, details) | {"title": title, "tags": ["summary"]}
 
     def _describe(self, row: Mapping[str, Any], kind: str, content: Any, details: Mapping[str, Any]) -> dict[str, Any]:
