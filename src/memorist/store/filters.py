@@ -62,6 +62,9 @@ def select_expired(time: str) -> str:
     return f"select x.rid from memories x where x.namespace = :namespace and x.expires_at <= {time}"
 
 
+_ANY_EXPIRED = f"exists ({select_expired('@now')})"
+
+
 def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
@@ -216,9 +219,8 @@ class Scopes:
                 select case when count(*) <= {_MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
                     where {where} and m.deleted_at is null limit {_MAX_SCOPE_KEYS + 1}) p)"""
-        any_expired = f"exists ({select_expired('@now')})"
         ((any_superseded, any_expired, keys),) = connection.fetch(
-            f"select {_ANY_SUPERSEDED}, {any_expired}, {select_keys}", values | {"namespace": self._namespace}
+            f"select {_ANY_SUPERSEDED}, {_ANY_EXPIRED}, {select_keys}", values | {"namespace": self._namespace}
         )
         if where and keys is None:
             self._remember_broad(filter)
