@@ -8,10 +8,15 @@ import pytest
 from memorist import MissingExtra
 
 ADAPTERS = {
+    "agent_framework": ("agent_framework", "agent-framework"),
+    "google_adk": ("google.adk", "google-adk"),
     "haystack": ("haystack", "haystack"),
     "langchain": ("langchain_core", "langchain"),
     "langgraph": ("langgraph", "langgraph"),
+    "llama_index": ("llama_index", "llama-index"),
     "openai_agents": ("agents", "openai-agents"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "strands": ("strands", "strands"),
 }
 
 
