@@ -41,6 +41,24 @@ class TestSearch:
         tab.press("Escape")
         expect(tab.page.get_by_label("Search what is remembered")).to_have_value("release train")
 
+    def test_what_is_typed_as_soon_as_the_field_is_there_stays(self, tab: Tab) -> None:
+        tab.open("#/insights")
+        tab.heading("Insights")
+
+        tab.page.evaluate("""() => {
+          new MutationObserver((_, observer) => {
+            const field = document.querySelector("#search");
+            if (!field) return;
+            observer.disconnect();
+            field.value = "deploy";
+            field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+          }).observe(document.body, { childList: true, subtree: true });
+          location.hash = "#/search";
+        }""")
+
+        expect(hits(tab).first).to_contain_text("make ship")
+        expect(tab.page.get_by_label("Search what is remembered")).to_have_value("deploy")
+
     def test_it_says_plainly_when_nothing_is_relevant(self, tab: Tab) -> None:
         tab.open("#/search?q=volcano%20eruptions%20on%20Jupiter")
 

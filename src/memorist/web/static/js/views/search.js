@@ -40,14 +40,23 @@ export function SearchView({ route, onNew }) {
   const settings = useStore(serverSettings);
   const box = useRef(null);
   const list = useRef(null);
+  const asked = useRef(state.query); // the query of the address, as the box last knew it
   const change = (changes) => replaceHref(hrefOfState({ ...state, ...changes }));
 
   useEffect(() => {
     if (text === state.query) return undefined;
-    const timer = setTimeout(() => change({ query: text }), DEBOUNCE_MS);
+    const timer = setTimeout(() => {
+      asked.current = text;
+      change({ query: text });
+    }, DEBOUNCE_MS);
     return () => clearTimeout(timer);
   }, [text]);
-  useEffect(() => setText(state.query), [state.query]);
+  useEffect(() => {
+    // Effects run late: what was typed since must not be taken back by the address that typing itself has set.
+    if (state.query === asked.current) return;
+    asked.current = state.query;
+    setText(state.query);
+  }, [state.query]);
   useEffect(() => {
     if (matchMedia("(min-width: 801px)").matches || route.parameters.has("focus")) box.current?.focus();
   }, []);
