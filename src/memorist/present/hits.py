@@ -61,6 +61,8 @@ def build_page(
 
 
 def _limit_detail(hit: Hit, detail: str, include_facts: bool) -> Hit:
+    if detail == "full" and not hit.memory.facts:
+        return hit
     facts = hit.memory.facts if include_facts else ()
     highlights = hit.highlights if detail == "full" else ()  # they are spans of the content
     return replace(hit, memory=apply_detail(hit.memory, detail, include_facts), facts=facts, highlights=highlights)

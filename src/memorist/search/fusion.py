@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from statistics import median
+from typing import NamedTuple
 
 from memorist.profiles import Profile
 from memorist.records import ASSISTANT, Match, Row
@@ -39,8 +40,7 @@ _SHORT_TEXT, _LONG_TEXT = 200, 800  # characters; options for short and long tex
 _ABS10 = 10.0  # BM25 of about 10 is a very good match in a store of some thousand memories (ccmemory, AgentStack)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A memory that a leg found, with all that ranking looks at. The rank of a leg that did not find it is None."""
 
     row: Row
@@ -60,8 +60,7 @@ class Candidate:
         return self.match.coverage if self.match else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A candidate's score, 0..1. The values of `trace` add up to it; `raw` has the numbers before scaling."""
 
     candidate: Candidate
@@ -293,8 +292,10 @@ def _cosine(candidate: Candidate) -> float:
 
 
 def _raw_scores(candidate: Candidate) -> dict[str, float]:
-    raw = {"bm25": candidate.match.score if candidate.match else None, "cosine": candidate.row.similarity}
-    return {name: value for name, value in raw.items() if value is not None}
+    raw = {"bm25": candidate.match.score} if candidate.match else {}
+    if candidate.row.similarity is not None:
+        raw["cosine"] = candidate.row.similarity
+    return raw
 
 
 def _last_rank(ranks: Iterable[int | None]) -> int:

@@ -7,7 +7,7 @@ the best candidates, and grouping by document.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
@@ -27,7 +27,7 @@ def _rescore(entry: Ranked, step: str, score: float) -> Ranked:
     if score == entry.score:
         return entry
     change = entry.trace.get(step, 0.0) + score - entry.score  # a step may have run before the cross-encoder, too
-    return replace(entry, score=score, trace={**entry.trace, step: change})
+    return entry._replace(score=score, trace={**entry.trace, step: change})
 
 
 # Pseudo-relevance feedback: the query vector moved towards the best hits of a first ranking (Rocchio)
@@ -56,7 +56,7 @@ def expand_by_feedback(ranked: Sequence[Ranked], query_vector: NDArray[np.float3
     # Row by row in double: the gain of one candidate must not depend on which others are beside it.
     gains = np.einsum("ij,j->i", matrix, expanded / np.linalg.norm(expanded) - query_vector).tolist()
     return [
-        replace(candidate, feedback_gain=gains[row_of[candidate.key]]) if candidate.key in row_of else candidate
+        candidate._replace(feedback_gain=gains[row_of[candidate.key]]) if candidate.key in row_of else candidate
         for candidate in candidates
     ]
 

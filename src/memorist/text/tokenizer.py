@@ -3,9 +3,8 @@
 import re
 import threading
 import unicodedata
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -25,8 +24,7 @@ _SCRIPT_SAMPLE = 1000  # characters of a text that decide which script it is in
 _connections = threading.local()
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """The position of a word in a text, in characters, and its stem."""
 
     start: int
@@ -39,7 +37,7 @@ def stem_words(text: str) -> list[Word]:
     encoded = text.encode("utf-8", "replace")
     found: Any = _tokenizer("porter")(encoded, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
     if len(encoded) == len(text):
-        return [Word(start, end, stem) for start, end, stem in found]
+        return list(map(Word._make, found))
     words, byte, char = [], 0, 0
     for start, end, stem in found:
         char += len(encoded[byte:start].decode("utf-8", "replace"))

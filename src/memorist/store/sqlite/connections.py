@@ -47,7 +47,7 @@ class ConnectionPool:
         self.path = path
         self.in_memory = path == ":memory:"
         self.file = path if self.in_memory else os.path.realpath(path)  # the same from any folder, by any name
-        self._absolute = Path(path).absolute()  # which may be a link
+        self._address = str(Path(path).absolute())  # which may be a link
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self._synchronous = synchronous
@@ -59,6 +59,7 @@ class ConnectionPool:
         self._closed = False
         self._identity: tuple[int, int] | None = None
         self._observer: SqliteConnection | None = None  # never lent: what it has seen of others' commits is its own
+        self._observers = 0  # opened so far: each counts commits from anew
         self._name, self._flags = self._resolve_target()
         # A database in memory lives as long as a connection to it.
         self._anchor = self._open() if self.in_memory else None
@@ -77,7 +78,7 @@ class ConnectionPool:
             raise StoreError(f"{self.path} is a directory; name a file in it, such as {file / 'memory.db'}")
         if is_special(file):
             raise StoreError(f"{self.path} is not a regular file; name another one for the database")
-        name = "file:" + quote(str(self._absolute))
+        name = "file:" + quote(self._address)
         if not self.read_only:
             try:
                 # Memories are private, and so is a folder made for them.
@@ -113,8 +114,10 @@ class ConnectionPool:
             self._returned.wait_for(lambda: not self._forking)
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
-            self._observer = self._observer or self._open()
-            return str(self._observer.pragma("data_version"))
+            if self._observer is None:
+                self._observer = self._open()
+                self._observers += 1
+            return f"{self._observers}.{self._observer.pragma('data_version')}"
 
     def retry_while_locked(self, operation: Callable[[], object]) -> None:
         """Repeat an operation while the database is locked, also where SQLite does not ask the busy handler."""
@@ -245,7 +248,7 @@ class ConnectionPool:
 
     def _read_identity(self) -> tuple[int, int] | None:
         try:
-            status = self._absolute.stat()
+            status = os.stat(self._address)
         except OSError:
             return None
         return status.st_dev, status.st_ino

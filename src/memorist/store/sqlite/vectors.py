@@ -157,9 +157,15 @@ class SqliteVectors(Vectors):
     def _refresh_mirror(self, model: Model) -> "_Mirror | None":
         """Return the scans, brought up to what is committed now; None if the model has no vectors yet."""
         try:
+            mirror = self._mirrors.get(model.name)
+            # Asked before the changes are read: what is committed in between has another mark.
+            mark = self._database.read_mark() if mirror is not None else None
+            if mirror is not None and mirror.model == model and mirror.mark == mark:
+                return mirror
             with without_limit(), self._lock, self._database.reading() as connection:
                 mirror = self._mirrors.get(model.name)
                 if mirror is not None and mirror.model == model and mirror.follow(connection):
+                    mirror.mark = mark
                     return mirror
             with without_limit(), self._lock, self._database.snapshot() as connection:
                 mirror = _Mirror.load(connection, self._namespace, model)
@@ -195,6 +201,7 @@ class _Mirror:
         self.scan = VectorScan(model.dimensions)
         self.parts = _PartScan(model.dimensions)
         self.total = 0  # memories, with a vector or without
+        self.mark: str | None = None  # of the database when it was last followed
         self._namespace = namespace
         self._position = position
 
