@@ -236,6 +236,7 @@ def measure_searches(servants: list[Servant], measured: list[Measured], rounds: 
     counts = {}
     for servant, one in zip(servants, measured, strict=True):
         say(f"{one.name} warms up")
+        servant.ask("settle", QUESTIONS, WARM_UP)
         for search in one.searches:
             took = servant.ask("search", search, QUESTIONS, BLOCK)["took"]
             took = servant.ask("search", search, QUESTIONS, max(1, min(WARM_UP, int(5000 / max(took)))))["took"]
@@ -300,6 +301,7 @@ def measure_processes(start: Any, measured: Measured) -> None:
             for servant in servants:
                 servant.ask("open")
                 search = servant.ask("list_searches")[0]
+                servant.ask("settle", QUESTIONS, WARM_UP)
                 servant.ask("search", search, QUESTIONS, BLOCK)
             began = time.perf_counter()
             for servant in servants:

@@ -1,10 +1,14 @@
 """Memorist, with the vectors of texts and questions given in place of its model."""
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from servant import DIMENSIONS, HITS, Question, Row, System, serve
+
+INDEXING_THREAD, SETTLING_SECONDS = "memorist-words", 2.0
 
 
 class GivenVectors:
@@ -38,6 +42,16 @@ class MemoristItself(System):
     def add(self, row: Row) -> None:
         self._given.known = {row.text: row.vector}
         self._memory.add(row.text, id=f"row-{row.number}", project=row.thousandth, source=row.tenth)
+
+    def settle(self, questions: Sequence[Question]) -> None:
+        """Search until the index of words, which is made in a thread once it pays, is there."""
+        deadline, thread = time.monotonic() + SETTLING_SECONDS, None
+        while thread is None and time.monotonic() < deadline:
+            for question in questions:
+                self._memory.search(question.text, mode="keyword")
+            thread = next((one for one in threading.enumerate() if one.name == INDEXING_THREAD), None)
+        if thread:
+            thread.join()
 
     def searches(self) -> dict[str, Callable[[Question], Any]]:
         def search(question: Question, **options: Any) -> Any:

@@ -92,6 +92,9 @@ class System:
     def set_effort(self, effort: int) -> None:
         """Look at more of an approximate index."""
 
+    def settle(self, questions: Sequence[Question]) -> None:
+        """Let what is made beside the first searches be done."""
+
     def searches(self) -> dict[str, Callable[[Question], Any]]:
         """
         Return the searches that the system has, each one call.
@@ -168,6 +171,10 @@ class _Servant:
 
     def set_effort(self, effort: int) -> dict[str, Any]:
         self._system.set_effort(effort)
+        return {}
+
+    def settle(self, start: int, count: int) -> dict[str, Any]:
+        self._system.settle(self._data.questions[start : start + count])
         return {}
 
     def search(self, name: str, start: int, count: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -90,6 +90,7 @@ def memories_table(*, past: bool) -> str:
     return MEMORIES_AS_OF if past else "memories m"
 
 
+@cache
 def memory_columns(*, past: bool = False) -> str:
     """Return the columns of a memory `m`, for `to_memory`."""
     return f"""
