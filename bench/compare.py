@@ -3,7 +3,8 @@ Compare Memorist with its peers: the same texts, the same vectors, the same mach
 
     python bench/compare.py --data DIR                              1k, 10k and 100k rows, all systems
     python bench/compare.py --data DIR --sizes 1M --only Memorist,usearch
-    python bench/compare.py --data DIR --out FILE.json
+    python bench/compare.py --data DIR --out FILE.json              also everything that was measured, as JSON
+    python bench/compare.py --draw FILE.json --chart FILE.svg       the growth of a hybrid search, from that
 
 Each system runs in a process of its own, in an environment that is made when it is first needed (peers/systems.json
 says of what), and keeps its rows in a folder of its own. Vectors are given to all, so nobody's model is measured.
@@ -30,14 +31,15 @@ from typing import Any
 import numpy as np
 
 import corpus
+from charts import draw_lines
 from exact_search import ExactSearch
 from measurements import format_size
 
 HERE = Path(__file__).parent
 PEERS = HERE / "peers"
 SPARE_ROWS = 2_000  # to add one by one
-QUESTIONS, WARM_UP, BLOCK, ROUNDS = 200, 40, 20, 3
-SECONDS_A_SEARCH = 40.0  # for all questions of a round; a slower system answers fewer
+QUESTIONS, WARM_UP, BLOCK, FEWEST, ROUNDS = 200, 40, 20, 5, 3
+SECONDS = 10.0  # for all questions of one kind in a round: a slow system answers fewer of them
 ADDS = 100
 STARTS = 5
 WORKERS = 8
@@ -87,25 +89,44 @@ class Servant:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare Memorist with its peers.")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that contains `locomo`")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder that contains `locomo`")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "memorist-bench"), metavar="DIR")
     parser.add_argument("--sizes", default="1k,10k,100k", help="numbers of rows (default %(default)s)")
     parser.add_argument("--only", help="systems, separated by commas")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of all questions (default %(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write everything as JSON")
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="draw what was measured before, and measure nothing")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="the chart, as SVG")
+    parser.add_argument("--search", default="hybrid", help="that the chart shows (default %(default)s)")
     options = parser.parse_args(arguments)
+    if options.draw:
+        draw(options.draw, options.search, options.chart)
+        return
+    if not options.data:
+        parser.error("--data is needed to measure")
     systems: dict[str, dict[str, Any]] = json.loads((PEERS / "systems.json").read_text("utf-8"))
     if options.only:
         systems = {name: systems[name] for name in options.only.split(",")}
     refresh_memorist(options.cache, systems)
-    results = {}
+    results = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else {}
     for size in map(parse_size, options.sizes.split(",")):
         chosen = {name: system for name, system in systems.items() if system["most_rows"] >= size}
-        results[size] = compare(options, chosen, size)
-        print(format_results(size, results[size]), flush=True)
-    if options.out:
-        as_json = {size: [vars(measured) for measured in of_size] for size, of_size in results.items()}
-        options.out.write_text(json.dumps(as_json, indent=1), "utf-8")
+        measured = compare(options, chosen, size)
+        print(format_results(size, measured), flush=True)
+        results[str(size)] = [vars(one) for one in measured]
+        if options.out:
+            options.out.write_text(json.dumps(results, indent=1), "utf-8")
+
+
+def draw(file: Path, search: str, chart: Path) -> None:
+    """Draw how the time of a search grows with the rows, of every system that was measured at two sizes or more."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for size, systems in json.loads(file.read_text("utf-8")).items():
+        for one in systems:
+            if search in one["searches"]:
+                lines.setdefault(one["name"], []).append((int(size), one["searches"][search]["p50"]["median"]))
+    grown = {name: sorted(points) for name, points in lines.items() if len(points) > 1}
+    chart.write_text(draw_lines(f"{search.capitalize()} search, median, by rows", grown, "ms"), "utf-8")
 
 
 def parse_size(text: str) -> int:
@@ -183,7 +204,7 @@ def write_data(options: argparse.Namespace, size: int) -> Path:
 
 def make_environment(cache: Path, system: dict[str, Any]) -> Path:
     """Return the Python of an environment with the system's packages; make it if needed."""
-    folder = cache / "environments" / system["environment"]
+    folder: Path = cache / "environments" / system["environment"]
     python, stamp = folder / "bin" / "python", folder / "requirements.json"
     requirements = json.dumps(system["requirements"])
     if not stamp.exists() or stamp.read_text() != requirements:
@@ -233,27 +254,32 @@ def tune(servant: Servant, measured: Measured, exact: ExactSearch) -> None:
 
 def measure_searches(servants: list[Servant], measured: list[Measured], rounds: int) -> None:
     """Let all systems answer the same questions, block by block in turns."""
-    counts = {}
     for servant, one in zip(servants, measured, strict=True):
         say(f"{one.name} warms up")
         servant.ask("settle", QUESTIONS, WARM_UP)
-        for search in one.searches:
-            took = servant.ask("search", search, QUESTIONS, BLOCK)["took"]
-            took = servant.ask("search", search, QUESTIONS, max(1, min(WARM_UP, int(5000 / max(took)))))["took"]
-            affordable = int(SECONDS_A_SEARCH * 1000 / statistics.median(took))
-            counts[one.name, search] = min(QUESTIONS, max(BLOCK, affordable))
+        for search, results in one.searches.items():
+            servant.ask("search", search, QUESTIONS, 1)
+            results["affordable"] = afford(servant, search, QUESTIONS)
+            servant.ask("search", search, QUESTIONS, min(WARM_UP, results["affordable"]))
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
         for first in range(0, QUESTIONS, BLOCK):
             for servant, one in zip(servants, measured, strict=True):
                 for search, results in one.searches.items():
-                    if first >= counts[one.name, search]:
+                    block = min(BLOCK, results["affordable"] - first)
+                    if block <= 0:
                         continue
-                    answer = servant.ask("search", search, first, BLOCK)
+                    answer = servant.ask("search", search, first, block)
                     if first == 0:
                         results["took"].append([])
                     results["took"][-1] += answer["took"]
                     results["found"] |= enumerate(answer["found"], first)
+
+
+def afford(servant: Servant, search: str, most: int) -> int:
+    """Return how many questions a system can be asked in the time that all are given."""
+    (took,) = servant.ask("search", search, QUESTIONS + 1, 1)["took"]
+    return max(FEWEST, min(most, int(SECONDS * 1000 / took)))
 
 
 def measure_adds(servants: list[Servant], measured: list[Measured], size: int) -> None:
@@ -269,9 +295,10 @@ def measure_threads(servants: list[Servant], measured: list[Measured]) -> None:
     """Answer questions by one thread and by eight."""
     for servant, one in zip(servants, measured, strict=True):
         search = next(iter(one.searches))
+        count = max(WORKERS, min(WORKER_QUESTIONS, one.searches[search]["affordable"]))
         for threads in (1, WORKERS):
-            took = servant.ask("search_in_threads", search, threads, 0, WORKER_QUESTIONS)["seconds"]
-            one.figures[f"searches_per_second_{threads}_threads"] = WORKER_QUESTIONS / took
+            took = servant.ask("search_in_threads", search, threads, 0, count)["seconds"]
+            one.figures[f"searches_per_second_{threads}_threads"] = count / took
 
 
 @contextmanager
@@ -288,28 +315,30 @@ def measure_use(servant: Servant, measured: Measured) -> None:
     before = servant.ask("measure_use")["memory"]
     servant.ask("open")
     for search in servant.ask("list_searches")[:1]:
-        servant.ask("search", search, 0, BLOCK)
+        servant.ask("search", search, 0, FEWEST)
     use = servant.ask("measure_use")
     measured.figures |= {"memory": use["memory"] - before, "files": use["files"]}
 
 
 def measure_processes(start: Any, measured: Measured) -> None:
     """Answer questions by one process and by eight at a time."""
+    search = next(iter(measured.searches))
+    count = min(WORKER_QUESTIONS, measured.searches[search]["affordable"])
     for processes in (1, WORKERS):
         with ExitStack() as stack:
             servants = [stack.enter_context(started(start, measured.name)) for _ in range(processes)]
             for servant in servants:
                 servant.ask("open")
-                search = servant.ask("list_searches")[0]
+                servant.ask("list_searches")
                 servant.ask("settle", QUESTIONS, WARM_UP)
-                servant.ask("search", search, QUESTIONS, BLOCK)
+                servant.ask("search", search, QUESTIONS, 1)
             began = time.perf_counter()
             for servant in servants:
-                servant.send("search", search, 0, WORKER_QUESTIONS)
+                servant.send("search", search, 0, count)
             for servant in servants:
                 servant.read()
             took = time.perf_counter() - began
-        measured.figures[f"searches_per_second_{processes}_processes"] = processes * WORKER_QUESTIONS / took
+        measured.figures[f"searches_per_second_{processes}_processes"] = processes * count / took
 
 
 def measure_starts(
@@ -353,7 +382,7 @@ def summarise(measured: Measured, exact: ExactSearch) -> None:
             results[name] = {"median": statistics.median(by_round), "least": min(by_round), "most": max(by_round)}
         found = results.pop("found")
         results["questions"] = len(found)
-        results.pop("took")
+        del results["took"], results["affordable"]
         results |= exact.judge(search, found)
     for name in ("add", "first_search", "import"):
         if times := measured.figures.pop(name, None):

@@ -53,7 +53,8 @@ class ExactSearch:
             judged = f"overlap {max(_compare(scores, found, 1, self._size) for scores in self._words):.2f}"
         else:
             judged = ""
-        return {"judged": judged, "full_pages": float(np.mean([len(rows) >= HITS for rows in found.values()]))}
+        full = min(HITS, self._size // modulus)
+        return {"judged": judged, "full_pages": float(np.mean([len(rows) >= full for rows in found.values()]))}
 
     def recall(self, search: str, found: Found) -> float:
         """Return the share of the ten nearest rows that was found."""
