@@ -27,7 +27,7 @@ class ProjectDocuments:
         written = self.memory.add_many(
             {
                 **fields,
-                "id": new_id() if id is None else self._prefix + id,
+                "id": new_id() if id is None else self.memory_id(id),
                 "if_exists": if_exists,
                 "project": self.project,
             }
@@ -37,8 +37,8 @@ class ProjectDocuments:
 
     def find(self, ids: Sequence[str]) -> list[Memory]:
         """Return the documents that are there, in the order of the ids. `get` would take parts of ids, too."""
-        wanted = [name for id in ids for name in dict.fromkeys((self._prefix + id, id))]
-        found = self.memory.get(wanted) if wanted else ()
+        wanted = dict.fromkeys(name for id in ids for name in (self.memory_id(id), id))
+        found = self.memory.get(list(wanted)) if wanted else ()
         return [memory for memory in found if memory.id in wanted and self.project in (None, memory.project)]
 
     def forget(self, ids: Sequence[str]) -> None:
@@ -46,6 +46,10 @@ class ProjectDocuments:
         for memory in self.find(ids):
             with suppress(NotFound):  # another process may have been first
                 self.memory.forget(memory.id)
+
+    def memory_id(self, id: str) -> str:
+        """Return the id of the memory that a document is, or would be."""
+        return self._prefix + id
 
     def id_of(self, memory: Memory) -> str:
         return memory.id.removeprefix(self._prefix)

@@ -144,10 +144,10 @@ class MemoristVectorStore(VectorStore):
         return [(self._to_document(hit.memory), hit.score) for hit in self._search(query, k, filter, kwargs)]
 
     def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
+        self, query: str, k: int = 4, filter: Mapping[str, Any] | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents with the probability that each is about the query."""
-        return [(self._to_document(hit.memory), hit.relevance) for hit in self._search(query, k, None, kwargs)]
+        return [(self._to_document(hit.memory), hit.relevance) for hit in self._search(query, k, filter, kwargs)]
 
     def max_marginal_relevance_search(
         self,
