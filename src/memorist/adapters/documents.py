@@ -8,11 +8,15 @@ of a memory is that of the document after the name of the project, in which slas
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 from memorist.engine import Memorist
 from memorist.errors import NotFound
 from memorist.records import Memory, new_id
+
+
+def quote_project(project: str) -> str:
+    """Return the name of a project as the beginning of an id. No longer than it must be: ids have a limit."""
+    return project.replace("%", "%25").replace("/", "%2F")
 
 
 class ProjectDocuments:
@@ -20,7 +24,7 @@ class ProjectDocuments:
 
     def __init__(self, memory: Memorist, project: str | None) -> None:
         self.memory, self.project = memory, project
-        self._prefix = "" if project is None else f"{quote(project, safe='')}/"
+        self._prefix = "" if project is None else f"{quote_project(project)}/"
 
     def write(self, documents: Iterable[tuple[str | None, Mapping[str, Any]]], if_exists: str = "update") -> list[str]:
         """Add documents, each an id and the fields of a memory; return their ids. Without an id, one is made."""

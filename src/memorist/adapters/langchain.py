@@ -9,9 +9,8 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
-from urllib.parse import quote
 
-from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.documents import ProjectDocuments, quote_project
 from memorist.adapters.exact_pages import NEAREST
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.embed import create_embedder
@@ -245,7 +244,7 @@ class MemoristByteStore(ByteStore):
                 yield memory.source
 
     def _id(self, key: str) -> str:
-        return f"{_BYTES}:{quote(self._project or '', safe='')}:{key}"
+        return f"{_BYTES}:{quote_project(self._project or '')}/{key}"
 
 
 def _to_document(memory: Memory, id: str, **more: Any) -> Document:

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
-from urllib.parse import quote
 
+from memorist.adapters.documents import quote_project
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import TURN, Memory, new_id
+from memorist.validation import MAX_SESSION_ID
 
 _DATA_KEYS = ("arguments", "action", "result")  # of a tool, which may be any JSON
 
@@ -89,7 +91,8 @@ class SessionItems:
 
 def session_id_of(session: str, project: str | None) -> str:
     """Return the id of a framework's session: one of Memorist belongs to one project, and an id to one session."""
-    return session if project is None else f"{quote(project, safe='')}/{session}"
+    id = session if project is None else f"{quote_project(project)}/{session}"
+    return id if len(id) <= MAX_SESSION_ID else sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def add_turns(

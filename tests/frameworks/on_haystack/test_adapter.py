@@ -58,6 +58,15 @@ def test_projects_are_apart_even_for_the_same_id(memory: memorist.Memorist) -> N
     assert MemoristHybridRetriever(ada).run("same")["documents"] == []
 
 
+def test_a_project_may_have_a_long_name_in_any_language(memory: memorist.Memorist) -> None:
+    store = MemoristDocumentStore(memory, project="船" * 200)
+    document = Document(content="the same")
+
+    store.write_documents([document])
+
+    assert store.filter_documents() == [document]
+
+
 def test_a_filtered_search_gives_full_pages(memory: memorist.Memorist) -> None:
     store = MemoristDocumentStore(memory)
     store.write_documents([Document(content=f"boat {n}", meta={"tags": [n % 3], "n": n}) for n in range(30)])

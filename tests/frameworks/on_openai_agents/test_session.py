@@ -139,6 +139,17 @@ async def test_sessions_and_projects_are_apart(memory: memorist.Memorist) -> Non
         assert await session.get_items() == [{"role": "user", "content": f"conversation {number}"}]
 
 
+@pytest.mark.parametrize(("project", "name"), [("船" * 100, "s1"), ("ada", "s" * 300), ("a/b", "c"), (None, "s" * 129)])
+async def test_names_of_any_length_can_be_used(memory: memorist.Memorist, project: str | None, name: str) -> None:
+    await MemoristSession("b/c", memory, project="a").add_items([{"role": "user", "content": "of another session"}])
+    session = MemoristSession(name, memory, project=project)
+
+    await session.add_items(ITEMS[:1])
+
+    assert await session.get_items() == ITEMS[:1]
+    assert len(memory.sessions()) == 2
+
+
 async def test_secrets_are_kept_unless_redaction_is_asked_for(memory: memorist.Memorist) -> None:
     secret: Any = {"role": "user", "content": "the key is AKIAIOSFODNN7EXAMPLQ"}
     session = MemoristSession("s1", memory)
