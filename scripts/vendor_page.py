@@ -85,10 +85,10 @@ def write_bundle(bundle: Bundle, folder: Path) -> dict[str, object]:
 
 
 def write_licences(packages: list[str], modules: Path) -> None:
-    """Write the licence of every package, as it came with it, into one file; the Apache License is our own."""
+    """Write the licence of every package, as it came with it, into one file."""
     names = [package.rpartition("@")[0] for package in packages]
     texts = [(name, next((modules / name).glob("LICENSE*")).read_text(encoding="utf-8").strip()) for name in names]
-    parts = [f"{name}\n{'-' * len(name)}\n\n{text}\n" for name, text in texts if "Apache License" not in text]
+    parts = [f"{name}\n{'-' * len(name)}\n\n{text}\n" for name, text in texts]
     (VENDOR / "LICENSES.txt").write_text("\n\n".join(parts), encoding="utf-8")
 
 

@@ -1,10 +1,21 @@
 """What other programs keep on this machine: found where they keep it, and compared with what is stored."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from agent_files import TALK, WRITERS, Said, write_codex, write_cursor, write_opencode_storage, write_vscode, write_zed
+from agent_files import (
+    TALK,
+    WRITERS,
+    Said,
+    iso,
+    write_codex,
+    write_cursor,
+    write_opencode_storage,
+    write_vscode,
+    write_zed,
+)
 from memorist import Memorist
 from memorist.config import UserFolders
 from memorist.errors import InvalidInput
@@ -50,6 +61,17 @@ def test_a_forgotten_turn_is_not_new_and_a_further_one_is(memory: Memorist, home
     write_codex(home / ".codex", [*TALK, Said("user", "Thanks.")])
 
     assert [source.new for source in memory.discover(["codex"])] == [1]
+
+
+def test_calls_of_tools_are_new_only_where_they_are_asked_for(memory: Memorist, home: Path) -> None:
+    file = write_codex(home / ".codex", TALK)
+    memory.import_(file)
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "ls", "arguments": "{}"}
+    with file.open("a") as lines:
+        lines.write(json.dumps({"timestamp": iso(9), "type": "response_item", "payload": call}) + "\n")
+
+    assert [source.new for source in memory.discover(["codex"])] == [0]
+    assert [source.new for source in memory.discover(["codex"], tools=True)] == [1]
 
 
 def test_folders_without_conversations_are_not_listed(memory: Memorist, home: Path) -> None:

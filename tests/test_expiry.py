@@ -126,6 +126,22 @@ def test_exports_keep_the_time(memory: Memorist, tmp_path: Path) -> None:
             assert copy.get("k").expires_at == FUTURE + timedelta(days=1)
 
 
+def test_a_later_end_is_no_new_version(memory: Memorist) -> None:
+    added = memory.add("A note", id="k", expires_at=FUTURE + timedelta(hours=1))
+
+    for hours in (2, 3):
+        memory.update("k", expires_at=FUTURE + timedelta(hours=hours))
+        memory.add("A note", id="k", expires_at=FUTURE + timedelta(hours=hours, minutes=1))
+
+    found = memory.get("k")
+    assert found.expires_at == FUTURE + timedelta(hours=3, minutes=1)
+    assert memory.history("k") == []
+    assert memory.update("k", expires_at=None).expires_at is None
+    assert memory.get("k", as_of=added.created_at).content == "A note"
+    memory.update("k", content="Another note", expires_at=FUTURE + timedelta(hours=4))
+    assert [version.content for version in memory.history("k")] == ["A note"]
+
+
 def test_a_purge_erases_all_that_has_expired(memory: Memorist) -> None:
     memory.add_many({"content": f"note {n}", "id": f"n{n}"} for n in range(250))
     for number in range(250):

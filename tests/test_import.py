@@ -329,6 +329,16 @@ Some prose about [[Tea Basics|tea]].
 """
 
 
+def test_a_secret_that_a_long_title_or_tag_of_a_note_is_cut_in_is_masked(memory: Memorist, tmp_path: Path) -> None:
+    long = "x" * 484 + " ghp_" + ("a1B2c3D4e5F6g7H8" * 3)[:36]
+    (tmp_path / "note.md").write_text(f"---\ntitle: {long}\ntags: [{long.replace(' ', '_')}]\n---\nA note")
+
+    memory.import_(tmp_path, format="markdown")
+
+    (note,) = memory.list()
+    assert "ghp_a1" not in f"{note.title} {note.tags}"
+
+
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     folder = tmp_path / "notes"

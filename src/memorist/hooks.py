@@ -210,6 +210,7 @@ _TRANSCRIPT_NAMES = {"rollout-": "codex", "session-": "gemini-cli"}  # beginning
 _COMPACTED = {  # in a transcript: from here on, the model knows only a summary of what was said
     "claude-code": b'"compact_boundary"',
     "codex": b'"type":"compacted"',
+    "gemini-cli": b"<state_snapshot>",  # the summary, which is a message
 }
 _BUDGETS = (1500, 700)  # tokens; the second is tried if the first gives a text too long for the client
 # Clients end a hook after their own limit, which is longer; but at the end of a session, Claude Code gives all hooks

@@ -26,6 +26,16 @@ def test_it_prints_a_block_about_the_message(cli: CommandLine) -> None:
     assert "British" not in out
 
 
+def test_metadata_filters_it(cli: CommandLine) -> None:
+    with memorist.open(cli.database) as memory:
+        memory.add("Anna deploys on Mondays", metadata={"user": "anna"})
+
+    out = cli("context", "when do we deploy?", "--metadata", '{"user": "anna"}').out
+
+    assert "Mondays" in out
+    assert "make ship" not in out
+
+
 def test_the_message_can_come_from_standard_input(cli: CommandLine) -> None:
     assert "make ship" in cli("context", "-", stdin="how do we deploy?").out
 
@@ -54,6 +64,7 @@ def test_json_has_the_block_and_its_tokens(cli: CommandLine) -> None:
     [
         (["how?", "--recent", "3"], "--recent cannot be used with a message"),
         (["--limit", "3"], "--limit cannot be used without a message"),
+        (["--metadata", "{}"], "--metadata cannot be used without a message"),
         (["--no-documents"], "--no-documents cannot be used without a message"),
     ],
 )

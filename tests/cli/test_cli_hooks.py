@@ -15,7 +15,7 @@ import pytest
 from command_line import CommandLine, CommandResult
 
 import memorist
-from agent_files import SESSION, TALK, Said, write_codex, write_gemini
+from agent_files import SESSION, TALK, Said, gemini_message, write_codex, write_gemini
 from memorist.hooks import MAX_LOG_BYTES, PendingNotes, UnsavedConversation
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
@@ -386,16 +386,30 @@ class TestSaving:
 
         assert agent.cli.contents("--session", session, "--project", "api") == [one.text for one in reversed(TALK)]
 
-    def test_what_codex_still_knows_is_not_told_again_until_it_is_compacted(self, agent: Agent) -> None:
-        transcript = write_codex(agent.cli.home, TALK)
+    @pytest.mark.parametrize(
+        ("write", "save", "ask", "compacted"),
+        [
+            (write_codex, "PreCompact", "UserPromptSubmit", {"type": "compacted", "payload": {"message": ""}}),
+            (
+                write_gemini,
+                "PreCompress",
+                "BeforeAgent",
+                {"$set": {"messages": [gemini_message(9, "user", "<state_snapshot>\nAll.</state_snapshot>")]}},
+            ),
+        ],
+    )
+    def test_what_an_agent_still_knows_is_not_told_again_until_it_is_compacted(
+        self, agent: Agent, write: Callable[..., Path], save: str, ask: str, compacted: dict[str, Any]
+    ) -> None:
+        transcript = write(agent.cli.home, TALK)
         given: dict[str, Any] = {"session_id": SESSION, "transcript_path": str(transcript)}
-        agent.save("PreCompact", **given)
-        assert_passed_over(agent.hook("UserPromptSubmit", prompt="What is MAX_TRIES now?", **given))
+        agent.save(save, **given)
+        assert_passed_over(agent.hook(ask, prompt="What is MAX_TRIES now?", **given))
 
         with transcript.open("a") as lines:
-            lines.write('{"timestamp":"2026-03-02T10:00:00Z","type":"compacted","payload":{"message":""}}\n')
+            lines.write(json.dumps(compacted, separators=(",", ":")) + "\n")
 
-        assert "MAX_TRIES is 5" in agent.context("UserPromptSubmit", prompt="What is MAX_TRIES now?", **given)
+        assert "MAX_TRIES is 5" in agent.context(ask, prompt="What is MAX_TRIES now?", **given)
 
     def test_saved_again_only_what_is_new_is_added(self, agent: Agent) -> None:
         agent.say("How is the retry limit set?", "It is 5, in client.py.")

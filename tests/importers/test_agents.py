@@ -49,6 +49,7 @@ from agent_files import (
 from memorist.errors import InvalidInput, MissingExtra
 from memorist.importers import input_file
 from memorist.importers.transcripts import ImportedConversation, ImportProblem, read_conversations
+from memorist.validation import MAX_NAME_CHARACTERS
 
 every_program = pytest.mark.parametrize("program", WRITERS)
 
@@ -69,6 +70,27 @@ def problems(path: Path) -> list[str]:
 
 def said(conversation: ImportedConversation) -> list[Said]:
     return [Said(turn.role, turn.text) for turn in conversation.turns if turn.tool is None]
+
+
+def replace_title(file: Path, title: str) -> None:
+    """Give the conversation of a file another title, where its program keeps one."""
+    if file.suffix in (".json", ".jsonl"):
+        file.write_text(file.read_text().replace("Retry limits", title))
+        return
+    with apsw.Connection(str(file)) as connection:
+        tables = [name for (name,) in connection.execute("select name from sqlite_schema where type = 'table'")]
+        if "threads" in tables:
+            connection.execute("update threads set summary = ?, data = ?", (title, zed_thread(title)))
+        elif "session" in tables:
+            connection.execute("update session set title = ?", (title,))
+        else:
+            connection.execute(
+                "update cursorDiskKV set value = json_set(value, '$.name', ?) where key like 'composerData:%'", (title,)
+            )
+
+
+def zed_thread(title: str) -> bytes:
+    return compress(json.dumps({"title": title, "messages": zed_messages(TALK)}).encode())
 
 
 def calls(conversation: ImportedConversation) -> list[tuple[str, str | None, str]]:
@@ -147,6 +169,44 @@ def test_importing_again_adds_nothing_and_growth_adds_only_what_is_new(
         assert stored(twice) == stored(once)
         assert twice.import_(whole).added == 0
         assert len(stored(once)) == len([one for one in talk if one.text.strip()])
+
+
+@pytest.mark.parametrize("program", ["codex", "gemini-cli", "vscode"])
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.floats(0, 1))
+def test_of_a_file_that_was_read_while_it_was_written_all_is_imported_later(program: str, where: float) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        memorist.open(":memory:", embedder="none") as once,
+        memorist.open(":memory:", embedder="none") as twice,
+    ):
+        file = WRITERS[program](Path(folder), TALK)
+        whole = file.read_bytes()
+        once.import_(file)
+
+        file.write_bytes(whole[: int(len(whole) * where)])
+        with suppress(InvalidInput):
+            twice.import_(file)
+        file.write_bytes(whole)
+        twice.import_(file)
+
+        assert stored(twice) == stored(once)
+
+
+@every_program
+def test_a_secret_that_a_long_title_is_cut_in_is_masked(tmp_path: Path, program: str) -> None:
+    file = find_file(WRITERS[program](tmp_path, TALK))
+    secret = "ghp_" + ("a1B2c3D4e5F6g7H8" * 3)[:36]
+    long_title = "x" * (MAX_NAME_CHARACTERS - 16) + f" {secret}"
+    replace_title(file, long_title)
+
+    with memorist.open(":memory:", embedder="none") as memory:
+        memory.import_(file)
+        (session,) = memory.sessions()
+
+    summary = session.summary or ""
+    assert "ghp_" not in summary
+    assert len(summary) <= MAX_NAME_CHARACTERS
 
 
 @every_program
@@ -295,6 +355,17 @@ def test_gemini_keeps_what_was_compressed_but_not_its_summary(tmp_path: Path) ->
     assert said(read(file)) == list(TALK)
 
 
+def test_gemini_leaves_out_its_own_words_around_a_summary(tmp_path: Path) -> None:
+    summary = "<scratchpad>Hm.</scratchpad>\n<state_snapshot>They raised it.</state_snapshot>"
+    added = [
+        gemini_message(9, "user", summary),
+        gemini_message(10, "assistant", "Got it. Thanks for the additional context!"),
+    ]
+    file = write_lines(tmp_path / "session-a.jsonl", [*gemini_lines(TALK), {"$set": {"messages": added}}])
+
+    assert said(read(file)) == list(TALK)
+
+
 def test_gemini_shows_tools_when_asked_and_what_the_user_typed(tmp_path: Path) -> None:
     result = [{"functionResponse": {"id": "t1", "name": "ls", "response": {"output": "client.py"}}}]
     call = {"id": "t1", "name": "ls", "args": {"path": "."}, "result": result, "timestamp": iso(2)}
@@ -388,6 +459,19 @@ def test_cursor_shows_tools_when_asked(tmp_path: Path) -> None:
     assert calls(read(file, tools=True)) == [("assistant", "read_file", "{}"), ("tool", "read_file", "x = 1")]
 
 
+@pytest.mark.parametrize("state", [{"status": "generating"}, {"status": "none", "generatingBubbleIds": [uuid(3)]}])
+def test_cursor_waits_for_the_end_of_the_last_answer(tmp_path: Path, state: dict[str, Any]) -> None:
+    file = write_cursor(tmp_path, TALK)
+    connection = apsw.Connection(str(file))
+    sql = "update cursorDiskKV set value = json_patch(value, ?) where key like 'composerData:%'"
+
+    connection.execute(sql, (json.dumps(state),))
+    assert said(read(file)) == list(TALK[:3])
+
+    connection.execute(sql, (json.dumps({"status": "completed", "generatingBubbleIds": []}),))
+    assert said(read(file)) == list(TALK)
+
+
 # opencode
 
 
@@ -475,6 +559,18 @@ def test_zed_reports_a_thread_that_cannot_be_read_and_goes_on(tmp_path: Path, da
     assert told.startswith("thread 'other' cannot be read: ")
     assert reason in told
     assert [said(one) for one in read_conversations(file) if isinstance(one, ImportedConversation)] == [list(TALK)]
+
+
+def test_zed_unpacks_no_more_of_a_thread_than_a_document_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_file, "MAX_DOCUMENT_BYTES", 2_000_000)
+    data = json.dumps({"messages": [], "noise": random.Random(0).randbytes(2_000_000).hex()}).encode()
+    file = write_zed_rows(tmp_path, zed_row(compress(data)))
+
+    (told,) = problems(file)
+
+    assert "too much for one JSON document" in told
 
 
 def test_without_zstandard_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

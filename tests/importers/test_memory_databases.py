@@ -108,6 +108,26 @@ def test_memories_of_mcp_memory_service_keep_tags_metadata_and_time(memory: memo
     assert skipped[0].endswith("sqlite_vec.db, memory 3")
 
 
+def test_the_same_text_in_two_stores_of_mcp_memory_service_is_two_memories(
+    memory: memorist.Memorist, tmp_path: Path
+) -> None:
+    table = MCP_MEMORY_TABLE.replace("content_hash text unique not null", "content_hash text not null")
+    with database(tmp_path / "a.db", table) as connection:
+        for store in ("default", "work"):
+            connection.execute(
+                "insert into memories(content_hash, content, tags, store) values ('h1', 'Deploys run from main', ?, ?)",
+                (f"in-{store}", store),
+            )
+
+    report = memory.import_(tmp_path / "a.db")
+
+    assert (report.added, report.known) == (2, 0)
+    assert {(one.tags, one.metadata.get("store")) for one in memory.list()} == {
+        (("in-default",), None),
+        (("in-work",), "work"),
+    }
+
+
 @pytest.mark.parametrize("write", [write_claude_mem, write_mcp_memory])
 def test_importing_again_adds_nothing(memory: memorist.Memorist, tmp_path: Path, write: Any) -> None:
     file = write(tmp_path / "a.db")

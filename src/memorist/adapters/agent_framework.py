@@ -7,10 +7,10 @@ remembered from other sessions. Every call runs in a thread, so the event loop i
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from memorist.adapters.session_items import SessionItem, SessionItems
+from memorist.adapters.session_items import SessionItem, SessionItems, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
 
@@ -30,6 +30,7 @@ except ImportError as exc:
 
 _FRAMEWORK = "agent-framework"
 _NO_SESSION = "default"
+_CONTENT_TYPES, _TEXT_KEYS = ("text", "function_call", "function_result"), ("text", "arguments", "result")
 
 
 class MemoristHistoryProvider(HistoryProvider):
@@ -115,21 +116,9 @@ class MemoristContextProvider(ContextProvider):
 
 def _to_item(message: Message) -> SessionItem:
     item: dict[str, Any] = json.loads(message.to_json())
-    return SessionItem(item["role"], "\n".join(_find_texts(item)), item)
+    contents = [content for content in item["contents"] if content["type"] in _CONTENT_TYPES]
+    return SessionItem(item["role"], "\n".join(find_texts(contents, _TEXT_KEYS)), item)
 
 
 def _said(item: Any) -> tuple[Any, Any]:
     return item["role"], item["contents"]
-
-
-def _find_texts(item: dict[str, Any]) -> Iterator[str]:
-    """Yield the texts of a message: what was said, and what a tool was given and gave back."""
-    for content in item["contents"]:
-        if content["type"] == "function_call":
-            arguments = content.get("arguments") or ""
-            yield f"{content['name']}: {arguments if isinstance(arguments, str) else json.dumps(arguments)}"
-        elif content["type"] == "function_result":
-            result = content.get("result") or ""
-            yield result if isinstance(result, str) else json.dumps(result)
-        elif content["type"] == "text":
-            yield content["text"]

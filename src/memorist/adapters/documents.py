@@ -8,11 +8,15 @@ of a memory is that of the document after the name of the project, in which slas
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 from memorist.engine import Memorist
 from memorist.errors import NotFound
 from memorist.records import Memory, new_id
+
+
+def quote_project(project: str) -> str:
+    """Return the name of a project as the beginning of an id. No longer than it must be: ids have a limit."""
+    return project.replace("%", "%25").replace("/", "%2F")
 
 
 class ProjectDocuments:
@@ -20,14 +24,14 @@ class ProjectDocuments:
 
     def __init__(self, memory: Memorist, project: str | None) -> None:
         self.memory, self.project = memory, project
-        self._prefix = "" if project is None else f"{quote(project, safe='')}/"
+        self._prefix = "" if project is None else f"{quote_project(project)}/"
 
     def write(self, documents: Iterable[tuple[str | None, Mapping[str, Any]]], if_exists: str = "update") -> list[str]:
         """Add documents, each an id and the fields of a memory; return their ids. Without an id, one is made."""
         written = self.memory.add_many(
             {
                 **fields,
-                "id": new_id() if id is None else self._prefix + id,
+                "id": new_id() if id is None else self.memory_id(id),
                 "if_exists": if_exists,
                 "project": self.project,
             }
@@ -37,8 +41,8 @@ class ProjectDocuments:
 
     def find(self, ids: Sequence[str]) -> list[Memory]:
         """Return the documents that are there, in the order of the ids. `get` would take parts of ids, too."""
-        wanted = [name for id in ids for name in dict.fromkeys((self._prefix + id, id))]
-        found = self.memory.get(wanted) if wanted else ()
+        wanted = dict.fromkeys(name for id in ids for name in (self.memory_id(id), id))
+        found = self.memory.get(list(wanted)) if wanted else ()
         return [memory for memory in found if memory.id in wanted and self.project in (None, memory.project)]
 
     def forget(self, ids: Sequence[str]) -> None:
@@ -46,6 +50,10 @@ class ProjectDocuments:
         for memory in self.find(ids):
             with suppress(NotFound):  # another process may have been first
                 self.memory.forget(memory.id)
+
+    def memory_id(self, id: str) -> str:
+        """Return the id of the memory that a document is, or would be."""
+        return self._prefix + id
 
     def id_of(self, memory: Memory) -> str:
         return memory.id.removeprefix(self._prefix)

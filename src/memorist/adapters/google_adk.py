@@ -7,14 +7,14 @@ of it, which searches by other programs find, too. Every call runs in a thread, 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.session_items import add_turns, session_id_of
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, MissingExtra
-from memorist.records import TURN, Memory
+from memorist.records import Memory
 
 try:
     from google.adk.events import Event
@@ -56,9 +56,20 @@ class MemoristMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Add what was said in events. Thoughts, and calls of tools and their results, are left out."""
-        said = [(event, text) for event in events if (text := _find_text(event.content))]
         project = project_of(app_name, user_id)
-        await asyncio.to_thread(self._add_events, project, said, session_id, dict(custom_metadata or {}))
+        documents = ProjectDocuments(self._memory, project)
+        turns = [
+            {
+                "id": documents.memory_id(event.id),
+                "content": text,
+                "metadata": {**(custom_metadata or {}), **_describe(event.author, event.content)},
+                "created_at": event.timestamp,
+            }
+            for event in events
+            if (text := _find_text(event.content))
+        ]
+        session = None if session_id is None else session_id_of(session_id, project)
+        await asyncio.to_thread(add_turns, self._memory, _FRAMEWORK, turns, session=session, project=project)
 
     async def add_memory(
         self,
@@ -87,34 +98,6 @@ class MemoristMemoryService(BaseMemoryService):
         if memory_id:
             documents = ProjectDocuments(self._memory, project_of(app_name, user_id))
             await asyncio.to_thread(documents.forget, [memory_id])
-
-    def _add_events(
-        self, project: str, said: Sequence[tuple[Event, str]], session: str | None, metadata: Mapping[str, Any]
-    ) -> None:
-        if not said:
-            return
-        session_id = None if session is None else f"{project}/{session}"
-        if session_id is not None:
-            with suppress(InvalidInput):  # it is there already; a name that cannot be used is refused below
-                self._memory.start_session(project, id=session_id)
-        filters: dict[str, Any] = {"project": project, "kind": TURN, "source": _FRAMEWORK}
-        forgotten = {memory.id for memory in self._memory.list(limit=1_000_000_000, deleted=True, **filters)}
-        documents = ProjectDocuments(self._memory, project)
-        fields = [
-            (
-                event.id,
-                {
-                    "content": text,
-                    "kind": TURN,
-                    "session": session_id,
-                    "source": _FRAMEWORK,
-                    "metadata": {**metadata, **_describe(event.author, event.content)},
-                    "created_at": event.timestamp,
-                },
-            )
-            for event, text in said
-        ]
-        documents.write(((id, each) for id, each in fields if f"{project}/{id}" not in forgotten), "keep")
 
 
 def project_of(app_name: str, user_id: str) -> str:

@@ -5,6 +5,7 @@ A document is a memory: its content is the text and its `meta` the metadata, so 
 """
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,6 +26,7 @@ except ImportError as exc:
     raise MissingExtra("Haystack's document store needs an extra: pip install 'memorist[haystack]'") from exc
 
 _MORE = "haystack"  # the key of metadata for what a document has besides content and meta
+_FIELDS = {field.name for field in dataclasses.fields(Document)}
 _IF_EXISTS = {
     DuplicatePolicy.NONE: "error",
     DuplicatePolicy.FAIL: "error",
@@ -107,7 +109,9 @@ class MemoristDocumentStore:
         """Set fields of `meta` of all documents that match; return how many."""
         found = self._list(filters)
         for memory in found:
-            self.memory.update(memory.id, metadata={**memory.metadata, **_as_json(meta)})
+            document = self._to_document(memory)
+            document.meta.update(meta)
+            self.memory.update(memory.id, metadata=_to_fields(document)["metadata"])
         return len(found)
 
     def search(
@@ -156,9 +160,7 @@ class MemoristDocumentStore:
         return found[::-1]
 
     def _to_document(self, memory: Memory, score: float | None = None) -> Document:
-        meta = dict(memory.metadata)
-        more = meta.pop(_MORE, {})
-        fields = {"content": memory.content, **more, "meta": meta}
+        fields = {"content": memory.content, **_split_metadata(memory.metadata)}
         return Document.from_dict({**fields, "id": self._documents.id_of(memory), "score": score})
 
 
@@ -216,8 +218,19 @@ def _to_fields(document: Document) -> dict[str, Any]:
     text = content if isinstance(content, str) and content.strip() else None
     if text is None:
         more["content"] = content
+    if _MORE in meta:
+        more["meta"] = {_MORE: meta[_MORE]}
     metadata = _as_json({**meta, _MORE: more} if more else meta)
     return {"content": text or f"document {document.id}", "metadata": metadata}
+
+
+def _split_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a document that metadata holds: its `meta`, and what `_to_fields` put beside it."""
+    more = metadata.get(_MORE)
+    if not isinstance(more, dict) or not more.keys() <= _FIELDS or not isinstance(more.get("meta", {}), dict):
+        return {"meta": dict(metadata)}  # the key is another program's own
+    meta = {key: value for key, value in metadata.items() if key != _MORE}
+    return {**more, "meta": meta | more.get("meta", {})}
 
 
 def _as_json(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,7 +266,7 @@ def _narrow(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _narrow_comparison(condition: Mapping[str, Any]) -> dict[str, Any] | None:
     field, operator, value = condition["field"], condition.get("operator"), condition.get("value")
-    if not isinstance(field, str) or not field.startswith("meta."):
+    if not isinstance(field, str) or not field.startswith("meta.") or field.split(".")[1] == _MORE:
         return None
     path = field.removeprefix("meta.").replace("\\", "\\\\").replace("$", "\\$")
     if operator == "==" and _is_comparable(value):

@@ -9,9 +9,8 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
-from urllib.parse import quote
 
-from memorist.adapters.documents import ProjectDocuments
+from memorist.adapters.documents import ProjectDocuments, quote_project
 from memorist.adapters.exact_pages import NEAREST
 from memorist.adapters.session_items import SessionItem, SessionItems
 from memorist.embed import create_embedder
@@ -144,10 +143,10 @@ class MemoristVectorStore(VectorStore):
         return [(self._to_document(hit.memory), hit.score) for hit in self._search(query, k, filter, kwargs)]
 
     def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
+        self, query: str, k: int = 4, filter: Mapping[str, Any] | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents with the probability that each is about the query."""
-        return [(self._to_document(hit.memory), hit.relevance) for hit in self._search(query, k, None, kwargs)]
+        return [(self._to_document(hit.memory), hit.relevance) for hit in self._search(query, k, filter, kwargs)]
 
     def max_marginal_relevance_search(
         self,
@@ -245,7 +244,7 @@ class MemoristByteStore(ByteStore):
                 yield memory.source
 
     def _id(self, key: str) -> str:
-        return f"{_BYTES}:{quote(self._project or '', safe='')}:{key}"
+        return f"{_BYTES}:{quote_project(self._project or '')}/{key}"
 
 
 def _to_document(memory: Memory, id: str, **more: Any) -> Document:

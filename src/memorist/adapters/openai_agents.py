@@ -7,10 +7,9 @@ with `redact=True`. Every call runs in a thread, so the event loop is not blocke
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memorist.adapters.session_items import SessionItem, SessionItems
+from memorist.adapters.session_items import SessionItem, SessionItems, find_texts
 from memorist.engine import Memorist
 from memorist.errors import MissingExtra
 
@@ -23,7 +22,7 @@ except ImportError as exc:
         "sessions of the OpenAI Agents SDK need an extra: pip install 'memorist[openai-agents]'"
     ) from exc
 
-_TEXT_KEYS = ("text", "refusal", "output", "summary", "arguments", "code", "action", "content")
+_TEXT_KEYS = ("text", "refusal", "output", "summary", "arguments", "input", "code", "action", "content")
 
 
 class MemoristSession(SessionABC):
@@ -89,18 +88,4 @@ def _to_item(item: TResponseInputItem) -> SessionItem:
     plain: dict[str, Any] = json.loads(json.dumps(item))  # a copy: the SDK goes on using its own
     kind = str(plain.get("type") or "message")
     role = str(plain.get("role") or ("tool" if kind.endswith("_output") else "assistant"))
-    name = f"{plain['name']}: " if isinstance(plain.get("name"), str) else ""
-    return SessionItem(role, name + "\n".join(_find_texts(plain)) or kind, plain)
-
-
-def _find_texts(value: object) -> Iterator[str]:
-    """Yield the texts of an item: what was said, and what a tool was given and gave back."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from _find_texts(part)
-    elif isinstance(value, Mapping):
-        for key in _TEXT_KEYS:
-            if key in value:
-                yield from _find_texts(value[key])
+    return SessionItem(role, "\n".join(find_texts(plain, _TEXT_KEYS)) or kind, plain)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from memorist.engine import Memorist
-from memorist.errors import MemoristError, MissingExtra, NotFound
+from memorist.engine.project_view import ProjectView
+from memorist.errors import MemoristError, MissingExtra
 
 try:
     from pydantic_ai import FunctionToolset, ModelRetry, RunContext
@@ -89,10 +90,8 @@ class MemoristToolset(FunctionToolset[AgentDepsT]):
         return self._project(run) if callable(self._project) else self._project
 
     def _forget(self, id: str, project: str | None) -> None:
-        found = self._memory.get([id])
-        if not found or project not in (None, found[0].project):
-            raise NotFound(f"no memory has the id {id!r}")
-        self._memory.forget(found[0].id)
+        memory = self._memory if project is None else ProjectView(self._memory, project)
+        memory.forget(id)
 
     async def _call(self, method: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Run a method in a thread. Its error is told to the model, which may try again in another way."""

@@ -4,15 +4,21 @@ The items of a session as frameworks keep them: a list that is read back as it w
 Each item is a turn of a session. Its text is found by searches; the item itself is JSON in the metadata.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
+from memorist.adapters.documents import quote_project
 from memorist.engine import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import TURN, Memory, new_id
+from memorist.validation import MAX_SESSION_ID
+
+_DATA_KEYS = ("arguments", "action", "result")  # of a tool, which may be any JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,7 @@ class SessionItems:
 
     def __init__(self, memory: Memorist, framework: str, session: str, *, project: str | None = None) -> None:
         self._memory, self._framework, self._session, self._project = memory, framework, session, project
-        # A session of Memorist belongs to one project, and an id to one session.
-        self.session_id = session if project is None else f"{project}/{session}"
+        self.session_id = session_id_of(session, project)
 
     def items(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the items in the order they were added: all, or the latest ones."""
@@ -45,30 +50,18 @@ class SessionItems:
         return [turn.metadata["item"] for turn in reversed(turns)]
 
     def add(self, items: Sequence[SessionItem]) -> None:
-        if not items:
-            return
-        self._start_session()
         now = datetime.now(UTC)
-        self._memory.add_many(
+        turns = [
             {
-                "id": item.id or new_id(),
-                "if_exists": "keep",
+                "id": item.id,
                 "content": item.text.strip() or f"({item.role})",
-                "kind": TURN,
-                "session": self.session_id,
-                "project": self._project,
-                "source": self._framework,
-                "metadata": {
-                    "role": item.role,
-                    "framework": self._framework,
-                    "session": self._session,
-                    "item": item.item,
-                },
+                "metadata": {"role": item.role, "session": self._session, "item": item.item},
                 # Turns are read back by time: those of one call stay together, in their order.
                 "created_at": now + timedelta(microseconds=number),
             }
             for number, item in enumerate(items)
-        )
+        ]
+        add_turns(self._memory, self._framework, turns, session=self.session_id, project=self._project)
 
     def pop(self) -> dict[str, Any] | None:
         """Forget the latest item and return it. Of several callers at once, each gets another item."""
@@ -95,8 +88,62 @@ class SessionItems:
         mine = {"framework": self._framework, "session": self._session}
         return {"project": self._project, "session": self.session_id, "kind": TURN, "metadata": mine}
 
-    def _start_session(self) -> None:
-        try:
-            self._memory.start_session(self._project, id=self.session_id)
-        except InvalidInput:  # it is there already; a name that cannot be used is refused when turns are added
-            return
+
+def session_id_of(session: str, project: str | None) -> str:
+    """Return the id of a framework's session: one of Memorist belongs to one project, and an id to one session."""
+    id = session if project is None else f"{quote_project(project)}/{session}"
+    return id if len(id) <= MAX_SESSION_ID else sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def add_turns(
+    memory: Memorist,
+    framework: str,
+    turns: Sequence[Mapping[str, Any]],
+    *,
+    session: str | None = None,
+    project: str | None = None,
+) -> None:
+    """Add turns, each the fields of a memory. One whose id is there, or was forgotten, changes nothing."""
+    if not turns:
+        return
+    if session is not None:
+        with suppress(InvalidInput):  # it is there already; a name that cannot be used is refused below
+            memory.start_session(project, id=session)
+    shared: dict[str, Any] = {"kind": TURN, "source": framework, "project": project}
+    forgotten: set[str] = set()
+    if any(turn["id"] for turn in turns):
+        forgotten = {turn.id for turn in memory.list(limit=1_000_000_000, deleted=True, **shared)}
+    memory.add_many(
+        {
+            **turn,
+            **shared,
+            "id": turn["id"] or new_id(),
+            "if_exists": "keep",
+            "session": session,
+            "metadata": {**turn["metadata"], "framework": framework},
+        }
+        for turn in turns
+        if turn["id"] not in forgotten
+    )
+
+
+def find_texts(value: object, keys: Sequence[str]) -> Iterator[str]:
+    """Yield the texts at some keys of an item, and of what is in it; those of a tool's call follow its name."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from find_texts(part, keys)
+    elif isinstance(value, Mapping):
+        found = (text for key in keys if value.get(key) is not None for text in _find_texts_at(value, key, keys))
+        if isinstance(name := value.get("name"), str):
+            yield f"{name}: " + "\n".join(found)
+        else:
+            yield from found
+
+
+def _find_texts_at(value: Mapping[str, Any], key: str, keys: Sequence[str]) -> Iterator[str]:
+    if key in _DATA_KEYS and not isinstance(value[key], str):
+        yield json.dumps(value[key], ensure_ascii=False)
+    else:
+        yield from find_texts(value[key], keys)

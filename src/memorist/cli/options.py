@@ -60,6 +60,12 @@ secret_options = combine_options(
 )
 session_option = click.option("--session", metavar="ID", help="The session in which this happens.")
 
+metadata_option = click.option(
+    "--metadata",
+    metavar="JSON",
+    callback=lambda context, option, value: None if value is None else parse_json(value, "--metadata"),
+    help="""Only with such metadata: '{"user": "anna", "price": {"$lt": 5}}'.""",
+)
 projects_option = click.option("--project", multiple=True, help="Only this project (repeat for any of several).")
 filter_options = combine_options(
     projects_option,
@@ -76,12 +82,7 @@ filter_options = combine_options(
     click.option("--month", multiple=True, help="Only from this month (2026-03)."),
     flag_option("--pinned", sets=True, help="Only pinned memories."),
     flag_option("--never-recalled", "recalled", sets=False, help="Only what no recorded search has found."),
-    click.option(
-        "--metadata",
-        metavar="JSON",
-        callback=lambda context, option, value: None if value is None else parse_json(value, "--metadata"),
-        help="""Only with such metadata: '{"user": "anna", "price": {"$lt": 5}}'.""",
-    ),
+    metadata_option,
     as_of_option,
 )
 

@@ -14,6 +14,7 @@ from memorist.cli.options import (
     drop_unset,
     filter_options,
     flag_option,
+    metadata_option,
     print_answer,
     print_json,
     read_argument,
@@ -283,6 +284,7 @@ def _parse_number(text: str, option: str, whole: str) -> float:
 @click.option("--limit", "-n", type=int, help="How many memories at most, besides pinned ones (default 5).")
 @click.option("--min-relevance", type=float, help="Only memories at least this relevant (default 0.15).")
 @click.option("--project", help="Only this project, and what is global or belongs to no project.")
+@metadata_option
 @click.option("--recent", type=int, help="Without a message: how many of the latest memories (default 10).")
 @flag_option("--no-core", "core", sets=False, help="Leave out pinned memories.")
 @flag_option("--no-documents", "documents", sets=False, help="Leave out indexed files.")
@@ -297,10 +299,11 @@ def context_command(context: CommandContext, /, message: str | None, as_json: bo
     \b
     Example:
         memorist context "how do we ship code?" --project api --budget 1000
+        memorist context "what does she like?" --metadata '{"user": "anna"}'
         memorist context --project api
     """
     options = drop_unset(options)
-    for name in ("recent",) if message is not None else ("limit", "min_relevance", "documents"):
+    for name in ("recent",) if message is not None else ("limit", "min_relevance", "metadata", "documents"):
         if name in options:
             flag = "--no-documents" if name == "documents" else f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{flag} cannot be used {'with' if message is not None else 'without'} a message")

@@ -19,6 +19,7 @@ from memorist.present.render import count_of, printable, record_json
 from memorist.reports import MigrationReport
 
 _MAX_SKIPPED = 20  # that are shown
+_MAX_REASON_CHARACTERS = 1000
 _STAGES = ("comparing", "copying", "verifying")
 _PLURALS = {"memory": "memories", "lens": "lenses", "feedback": "feedback"}  # those without an s
 
@@ -128,7 +129,7 @@ class _Import:
     def discover(self, programs: Sequence[str], yes: bool) -> None:
         """List what there is, and import it if the user says so."""
         with self.context.open(embedder="none") as memory:
-            sources = memory.discover(programs)
+            sources = memory.discover(programs, tools=self.options.get("tools", False))
         new = [source for source in sources if source.new]
         if not self.as_json:
             _print_sources(sources)
@@ -197,7 +198,7 @@ def _print_report(path: str, report: ImportReport) -> None:
 
 def _print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     for place, reason in skipped[:_MAX_SKIPPED]:
-        click.echo(f"Skipped {printable(str(place))}: {printable(reason)}", err=True)
+        click.echo(f"Skipped {printable(str(place))}: {printable(reason[:_MAX_REASON_CHARACTERS])}", err=True)
     if len(skipped) > _MAX_SKIPPED:
         click.echo(f"... and {len(skipped) - _MAX_SKIPPED} more; --json lists all.", err=True)
 

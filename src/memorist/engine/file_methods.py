@@ -138,12 +138,12 @@ class FileMethods:
         options = self._transfer.check_options(format, project, tools, redact, allow)
         return self._transfer.import_file(path, options, progress)
 
-    def discover(self, programs: Sequence[str] = ()) -> builtins.list[DiscoveredSource]:
+    def discover(self, programs: Sequence[str] = (), *, tools: bool = False) -> builtins.list[DiscoveredSource]:
         """
         List what other programs, or only these, keep on this machine, and how much of it is new here. To import it,
-        give `import_` each of the `paths`, with the `program` as `format`.
+        give `import_` each of the `paths`, with the `program` as `format`, and the same `tools`.
         """
-        return self._transfer.discover(programs)
+        return self._transfer.discover(programs, tools)
 
     def backup(self, path: str | Path, *, overwrite: bool = False) -> None:
         """

@@ -126,21 +126,22 @@ class Transfer:
                 progress(counter.added + counter.known)
         return counter.build_report(options.format)
 
-    def discover(self, programs: Sequence[str]) -> list[DiscoveredSource]:
+    def discover(self, programs: Sequence[str], tools: bool) -> list[DiscoveredSource]:
         """Read what other programs keep, as an import would, and count what is not stored yet."""
         from memorist.importers.discovery import PROGRAMS
 
         chosen = [PROGRAMS[name] for name in validation.choices(programs, PROGRAMS, "programs")]
         folders = UserFolders(Path.home(), os.environ)
-        found = [self._examine(program, program.find(folders)) for program in chosen or PROGRAMS.values()]
+        tools = validation.flag(tools, "tools")
+        found = [self._examine(program, program.find(folders), tools) for program in chosen or PROGRAMS.values()]
         return [source for source in found if source.total or source.skipped]
 
-    def _examine(self, program: "Program", paths: Sequence[Path]) -> DiscoveredSource:
+    def _examine(self, program: "Program", paths: Sequence[Path], tools: bool) -> DiscoveredSource:
         total, new = set[str](), set[str]()
         skipped: list[tuple[str, str]] = []
         for path in paths:
             try:
-                for groups in self._read_ids(program, path, skipped):
+                for groups in self._read_ids(program, path, tools, skipped):
                     unknown = self._store.find_unknown([id for ids in groups.values() for id in ids])
                     total.update(groups)
                     new.update(name for name, ids in groups.items() if not unknown.isdisjoint(ids))
@@ -153,7 +154,7 @@ class Transfer:
         return DiscoveredSource(program.name, program.title, kind, names, len(total), len(new), reasons)
 
     def _read_ids(
-        self, program: "Program", path: Path, skipped: list[tuple[str, str]]
+        self, program: "Program", path: Path, tools: bool, skipped: list[tuple[str, str]]
     ) -> Iterator[dict[str, list[str]]]:
         """Yield the ids of turns by conversation, or of memories by themselves, in batches."""
         from memorist.importers.conversations import ImportCounter, ImportOptions, has_files, read_batches
@@ -169,7 +170,7 @@ class Transfer:
         if path.is_dir() and not has_files(path):
             return
         counter = ImportCounter()
-        options = ImportOptions(program.name, None, False, Redaction(False, ()))  # ids do not depend on what is masked
+        options = ImportOptions(program.name, None, tools, Redaction(False, ()))  # ids do not depend on what is masked
         for batches in read_batches(path, options, counter):
             groups: dict[str, list[str]] = {}
             for batch in batches:

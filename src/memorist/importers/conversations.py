@@ -19,6 +19,7 @@ from uuid import UUID, uuid5
 from memorist import validation
 from memorist.documents import ImportReport
 from memorist.errors import InvalidInput, MissingExtra
+from memorist.importers.formats.values import parse_label
 from memorist.importers.input_file import open_input
 from memorist.importers.transcripts import ImportedConversation, ImportProblem, Turn, read_conversations
 from memorist.ingest.redaction import Redaction, redaction_report
@@ -167,7 +168,7 @@ def _read_plain_file(
                 turns.append(draft)
         if turns and conversation.started_at is None:
             default_time = turns[-1].created_at  # the next conversation without times comes after this one
-        id, summary = session_id_of(conversation), options.redaction.redact_optional(conversation.title)
+        id, summary = session_id_of(conversation), parse_label(options.redaction.redact_optional(conversation.title))
         for start in range(0, len(turns), BATCH):
             yield ConversationBatch(id, project, summary, tuple(turns[start : start + BATCH]))
     if problems and not found_any:

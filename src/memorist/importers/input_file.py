@@ -25,6 +25,7 @@ _SUFFIXES = (".gz", ".zst")
 _PIPE_NAME = "standard input"
 _PIECE_BYTES = 1 << 20
 MAX_INPUT_BYTES = 4_000_000_000  # of a pipe, or unpacked; a plain file may be larger
+MAX_DOCUMENT_BYTES = 1_000_000_000  # of a JSON document, which has to be held in memory as a whole
 MAX_RATIO = 200  # of unpacked to packed bytes,
 MIN_RATIO_BYTES = 10_000_000  # from this size on: a short text may repeat itself
 
@@ -135,6 +136,20 @@ def read_unpacked(source: IO[bytes], packed_bytes: int, name: str) -> Iterator[b
                 "trust it"
             )
         yield piece
+
+
+def read_document(source: IO[bytes], packed_bytes: int, name: str) -> bytes:
+    """Return what a compressed JSON document unpacks to; InvalidInput if that is too much for the memory."""
+    data = bytearray()
+    for piece in read_unpacked(source, packed_bytes, name):
+        data += piece
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise InvalidInput(describe_too_large(name))
+    return bytes(data)
+
+
+def describe_too_large(name: str) -> str:
+    return f"{name} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document"
 
 
 def _decompress(packed: Path, plain: InputFile) -> None:

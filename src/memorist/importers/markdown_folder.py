@@ -264,15 +264,18 @@ class MarkdownFolder:
         known = ("title", "type", "tags", "created_at", "created")
         values = self._redact({
             "content": content,
-            "title": title[: validation.MAX_NAME_CHARACTERS],
-            "kind": _single_line(fields.get("type")) or "note",
+            "title": title,
+            "kind": _cut(_single_line(fields.get("type"))) or "note",
             "tags": [*dict.fromkeys([*_parse_tags(fields.get("tags")), *tags])][: validation.MAX_TAGS],
             "facts": facts[: validation.MAX_FACTS],
-            "source": relative[-validation.MAX_NAME_CHARACTERS :],
-            "project": self._project or _single_line(fields.get("project")),
+            "source": relative,
+            "project": self._project or _cut(_single_line(fields.get("project"))),
             "metadata": {name: value for name, value in fields.items() if name not in known and value is not None},
             "created_at": _parse_time(created) or modified,
         })  # fmt: skip
+        # A secret is recognised only before it is cut.
+        values["title"], values["source"] = _cut(values["title"]), values["source"][-validation.MAX_NAME_CHARACTERS :]
+        values["tags"] = [_cut(tag) for tag in values["tags"]]
         id = derive_id("markdown", relative, values["content"])
         record = memory_record(place, values | {"id": id})
         stem = Path(relative).with_suffix("").as_posix()
@@ -357,7 +360,11 @@ def _link_target(link: str) -> str:
 def _single_line(value: Any) -> str | None:
     """Return a value of the front matter as one line of text."""
     text = " ".join(str(value).split()) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    return text[: validation.MAX_NAME_CHARACTERS] or None
+    return text or None
+
+
+def _cut(text: str | None) -> str | None:
+    return text and text[: validation.MAX_NAME_CHARACTERS]
 
 
 def _parse_tags(value: Any) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from memorist import validation
 from memorist.errors import InvalidInput
+from memorist.importers.input_file import MAX_DOCUMENT_BYTES, describe_too_large
 from memorist.importers.records import Redactor, derive_id, memory_record
-from memorist.importers.transcripts import MAX_DOCUMENT_BYTES
 from memorist.store.export import ExportRecord
 
 _TEXT_KEYS = ("memory", "text", "data")
@@ -88,7 +88,7 @@ def _find_text(entry: Mapping[str, Any]) -> str | None:
 
 def _load_entries(file: Path) -> list[Any]:
     if file.stat().st_size > MAX_DOCUMENT_BYTES:
-        raise InvalidInput(f"{file} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document")
+        raise InvalidInput(describe_too_large(str(file)))
     try:
         document = json.loads(file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as exc:

@@ -170,7 +170,10 @@ def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
             except (InvalidInput, ValueError, TypeError, OverflowError, RecursionError) as exc:
                 raise InvalidInput(f"{place}: {name} cannot be {value!r:.80} ({exc})") from exc
         elif name not in checks.lists:
-            raise InvalidInput(f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}")
+            raise InvalidInput(
+                f"{place}: there is no field {name!r}; the fields are: {', '.join(shape)}. "
+                "If a newer version of Memorist wrote it, upgrade this one"
+            )
         elif value is not None and not isinstance(value, list):
             raise InvalidInput(f"{place}: {name} must be a list")
         elif value:

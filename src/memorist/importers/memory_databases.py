@@ -55,23 +55,23 @@ class MemoryDatabase:
         with open_foreign(self.file) as database:
             if not database.has(TABLES[self.format]):
                 raise InvalidInput(f"{self.file} is not a database of {self.format}")
-            for place, values in self._read_values(database):
+            for place, values, by_id in self._read_values(database):
                 try:
-                    yield memory_record(f"{self.file}, {place}", values)
+                    yield memory_record(f"{self.file}, {place}", values, {"by_id": True} if by_id else None)
                 except InvalidInput as exc:
                     self.skipped.append((f"{self.file}, {place}", str(exc)))
 
-    def _read_values(self, database: ForeignDatabase) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the arguments of `add` for each memory, and its place."""
+    def _read_values(self, database: ForeignDatabase) -> Iterator[tuple[str, dict[str, Any], bool]]:
+        """Yield the arguments of `add` for each memory, its place, and if the same text may be there already."""
         if self.format == CLAUDE_MEM:
             for row in database.read("observations", _OBSERVATION_COLUMNS, order=("id",)):
-                yield f"observation {row['id']}", self._convert_observation(row)
+                yield f"observation {row['id']}", self._convert_observation(row), False
             for row in database.read("session_summaries", _SUMMARY_COLUMNS, order=("id",)):
-                yield f"summary {row['id']}", self._convert_summary(row)
+                yield f"summary {row['id']}", self._convert_summary(row), False
         else:
             for row in database.read("memories", _MEMORY_COLUMNS, order=("id",)):
                 if row["deleted_at"] is None:
-                    yield f"memory {row['id']}", self._convert_memory(row)
+                    yield f"memory {row['id']}", self._convert_memory(row), _name_store(row) is not None
 
     def _convert_observation(self, row: Mapping[str, Any]) -> dict[str, Any]:
         texts = [row["subtitle"], row["narrative"], row["text"]]
@@ -82,7 +82,7 @@ class MemoryDatabase:
             self._describe(row, "observation", content, details)
             | {
                 "title": parse_label(self.redactor(row["title"])),  # in this order: a cut secret is not recognised
-                "tags": self.redactor(_parse_tags([row["type"], *_parse_texts(row["concepts"])])),
+                "tags": _parse_tags(self.redactor([row["type"], *_parse_texts(row["concepts"])])),
                 "facts": [fact[: validation.MAX_NAME_CHARACTERS] for fact in self.redactor(facts)],
             }
         )
@@ -110,13 +110,13 @@ class MemoryDatabase:
     def _convert_memory(self, row: Mapping[str, Any]) -> dict[str, Any]:
         details = dict(parse_object(row["metadata"]) or {})
         details |= {"memory_type": row["memory_type"]} if row["memory_type"] else {}
-        if row["store"] not in (None, _DEFAULT_STORE):
-            details["store"] = row["store"]
+        store = _name_store(row)
+        details |= {"store": store} if store else {}
         return {
-            "id": derive_id(MCP_MEMORY_SERVICE, str(row["content_hash"])),
+            "id": derive_id(MCP_MEMORY_SERVICE, str(row["content_hash"]), *filter(None, [store])),
             "content": self.redactor(row["content"]),
             "project": self.project,
-            "tags": self.redactor(_parse_tags(str(row["tags"] or "").split(","))),
+            "tags": _parse_tags(self.redactor(str(row["tags"] or "").split(","))),
             "created_at": parse_time(row["created_at"]) or parse_time(row["created_at_iso"]),
             "source": MCP_MEMORY_SERVICE,
             "metadata": self.redactor(details),
@@ -128,6 +128,11 @@ def find_memory_format(file: Path) -> str | None:
     if not is_sqlite(file):
         return None
     return next((name for name, tables in TABLES.items() if has_tables(file, tables)), None)
+
+
+def _name_store(row: Mapping[str, Any]) -> str | None:
+    """Return the store of a memory of mcp-memory-service, unless it is the default one. Two may hold the same text."""
+    return None if row["store"] in (None, "", _DEFAULT_STORE) else str(row["store"])
 
 
 def _parse_texts(value: Any) -> list[str]:

@@ -23,14 +23,13 @@ from memorist.errors import InvalidInput
 from memorist.importers.formats.catalog import FORMATS
 from memorist.importers.formats.conversation import ConversationBuilder, ImportedConversation, TranscriptFormat, Turn
 from memorist.importers.formats.messages import is_message_list
-from memorist.importers.input_file import read_unpacked
+from memorist.importers.input_file import MAX_DOCUMENT_BYTES, describe_too_large, read_document
 from memorist.importers.memorist_export import is_export
 from memorist.store.sqlite.foreign import is_sqlite, open_foreign
 from memorist.validation import choice
 
 __all__ = ["FORMATS", "ImportProblem", "ImportedConversation", "Turn", "read_conversations"]
 
-MAX_DOCUMENT_BYTES = 1_000_000_000  # of a JSON document, which has to be held in memory as a whole
 _MAX_LINE_CHARACTERS = 100_000_000  # lines may hold images, and so have megabytes
 _MAX_PROBED_LINES = 1000  # the format must show in the first lines
 _HEAD_BYTES = 1 << 16  # enough to tell lines from a document
@@ -180,8 +179,9 @@ def _load_documents(file: Path) -> Iterator[Any]:
         if raw.read(len(_ZIP_MAGIC)) == _ZIP_MAGIC:
             yield from _load_zip(file)
         elif file.stat().st_size > MAX_DOCUMENT_BYTES:
-            too_large = _too_large(file.name)
-            yield ImportProblem(None, f"{too_large}: split it, or convert it to JSONL, which is read by line")
+            yield ImportProblem(
+                None, f"{describe_too_large(file.name)}: split it, or convert it to JSONL, which is read by line"
+            )
         else:
             raw.seek(0)
             yield _parse_document(raw.read(), file.name)
@@ -201,24 +201,16 @@ def _load_zip(file: Path) -> Iterator[Any]:
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
     """Return a file in a zip as JSON, or the problem with it; the sizes that the zip declares may be wrong."""
-    data = bytearray()
     try:
         with archive.open(member) as packed:
-            for piece in read_unpacked(packed, member.compress_size, member.filename):
-                data += piece
-                if len(data) > MAX_DOCUMENT_BYTES:
-                    return ImportProblem(None, _too_large(member.filename))
+            data = read_document(packed, member.compress_size, member.filename)
     except InvalidInput as exc:
         return ImportProblem(None, str(exc))
-    return _parse_document(bytes(data), member.filename)
+    return _parse_document(data, member.filename)
 
 
 def _parse_document(data: bytes, name: str) -> Any:
     return _parse_json(data.decode(json.detect_encoding(data[:4]), "replace").strip(_BLANK), None, what=name)
-
-
-def _too_large(name: str) -> str:
-    return f"{name} has more than {MAX_DOCUMENT_BYTES / 1e9:g} GB, too much for one JSON document"
 
 
 def _split_document(document: Any) -> list[Any]:
@@ -260,7 +252,7 @@ def _read_joined(file: Path, format: TranscriptFormat, tools: bool) -> _Conversa
     """Yield a conversation whose lines change each other, and so have to be held in memory together."""
     assert format.join_lines is not None
     if file.stat().st_size > MAX_DOCUMENT_BYTES:
-        yield ImportProblem(None, _too_large(file.name))
+        yield ImportProblem(None, describe_too_large(file.name))
         return
     lines = [value for _, value in _read_lines(file)]
     yield from (value for value in lines if isinstance(value, ImportProblem))

@@ -25,7 +25,7 @@ from memorist.store.filters import from_micros, to_micros
 from memorist.store.rows import decode_json
 from memorist.store.writes import as_json, content_hash, identity_hash
 
-FORMAT = 1  # the version of this format
+FORMAT = 1  # the version of this format; readers refuse fields they do not know, so a new field is no new version
 NORM_TOLERANCE = 0.01  # float16 leaves a unit vector of some thousand dimensions within this of length 1
 
 

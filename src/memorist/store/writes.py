@@ -108,12 +108,19 @@ def update_memory(
     """
     Change a memory and save the old version; return the new one, and an embedding job if its text has changed.
 
-    Afterwards a memory is known by its text or its id, as it was before; or by its id, if `by_id`.
+    An end that is still to come is no version by itself: programs extend it whenever they read a memory. Afterwards a
+    memory is known by its text or its id, as it was before; or by its id, if `by_id`.
     """
     new = {field: changes.get(field, getattr(memory, field)) for field in UPDATABLE}
-    if all(new[field] == getattr(memory, field) for field in UPDATABLE):
+    changed_fields = [field for field in UPDATABLE if new[field] != getattr(memory, field)]
+    if not changed_fields:
         return memory, None
-    _save_version(connection, rid, memory, now)
+    expires_at = to_micros(new["expires_at"]) if new["expires_at"] else None
+    if changed_fields != ["expires_at"] or (expires_at is not None and expires_at <= now):
+        _save_version(connection, rid, memory, now)
+    elif not by_id:
+        connection.execute("update memories set expires_at = ? where rid = ?", (expires_at, rid))
+        return load_memory(connection, rid), None
     if new["salience"] != memory.salience:
         save_strength(connection, [rid], now)
     facts = [fact.text for fact in memory.facts]
@@ -137,7 +144,7 @@ def update_memory(
                 "content_hash": content_hash(text) if known_by_text else identity_hash(memory.id, text),
                 "tags": as_json(new["tags"]),
                 "metadata": as_json(new["metadata"]),
-                "expires_at": to_micros(new["expires_at"]) if new["expires_at"] else None,
+                "expires_at": expires_at,
                 "segments": unspaced_bigrams(new["title"], text, *new["tags"], *facts),
             },
         )

@@ -676,7 +676,7 @@ class Remote(RemoteCalls):
             progress(report.added + report.known)
         return report
 
-    def discover(self, programs: Sequence[str] = ()) -> builtins.list[DiscoveredSource]:
+    def discover(self, programs: Sequence[str] = (), *, tools: bool = False) -> builtins.list[DiscoveredSource]:
         """Raise an error: other programs keep their files on the machine they run on."""
         refuse("discover", "looks at files of the server's machine: run `memorist import --discover` there")
 

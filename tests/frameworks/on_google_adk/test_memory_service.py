@@ -170,7 +170,7 @@ async def test_the_command_line_finds_what_a_session_stored(memory: memorist.Mem
     (hit,) = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["results"]
 
     assert (hit["content"], hit["project"]) == ("Ada likes pickled herring", "harbour/ada")
-    assert hit["session"]["id"] == "harbour/ada/s1"
+    assert hit["session"]["id"] == "harbour%2Fada/s1"
 
 
 async def test_an_agent_remembers_what_was_said_in_an_earlier_session(memory: memorist.Memorist) -> None:

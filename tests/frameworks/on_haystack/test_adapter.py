@@ -28,6 +28,23 @@ def test_every_part_of_a_document_comes_back(memory: memorist.Memorist) -> None:
     assert store.filter_documents() == documents
 
 
+@pytest.mark.parametrize("value", ["x", 5, None, {"content": "y"}, {"blob": 1}, {"meta": [1]}])
+def test_a_key_of_meta_may_have_any_name(memory: memorist.Memorist, value: object) -> None:
+    store = MemoristDocumentStore(memory)
+    documents = [
+        Document(content="text", meta={"haystack": value, "n": 1}),
+        Document(content=None, meta={"haystack": value}, embedding=[0.5]),
+    ]
+    store.write_documents(documents)
+    memory.add("of another program", project="haystack", metadata={"haystack": {"meta": value}, "other": 1})
+
+    filters = {"field": "meta.haystack", "operator": "==", "value": value}
+    assert store.filter_documents(filters)[:2] == documents
+    assert len(store.filter_documents()) == 3
+    store.update_by_filter({"field": "meta.n", "operator": "==", "value": 1}, {"haystack": "new"})
+    assert [each.meta["haystack"] for each in store.filter_documents()[:2]] == ["new", value]
+
+
 def test_projects_are_apart_even_for_the_same_id(memory: memorist.Memorist) -> None:
     ada, grace = (MemoristDocumentStore(memory, project=name) for name in ("ada", "grace"))
     document = Document(content="the same")
@@ -39,6 +56,15 @@ def test_projects_are_apart_even_for_the_same_id(memory: memorist.Memorist) -> N
     assert ada.count_documents() == 0
     assert grace.filter_documents() == [document]
     assert MemoristHybridRetriever(ada).run("same")["documents"] == []
+
+
+def test_a_project_may_have_a_long_name_in_any_language(memory: memorist.Memorist) -> None:
+    store = MemoristDocumentStore(memory, project="船" * 200)
+    document = Document(content="the same")
+
+    store.write_documents([document])
+
+    assert store.filter_documents() == [document]
 
 
 def test_a_filtered_search_gives_full_pages(memory: memorist.Memorist) -> None:

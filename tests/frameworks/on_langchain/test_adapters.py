@@ -121,7 +121,9 @@ def test_searches_filter_by_metadata_and_score(memory: memorist.Memorist) -> Non
     assert {document.metadata["price"] for document in found} == {7, 8, 9}
     scores = [score for _, score in store.similarity_search_with_score("price of item 3", k=5)]
     assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for _, score in store.similarity_search_with_relevance_scores("price", k=5))
+    relevant = store.similarity_search_with_relevance_scores("price", k=5, filter={"price": {"$lt": 2}})
+    assert {document.metadata["price"] for document, _ in relevant} == {0, 1}
+    assert all(0 <= score <= 1 for _, score in relevant)
 
 
 def test_deleting_everything_needs_a_project(memory: memorist.Memorist) -> None:

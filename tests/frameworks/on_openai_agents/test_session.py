@@ -84,6 +84,23 @@ async def test_a_limit_returns_the_latest_items_in_order(memory: memorist.Memori
     assert await limited.get_items() == ITEMS[-1:]
 
 
+async def test_calls_of_tools_are_found_by_their_name_and_input(memory: memorist.Memorist) -> None:
+    calls: list[Any] = [
+        ITEMS[1],
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "tide"}},
+        {"type": "custom_tool_call", "call_id": "c2", "name": "plot", "input": "depth over time"},
+        {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBORw0KGgo="},
+    ]
+    await MemoristSession("s1", memory).add_items(calls)
+
+    assert [turn.content for turn in memory.list()][::-1] == [
+        'lookup: {"place": "harbour"}',
+        '{"type": "search", "query": "tide"}',
+        "plot: depth over time",
+        "image_generation_call",
+    ]
+
+
 async def test_the_same_words_twice_are_two_items(memory: memorist.Memorist) -> None:
     session = MemoristSession("s1", memory)
     yes: Any = {"role": "user", "content": "yes"}
@@ -120,6 +137,17 @@ async def test_sessions_and_projects_are_apart(memory: memorist.Memorist) -> Non
     assert await sessions[0].get_items() == []
     for number, session in enumerate(sessions[1:], 1):
         assert await session.get_items() == [{"role": "user", "content": f"conversation {number}"}]
+
+
+@pytest.mark.parametrize(("project", "name"), [("船" * 100, "s1"), ("ada", "s" * 300), ("a/b", "c"), (None, "s" * 129)])
+async def test_names_of_any_length_can_be_used(memory: memorist.Memorist, project: str | None, name: str) -> None:
+    await MemoristSession("b/c", memory, project="a").add_items([{"role": "user", "content": "of another session"}])
+    session = MemoristSession(name, memory, project=project)
+
+    await session.add_items(ITEMS[:1])
+
+    assert await session.get_items() == ITEMS[:1]
+    assert len(memory.sessions()) == 2
 
 
 async def test_secrets_are_kept_unless_redaction_is_asked_for(memory: memorist.Memorist) -> None:

@@ -88,9 +88,20 @@ async def test_forgetting_can_be_undone_and_stays_in_the_project(memory: memoris
     refused = await run(toolset, call("memory_forget", id=other.short_id))
 
     assert gone == ["Forgotten."]
-    assert "no memory has the id" in refused[0]
+    assert "no memory of project 'ada' has the id" in refused[0]
     assert [each.content for each in memory.list()] == ["The boat is red"]
     assert memory.restore(mine.id).content == "The boat is blue"
+
+
+async def test_a_short_id_means_a_memory_of_the_project(memory: memorist.Memorist) -> None:
+    for number, project in enumerate(("ada", "grace")):
+        id = f"0199aaaa-0000-7000-8000-00000000000{number}"  # the same beginning
+        memory.add(f"The boat of {project}", project=project, id=id)
+
+    gone = await run(MemoristToolset(memory, project="ada"), call("memory_forget", id="0199aaaa"))
+
+    assert gone == ["Forgotten."]
+    assert [each.project for each in memory.list()] == ["grace"]
 
 
 @pytest.mark.parametrize(

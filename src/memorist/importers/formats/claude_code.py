@@ -12,8 +12,8 @@ from memorist.importers.formats.values import (
     extract_text,
     first_value,
     parse_id,
-    parse_label,
     parse_time,
+    parse_title,
     project_of_folder,
 )
 
@@ -51,7 +51,7 @@ class _ClaudeCodeLines(LineReader):
     def scan(self, line: Mapping[str, Any]) -> str | None:
         session = self.find_session(line)
         if session is None and isinstance(leaf := line.get("leafUuid"), str):
-            self._summaries[leaf] = parse_label(line.get("summary")) or ""
+            self._summaries[leaf] = parse_title(line.get("summary")) or ""
         return session
 
     def find_session(self, line: Mapping[str, Any]) -> str | None:
@@ -91,7 +91,7 @@ class _ClaudeCodeLines(LineReader):
 def _add_claude_code_details(builder: ConversationBuilder, line: Mapping[str, Any], summary: str | None) -> None:
     builder.project = builder.project or project_of_folder(line.get("cwd"))
     rank, key = _TITLE_LINES.get(str(line.get("type")), (1, ""))
-    title = summary if rank == 1 else parse_label(line.get(key))
+    title = summary if rank == 1 else parse_title(line.get(key))
     if title and rank >= builder.title_rank:
         builder.title, builder.title_rank = title, rank
 

@@ -15,9 +15,9 @@ from memorist.importers.formats.values import (
     as_object,
     extract_text,
     parse_id,
-    parse_label,
     parse_object,
     parse_time,
+    parse_title,
     project_of_folder,
 )
 
@@ -120,7 +120,7 @@ def _parse_titles(file: Path, modified: int) -> Mapping[str, str]:
     titles = {}
     for line in file.read_text("utf-8", "replace").splitlines():
         entry = as_object(parse_object(line))
-        if (id := parse_id(entry.get("id"))) and (title := parse_label(entry.get("thread_name"))):
+        if (id := parse_id(entry.get("id"))) and (title := parse_title(entry.get("thread_name"))):
             titles[id] = title
     return titles
 

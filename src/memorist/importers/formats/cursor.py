@@ -18,6 +18,7 @@ from memorist.importers.formats.values import (
     parse_label,
     parse_object,
     parse_time,
+    parse_title,
     project_of_folder,
 )
 from memorist.importers.formats.vscode import folder_of_uri
@@ -40,10 +41,13 @@ def _read_cursor(database: ForeignDatabase, file: Path, tools: bool) -> Iterator
             yield f"{row['key']} is not a JSON object"
             continue
         id = parse_id(value.get("composerId")) or parse_id(str(row["key"])[len(_CONVERSATION) :])
-        builder = ConversationBuilder("cursor", id=id, title=parse_label(first_value(value, ("name", "subtitle"))))
+        builder = ConversationBuilder("cursor", id=id, title=parse_title(first_value(value, ("name", "subtitle"))))
         builder.created, builder.updated = parse_time(value.get("createdAt")), parse_time(value.get("lastUpdatedAt"))
         builder.project = projects.get(str(id))
-        for bubble in _read_bubbles(database, value, str(id)):
+        bubbles = list(_read_bubbles(database, value, str(id)))
+        if bubbles and _is_unfinished(bubbles[-1], value):
+            bubbles.pop()
+        for bubble in bubbles:
             if bubble is None:
                 builder.unreadable += 1
             else:
@@ -68,6 +72,12 @@ def _read_bubbles(database: ForeignDatabase, value: Mapping[str, Any], id: str) 
         if bubble is None and data is None:
             continue  # it was not kept
         yield {"bubbleId": name, "type": header.get("type")} | bubble if isinstance(bubble, dict) else None
+
+
+def _is_unfinished(last: Mapping[str, Any] | None, value: Mapping[str, Any]) -> bool:
+    """Return True for an answer that is still being written: it is imported once it is whole."""
+    is_generating = value.get("status") == "generating" or bool(value.get("generatingBubbleIds"))
+    return is_generating and _ROLES.get(as_object(last).get("type", 0)) == "assistant"
 
 
 def _add_bubble(builder: ConversationBuilder, bubble: Mapping[str, Any], tools: bool) -> None:

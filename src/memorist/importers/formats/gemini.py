@@ -17,11 +17,13 @@ from memorist.importers.formats.values import (
     parse_id,
     parse_label,
     parse_time,
+    parse_title,
     project_of_folder,
 )
 
 _ROLES = {"user": "user", "gemini": "assistant"}  # other messages are notices of the program
-_CONTEXT_STARTS = ("<session_context>", "<hook_context>", "<state_snapshot>")
+_CONTEXT_STARTS = ("<session_context>", "<hook_context>", "<scratchpad>", "<state_snapshot>")
+_REPLY_TO_SUMMARY = "Got it. Thanks for the additional context!"  # which the program says in the model's name
 _ROOT_FILE, _MAX_ROOT_BYTES = ".project_root", 10_000
 
 
@@ -67,7 +69,7 @@ def _find_root(file: Path, value: Any) -> Any:
 def _read_gemini(builder: ConversationBuilder, value: Any, tools: bool) -> None:
     if value.get("kind") == "subagent" and not tools:
         return
-    builder.id, builder.title = parse_id(value.get("sessionId")), parse_label(value.get("summary"))
+    builder.id, builder.title = parse_id(value.get("sessionId")), parse_title(value.get("summary"))
     builder.project = project_of_folder(value.get("root"))
     builder.created, builder.updated = parse_time(value.get("startTime")), parse_time(value.get("lastUpdated"))
     for message in as_list(value.get("messages")):
@@ -78,7 +80,8 @@ def _read_gemini(builder: ConversationBuilder, value: Any, tools: bool) -> None:
         if role is None or (id is not None and id in builder.ids):
             continue
         content = first_value(message, ("displayContent", "content")) if role == "user" else message.get("content")
-        if not (text := _extract_text(content)).startswith(_CONTEXT_STARTS):
+        text = _extract_text(content)
+        if not text.startswith(_CONTEXT_STARTS) and text != _REPLY_TO_SUMMARY:
             builder.add(role, text, at, id)
         if tools:
             _add_calls(builder, message)

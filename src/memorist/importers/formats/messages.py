@@ -20,6 +20,7 @@ from memorist.importers.formats.values import (
     parse_label,
     parse_role,
     parse_time,
+    parse_title,
 )
 
 _TEXT_KEYS = ("content", "text")
@@ -43,7 +44,7 @@ def is_message_list(value: Any) -> bool:
 def _read_openai(builder: ConversationBuilder, value: Any, tools: bool) -> None:
     head = as_object(value)
     builder.id = parse_id(first_value(head, (*SESSION_KEYS, "id")))
-    builder.title = parse_label(first_value(head, ("title", "name")))
+    builder.title = parse_title(first_value(head, ("title", "name")))
     builder.project = parse_label(head.get("project"))
     builder.created = parse_time(first_value(head, _TIME_KEYS))
     for message in head.get("messages", []) if head else value:
@@ -68,7 +69,7 @@ class _PlainLines(LineReader):
         if not isinstance(content, str | list | dict) and "tool_calls" not in line:
             return f"the line has no text; it can be in: {', '.join(_TEXT_KEYS)}"
         builder.project = builder.project or parse_label(line.get("project"))
-        builder.title = builder.title or parse_label(line.get("title"))
+        builder.title = builder.title or parse_title(line.get("title"))
         if isinstance(speaker, dict):
             speaker = first_value(speaker, ("role", "name"))
         role = parse_role(speaker)

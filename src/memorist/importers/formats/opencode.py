@@ -18,6 +18,7 @@ from memorist.importers.formats.values import (
     parse_label,
     parse_object,
     parse_time,
+    parse_title,
     project_of_folder,
 )
 from memorist.store.sqlite.foreign import ForeignDatabase
@@ -84,7 +85,7 @@ def _read_session(builder: ConversationBuilder, session: Mapping[str, Any], tool
     if session.get("parentID") is not None and not tools:  # a subagent's
         return
     time = as_object(session.get("time"))
-    builder.id, builder.title = parse_id(session.get("id")), parse_label(session.get("title"))
+    builder.id, builder.title = parse_id(session.get("id")), parse_title(session.get("title"))
     builder.project = project_of_folder(session.get("directory"))
     builder.created, builder.updated = parse_time(time.get("created")), parse_time(time.get("updated"))
     messages = as_list(session.get("messages"))

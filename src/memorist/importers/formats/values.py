@@ -54,11 +54,15 @@ def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def parse_title(value: Any) -> str | None:
+    """Return a title as one line, however long: a secret in it is recognised only before it is cut."""
+    return " ".join(clean(value).split()) or None if isinstance(value, str) else None
+
+
 def parse_label(value: Any) -> str | None:
-    """Return a title or name as one line of at most the length that can be stored; None if there is none."""
-    if not isinstance(value, str):
-        return None
-    return " ".join(clean(value[: 4 * MAX_NAME_CHARACTERS]).split())[:MAX_NAME_CHARACTERS].strip() or None
+    """Return a name as one line of at most the length that can be stored; None if there is none."""
+    label = parse_title(value[: 4 * MAX_NAME_CHARACTERS]) if isinstance(value, str) else None
+    return label[:MAX_NAME_CHARACTERS].strip() if label else None
 
 
 def parse_time(value: Any) -> datetime | None:

@@ -17,6 +17,7 @@ from memorist.importers.formats.values import (
     parse_label,
     parse_object,
     parse_time,
+    parse_title,
     project_of_folder,
 )
 
@@ -87,7 +88,7 @@ def folder_of_uri(uri: Any) -> str | None:
 
 
 def _read_vscode(builder: ConversationBuilder, value: Any, tools: bool) -> None:
-    builder.id, builder.title = parse_id(value.get("sessionId")), parse_label(value.get("customTitle"))
+    builder.id, builder.title = parse_id(value.get("sessionId")), parse_title(value.get("customTitle"))
     builder.project = project_of_folder(folder_of_uri(value.get("workspace")))
     builder.created = parse_time(value.get("creationDate"))
     for request in as_list(value.get("requests")):

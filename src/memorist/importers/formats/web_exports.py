@@ -16,6 +16,7 @@ from memorist.importers.formats.values import (
     parse_label,
     parse_role,
     parse_time,
+    parse_title,
 )
 
 # ChatGPT: a tree of messages; one branch of it is the conversation
@@ -38,7 +39,7 @@ def _is_chatgpt(value: Any) -> bool:
 
 def _read_chatgpt(builder: ConversationBuilder, value: Any, tools: bool) -> None:
     builder.id = parse_id(value.get("conversation_id")) or parse_id(value.get("id"))
-    builder.title = parse_label(value.get("title"))
+    builder.title = parse_title(value.get("title"))
     builder.created, builder.updated = parse_time(value.get("create_time")), parse_time(value.get("update_time"))
     nodes = value["mapping"]
     builder.unreadable = sum(not isinstance(node, dict) for node in nodes.values())
@@ -122,7 +123,7 @@ def _is_claude(value: Any) -> bool:
 
 def _read_claude(builder: ConversationBuilder, value: Any, tools: bool) -> None:
     builder.id = parse_id(value.get("uuid"))
-    builder.title = parse_label(value.get("name"))
+    builder.title = parse_title(value.get("name"))
     builder.project = parse_label(as_object(value.get("project")).get("name"))
     builder.created, builder.updated = parse_time(value.get("created_at")), parse_time(value.get("updated_at"))
     for message in _select_claude_messages(value):

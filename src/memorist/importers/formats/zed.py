@@ -16,9 +16,10 @@ from memorist.importers.formats.values import (
     parse_id,
     parse_label,
     parse_time,
+    parse_title,
     project_of_folder,
 )
-from memorist.importers.input_file import open_zstd, read_unpacked
+from memorist.importers.input_file import open_zstd, read_document
 from memorist.store.sqlite.foreign import ForeignDatabase
 
 _TABLES = {"threads": ("id", "summary", "updated_at", "data_type", "data")}
@@ -34,7 +35,7 @@ def _read_zed(database: ForeignDatabase, file: Path, tools: bool) -> Iterator[Co
             yield f"thread {str(row['id'])[:128]!r} cannot be read: {thread}"
             continue
         builder = ConversationBuilder("zed", id=parse_id(row["id"]))
-        builder.title = parse_label(first_value(thread, ("title", "summary"))) or parse_label(row["summary"])
+        builder.title = parse_title(first_value(thread, ("title", "summary"))) or parse_title(row["summary"])
         builder.created, builder.updated = parse_time(row["created_at"]), parse_time(row["updated_at"])
         builder.project = project_of_folder(str(row["folder_paths"] or "").split("\n")[0]) or _find_project(thread)
         _add_messages(builder, thread, tools)
@@ -49,7 +50,7 @@ def _unpack(row: Mapping[str, Any]) -> dict[str, Any] | str:
     try:
         if row["data_type"] == "zstd":
             with open_zstd(BytesIO(data)) as packed:
-                data = b"".join(read_unpacked(packed, len(data), "it"))
+                data = read_document(packed, len(data), "it")
         thread = json.loads(data)
     except (InvalidInput, ValueError, EOFError, RecursionError) as exc:
         return str(exc)
