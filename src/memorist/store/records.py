@@ -82,10 +82,21 @@ class ConversationResult:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A filter, resolved once for both legs. `keys` are those of all memories that pass, ascending, if they are few."""
+    """
+    A filter, resolved once for both legs.
+
+    `keys` are those of all memories that pass, where they were listed; or `excluded` those of all that do not. They
+    ascend, and may be those of forgotten memories, too, which no index has.
+    """
 
     filter: Filter
     keys: NDArray[np.int64] | None = field(default=None, compare=False)
+    excluded: NDArray[np.int64] | None = field(default=None, compare=False)
+
+    @property
+    def is_listed(self) -> bool:
+        """True if keys say what passes, so that nothing is left to check."""
+        return self.keys is not None or self.excluded is not None
 
 
 @dataclass(frozen=True, slots=True)
