@@ -268,6 +268,14 @@ class Scopes:
             return Scope(filter)
         return Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
 
+    def with_test(self, connection: Connection, scope: Scope) -> Scope:
+        """Have what is not listed tested by the index of fields, as of the moment that the connection sees."""
+        if scope.is_listed or scope.filter.metadata is None:
+            return scope
+        values: dict[str, Any] = {}
+        _, test = self._fields.write_conditions(connection, scope.filter, values, most=0)
+        return replace(scope, metadata_test=(test, values))
+
     def _find_by_index(self, connection: Connection, filter: Filter) -> KeySet | None:
         """Return what passes a filter by nothing but metadata, if the index of fields can tell."""
         if not self._many or replace(filter, metadata=None, superseded=True, hide_expired=False) != NO_FILTER:

@@ -17,7 +17,7 @@ class KeySet:
 
     def __and__(self, other: "KeySet") -> "KeySet":
         if self.inverted and other.inverted:
-            return KeySet(np.union1d(self.keys, other.keys), inverted=True)
+            return KeySet(_sort_unique(np.concatenate([self.keys, other.keys])), inverted=True)
         if self.inverted:
             return other & self
         listed = _is_in(self.keys, other.keys)
@@ -35,7 +35,16 @@ def decode_keys(listed: str) -> Keys:
     numbers = listed.strip()[1:-1]
     # As text, without a Python object for each of them: a search may read tens of thousands.
     keys: Keys = np.fromstring(numbers, np.int64, sep=",") if numbers else np.empty(0, np.int64)
-    return keys if (keys[1:] > keys[:-1]).all() else np.unique(keys)
+    return keys if (keys[1:] > keys[:-1]).all() else _sort_unique(keys)
+
+
+def _sort_unique(keys: Keys) -> Keys:
+    """Return keys in ascending order, each once; for whole numbers, this is faster than numpy's `unique`."""
+    ascending = np.sort(keys)
+    is_first = np.ones(len(keys), np.bool_)
+    is_first[1:] = ascending[1:] != ascending[:-1]
+    once: Keys = ascending[is_first]
+    return once
 
 
 def _is_in(keys: Keys, others: Keys) -> NDArray[np.bool_]:

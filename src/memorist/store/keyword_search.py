@@ -96,7 +96,10 @@ class KeywordSearch:
     def from_query(cls, query: Query, scope: Scope, namespace: str, listed: str | None = None) -> Self:
         """Translate a query; `listed` are the keys of a scope, as the database reads them."""
         hides = not scope.filter.superseded and scope.filter.as_of is None
-        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
+        filter = replace(scope.filter, superseded=True) if hides else scope.filter
+        where, values = filter_conditions(filter if scope.metadata_test is None else replace(filter, metadata=None))
+        if scope.metadata_test is not None:
+            where, values = where + scope.metadata_test[0], values | scope.metadata_test[1]
         if scope.is_listed:
             where, hides = f" and @plain(m.rid) {'in' if scope.excluded is None else 'not in'} @keys(:listed)", False
         expressions = list_expressions(query.terms, stemmed=query.stemmed)

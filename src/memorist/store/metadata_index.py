@@ -18,6 +18,7 @@ from memorist.store.metadata_conditions import FieldTests, metadata_condition
 Path = tuple[str, ...]
 
 MAX_COUNTED = 2000  # memories of each condition, where one of several is to be chosen
+_READ_FACTOR = 4  # how many times what is wanted is read for a part of a condition, as others may leave little of it
 _MAX_TEXT_CHARACTERS = 200  # of a text in the index
 _FIRST_ROUNDED = 2**53  # from which on not every whole number is one in the index
 # Cut texts and rounded numbers may be equal where whole ones are not.
@@ -58,8 +59,8 @@ class MetadataIndex:
         """
         Return the keys of all memories whose metadata pass a condition, forgotten ones among them.
 
-        None if the index alone cannot tell, or has more than `most` entries for a part of it. The connection sees one
-        moment: another process may drop a field.
+        None if the index alone cannot tell, or if they are more than `most`. The connection sees one moment: another
+        process may drop a field.
         """
         plan = _make_plan(condition, self.list_fields(connection))
         if plan is None:
@@ -68,10 +69,12 @@ class MetadataIndex:
         queries = [_select_keys(lookup, f"indexed{place}", values) for place, lookup in enumerate(_list_lookups(plan))]
         if not queries:
             return _combine(plan, iter(()))
-        columns = (f"(select @list(k.rid) from ({query} limit {most + 1}) k)" for query in queries)
+        limit = most if isinstance(plan, _Lookup) else _READ_FACTOR * most
+        columns = (f"(select @list(k.rid) from ({query} limit {limit + 1}) k)" for query in queries)
         (lists,) = connection.fetch(f"select {', '.join(columns)}", values)
-        found = [KeySet(decode_keys(listed)) for listed in lists]
-        return None if any(len(each.keys) > most for each in found) else _combine(plan, iter(found))
+        parts = [KeySet(decode_keys(listed)) for listed in lists]
+        found = None if any(len(part.keys) > limit for part in parts) else _combine(plan, iter(parts))
+        return None if found is None or len(found.keys) > most else found
 
     def write_conditions(
         self, connection: Connection, filter: Filter, values: dict[str, Any], *, most: int | None = None

@@ -534,8 +534,9 @@ class Store(StorePart):
 
         `weights` are those of title, content, tags, source and facts.
         """
-        with self._pool.reading() as connection:
-            return self._keyword.match(connection, query, scope, limit, page, weights)
+        with self._reading(scope.filter) as connection:
+            tested = self._scopes.with_test(connection, scope)
+            return self._keyword.match(connection, query, tested, limit, page, weights)
 
     def match_texts(self, query: Query, filter: Filter, limit: int) -> list[tuple[str, str | None, str]]:
         """Return the id, project and text of memories that match a query and pass a filter, in the order of writing."""
