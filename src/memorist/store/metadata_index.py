@@ -94,7 +94,8 @@ class MetadataIndex:
             queries = [_select_keys(lookup, f"indexed{place}", values) for place, lookup in enumerate(lookups)]
             narrowed = f" and m.rid in ({' union all '.join(queries)})"
             exact = _is_met(filter.metadata, lookups)
-        test = "" if exact else f" and {metadata_condition(filter.metadata, 'm.metadata', values, _Tests(fields))}"
+        tests = _Tests(fields, one_by_one=bool(narrowed) or most is not None)
+        test = "" if exact else f" and {metadata_condition(filter.metadata, 'm.metadata', values, tests)}"
         return narrowed, test
 
     def _choose_lookups(
@@ -194,15 +195,16 @@ def _is_met(condition: Condition, lookups: Sequence[_Lookup]) -> bool:
 
 
 class _Tests(FieldTests):
-    """Tests of single memories by their entries in the index."""
+    """Tests of memories by their entries in the index: of some `one_by_one`, or of all at once."""
 
-    def __init__(self, fields: Mapping[Path, int]) -> None:
-        self._fields = fields
+    def __init__(self, fields: Mapping[Path, int], *, one_by_one: bool) -> None:
+        self._fields, self._one_by_one = fields, one_by_one
 
     def write(self, test: FieldTest, name: str, values: dict[str, Any]) -> str | None:
         if test.path not in self._fields or not (lookup := _Lookup(self._fields[test.path], (test,))).is_exact:
             return None
-        return f"exists ({_select_keys(lookup, name, values)} and f.rid = m.rid)"
+        found = _select_keys(lookup, name, values)
+        return f"exists ({found} and f.rid = m.rid)" if self._one_by_one else f"@among(m.rid, {found})"
 
 
 def find_wrong_fields(connection: Connection) -> Iterator[str]:
