@@ -87,6 +87,49 @@ def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(target: Path
         assert memory.check().ok
 
 
+def test_many_that_are_added_and_cancelled_under_way_are_all_there(target: Path | str) -> None:
+    model = Waiting()
+
+    async def use() -> None:
+        async with memorist.open_async(target, embedder=model, near="off") as memory:
+            adding = asyncio.create_task(memory.add_many(f"note {number}" for number in range(300)))
+            await asyncio.to_thread(model.asked.wait, 60)
+            adding.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await adding
+            model.may_answer.set()
+
+    asyncio.run(use())
+    with memorist.open(target, embedder=model) as memory:
+        assert (memory.stats().memories, memory.stats().vectors) == (300, 300)
+        assert memory.check().ok
+
+
+def test_an_import_that_is_cancelled_under_way_is_finished_as_a_whole(target: Path | str, tmp_path: Path) -> None:
+    with memorist.open(tmp_path / "from.db", embedder="none") as memory:
+        memory.add_many({"content": f"note {number}", "facts": [f"fact {number}"]} for number in range(300))
+        memory.export(tmp_path / "all.jsonl")
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def wait(*_: object) -> None:
+        begun.set()
+        assert may_go_on.wait(60)
+
+    async def use() -> None:
+        async with memorist.open_async(target, embedder="none") as memory:
+            importing = asyncio.create_task(memory.import_(tmp_path / "all.jsonl", progress=wait))
+            await asyncio.to_thread(begun.wait, 60)
+            importing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await importing
+            may_go_on.set()
+
+    asyncio.run(use())
+    with memorist.open(target, embedder="none") as memory:
+        assert (memory.stats().memories, memory.stats().facts) == (300, 300)
+        assert memory.check().ok
+
+
 def test_a_write_that_waits_for_a_thread_and_is_cancelled_does_nothing(target: Path | str) -> None:
     model = Waiting()
 

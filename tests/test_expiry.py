@@ -9,6 +9,7 @@ import pytest
 
 import memorist
 from memorist import Memorist, NotFound
+from memorist.engine.inspection import Inspection
 
 PAST, FUTURE = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=1)
 READS: dict[str, Callable[[Memorist], Any]] = {
@@ -30,6 +31,9 @@ READS: dict[str, Callable[[Memorist], Any]] = {
     "duplicates": lambda memory: memory.duplicates(),
     "stats": lambda memory: (memory.stats().memories, memory.stats().pinned, memory.stats().facts),
     "session": lambda memory: memory.session("a session").memories,
+    "growth": lambda memory: Inspection(memory).growth(PAST).days,
+    "facts by age": lambda memory: [fact.text for fact in memory._resources.store.inspection.list_facts(0, 10)],
+    "projects": lambda memory: Inspection(memory).list_projects("left"),
 }
 
 
@@ -40,6 +44,7 @@ def half(hashed: Memorist) -> Memorist:
     for id in ("kept", "gone"):
         hashed.add(f"a note of the {id}", id=id, project="p", session="a session", near="off", facts=[f"fact of {id}"])
         hashed.pin(id)
+    hashed.update("gone", kind="left")
     hashed.relate("kept", "gone", "mentions")
     return hashed
 

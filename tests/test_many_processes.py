@@ -75,6 +75,45 @@ def test_eight_processes_write_while_two_search_and_nothing_is_lost(path: Path, 
         assert memory.check().problems == ()
 
 
+UPSERTER = """
+    import sys, memorist
+    target, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    with memorist.open(target, embedder="none", near="off") as memory:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(count):
+            text, shared = f"note {number} by {name}", f"shared/{number % 5}"
+            memory.add(text, id=f"own/{name}/{number}", metadata={"by": name})
+            memory.add(text, id=shared, metadata={"by": name})
+            if number % 5 == 0:
+                memory.add_many([{"content": text, "id": f"shared/{n}", "metadata": {"by": name}} for n in range(5)])
+    print("done")
+"""
+
+
+def test_eight_processes_that_write_the_same_ids_leave_one_memory_of_each(target: Path | str) -> None:
+    count = 20
+    with ExitStack() as stack:
+        writers = [stack.enter_context(running(UPSERTER, target, name, count)) for name in range(WRITERS)]
+        expect("ready", writers)
+        for process in writers:
+            tell(process)
+        written = [ending(process) for process in writers]
+
+    assert written == [(0, "done\n")] * WRITERS
+    with memorist.open(target, embedder="none") as memory:
+        texts = {f"own/{name}/{n}": {f"note {n} by {name}"} for name in range(WRITERS) for n in range(count)}
+        for shared in range(5):
+            numbers = [n for n in range(count) if n % 5 in (0, shared)]
+            texts[f"shared/{shared}"] = {f"note {n} by {name}" for name in range(WRITERS) for n in numbers}
+        kept = list(memory.list(limit=1000))
+        assert sorted(one.id for one in kept) == sorted(texts)
+        for one in kept:
+            assert one.content.endswith(f" by {one.metadata['by']}")  # both are of the same write
+            assert {one.content, *(version.content for version in memory.history(one.id))} == texts[one.id]
+        assert memory.check().problems == ()
+
+
 CREATOR = """
     import sys, memorist
     memorist.open(":memory:", embedder="none").close()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from memorist import InvalidInput, Memorist
 from memorist.engine.backends import open_backend
 from memorist.metadata_filter import parse_metadata_filter
 from memorist.records import Filter
+from memorist.store.database import Connection
+from memorist.store.filters import filter_conditions
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.store import Store
 
@@ -49,7 +52,7 @@ def add_users(memory: Memorist, count: int = 20) -> None:
 
 def indexed_fields(store: Store) -> set[tuple[str, ...]]:
     with store._pool.reading() as connection:
-        return MetadataIndex("default").list_paths(connection)
+        return set(MetadataIndex("default").list_fields(connection))
 
 
 def entries(store: Store) -> list[tuple[Any, ...]]:
@@ -195,8 +198,16 @@ SERVED: list[dict[str, Any]] = [
     {"n": {"$gt": 5, "$lt": 9}}, {"user": {"$lt": "u1"}}, {"tags": "t7"}, {"$or": [{"n": 5}, {"tags": "t7"}]},
     {"other": 5, "user": "u1"},
 ]  # fmt: skip
-NOT_SERVED: list[dict[str, Any]] = [
+NOT_LISTED: list[dict[str, Any]] = [
     {"user": {"$ne": "u1"}}, {"$not": {"n": 5}}, {"$or": [{"n": 5}, {"other": 5}]}, {"other": 5},
+]  # fmt: skip
+DECIDED: list[dict[str, Any]] = [
+    *SERVED[:-1], {"user": {"$ne": "u1"}}, {"$not": {"n": 5}}, {"user": "u1", "n": {"$lt": 9}},
+    {"user": {"$nin": ["u1", "u2"]}, "tags": "a"}, {"$or": [{"n": 5}, {"$not": {"tags": "a"}}]}, {"user": {"$in": []}},
+    {"n": {"$exists": True}},
+]  # fmt: skip
+LEFT_TO_METADATA: list[dict[str, Any]] = [
+    {"other": 5}, {"user": "u1", "other": 5}, {"n": 2**53}, {"n": {"$gt": -(2.0**53)}}, {"user": "x" * 200},
 ]  # fmt: skip
 
 
@@ -214,36 +225,104 @@ class TestLookingUp:
             if "://" in str(target):
                 connection.execute("analyze memory_fields")
             for filter in SERVED:
-                values: dict[str, Any] = {"namespace": "default"}
-                condition = Filter(metadata=parse_metadata_filter(filter))
-                narrowed = MetadataIndex("default").narrow(connection, condition, values)
-                keys = narrowed.removeprefix(" and m.rid in (").partition("union all \n    select a.rid")[0]
+                narrowed, _, values = write_conditions(connection, filter)
                 explain = "explain" if "://" in str(target) else "explain query plan"
+                keys = narrowed.removeprefix(" and m.rid in (").removesuffix(")")
                 plan = str(connection.fetch(f"{explain} {keys}", values))
                 assert "memory_fields_pkey" in plan or "SEARCH f USING PRIMARY KEY" in plan, (filter, plan)
 
-    def test_what_the_index_cannot_tell_is_left_to_the_metadata(self, memory: Memorist, store: Store) -> None:
+    def test_what_the_index_cannot_list_is_tested_one_by_one(self, memory: Memorist, store: Store) -> None:
         with store._pool.reading() as connection:
-            for filter in NOT_SERVED:
-                condition = Filter(metadata=parse_metadata_filter(filter))
-                assert MetadataIndex("default").narrow(connection, condition, {}) == ""
+            for filter in NOT_LISTED:
+                assert write_conditions(connection, filter)[0] == ""
+
+    @pytest.mark.parametrize("filter", DECIDED, ids=str)
+    def test_the_index_alone_decides_where_it_can(self, memory: Memorist, store: Store, filter: dict[str, Any]) -> None:
+        with store._pool.snapshot() as connection:
+            condition = parse_metadata_filter(filter)
+            assert condition is not None
+            found = MetadataIndex("default").find_keys(connection, condition, 10_000)
+            test = write_conditions(connection, filter)[1]
+            where, values = filter_conditions(Filter(metadata=condition))
+            rows = connection.fetch(f"select m.rid from memories m where true {where}", values)
+            every = {rid for (rid,) in connection.fetch("select rid from memories")}
+        assert found is not None
+        keys = set(found.keys.tolist())
+        assert (every - keys if found.inverted else keys) == {rid for (rid,) in rows}
+        assert "@field(" not in test
+
+    @pytest.mark.parametrize("filter", LEFT_TO_METADATA, ids=lambda filter: str(filter)[:40])
+    def test_what_it_cannot_tell_is_left_to_the_metadata(
+        self, memory: Memorist, store: Store, filter: dict[str, Any]
+    ) -> None:
+        with store._pool.snapshot() as connection:
+            condition = parse_metadata_filter(filter)
+            assert condition is not None
+            assert MetadataIndex("default").find_keys(connection, condition, 10_000) is None
+            assert "@field(" in write_conditions(connection, filter)[1]
+
+    def test_more_than_is_asked_for_is_not_read(self, memory: Memorist, store: Store) -> None:
+        condition = parse_metadata_filter({"tags": "a"})
+        assert condition is not None
+        with store._pool.snapshot() as connection:
+            assert MetadataIndex("default").find_keys(connection, condition, 1999) is None
+            assert MetadataIndex("default").find_keys(connection, condition, 2000) is not None
+
+    def test_large_numbers_and_long_texts_are_told_apart(self, memory: Memorist) -> None:
+        for number, value in enumerate((2**53, 2**53 + 1, "x" * 200, "x" * 201, "x" * 199)):
+            memory.add(f"large {number}", id=f"large{number}", metadata={"n": value})
+
+        for number, value in enumerate((2**53, 2**53 + 1, "x" * 200, "x" * 201, "x" * 199)):
+            assert [one.id for one in memory.list(metadata={"n": value})] == [f"large{number}"]
+            assert [hit.memory.id for hit in memory.search("large", metadata={"n": value})] == [f"large{number}"]
+        assert memory.count(metadata={"n": {"$gt": 2**53}}) == 1
+        assert memory.count(metadata={"n": {"$gt": "x" * 199}}) == 2
 
     def test_a_range_may_be_met_by_two_items_of_a_list(self, memory: Memorist) -> None:
         memory.add("a list", metadata={"n": [-1, -9]})
+        memory.add("another list", metadata={"n": [-1, -2]})
 
         assert memory.count(metadata={"n": {"$gt": -5, "$lt": -5}}) == 1
         assert len(memory.search("list", metadata={"n": {"$gt": -5, "$lt": -5}})) == 1
 
     def test_a_field_dropped_by_another_process_hides_nothing(self, memory: Memorist, store: Store) -> None:
-        values: dict[str, Any] = {"namespace": "default"}
-        with store._pool.reading() as connection:
-            condition = Filter(metadata=parse_metadata_filter({"n": 5}))
-            narrowed = MetadataIndex("default").narrow(connection, condition, values)
-        store.index_metadata([("user",)])
+        with store._pool.snapshot() as connection:
+            narrowed, test, values = write_conditions(connection, {"n": 5})
+            store.index_metadata([("user",)])
 
-        with store._pool.reading() as connection:
-            found = connection.fetch_value(f"select count(*) from memories m where true {narrowed}", values)
-        assert found == 2000
+            found = connection.fetch_value(f"select count(*) from memories m where true {narrowed} {test}", values)
+        assert found == memory.count(metadata={"n": 5}) == len(memory.search("note", metadata={"n": 5})) == 1
+
+
+def write_conditions(connection: Connection, filter: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    values: dict[str, Any] = {"namespace": "default"}
+    condition = Filter(metadata=parse_metadata_filter(filter))
+    narrowed, test = MetadataIndex("default").write_conditions(connection, condition, values)
+    return narrowed, test, values
+
+
+@pytest.mark.parametrize("filter", [{"team": "a"}, {"team": {"$ne": "b"}}], ids=str)
+@pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+def test_what_is_forgotten_superseded_or_expired_is_not_found_by_the_index(
+    target: Path | str, mode: str, filter: dict[str, Any]
+) -> None:
+    with memorist.open(target, embedder=HashingEmbedder(), metadata_index=["team"]) as memory:
+        for name in ("kept", "forgotten", "erased", "old", "new", "expired"):
+            memory.add(f"a note that is {name}", id=f"note-{name}", metadata={"team": "a"}, near="off")
+        memory.add("a note of others", metadata={"team": "b"}, near="off")
+        memory.forget("note-forgotten")
+        memory.forget("note-erased", hard=True)
+        memory.supersede("note-old", "note-new")
+        memory.update("note-expired", expires_at=datetime.now(UTC) + timedelta(milliseconds=1))
+        while memory.list(metadata={"team": "a"}, limit=10).memories[0].id == "note-expired":
+            pass
+
+        def find(**options: Any) -> set[str]:
+            return {hit.memory.id for hit in memory.search("a note", mode=mode, metadata=filter, **options)}
+
+        assert find() == {"note-kept", "note-new"}
+        assert find(include_superseded=True) == {"note-kept", "note-old", "note-new"}
+        assert find(project="none") == set()
 
 
 def test_a_salvaged_database_keeps_its_index(path: Path, tmp_path: Path) -> None:

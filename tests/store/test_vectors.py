@@ -84,6 +84,8 @@ def test_any_sequence_of_writes_is_searched_as_brute_force_would(steps: Any, que
     assert len(scan) == len(model)
     assert hits(scan.find_nearest(asked, k)) == brute_force(model, asked, k)
     assert hits(scan.find_nearest(asked, k, among)) == brute_force(some, asked, k)
+    rest = {key: code for key, code in model.items() if key not in among}
+    assert hits(scan.find_nearest(asked, k, without=among)) == brute_force(rest, asked, k)
 
 
 def test_the_best_of_many_are_found_among_thousands_of_ties() -> None:

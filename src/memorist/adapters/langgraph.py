@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from memorist.adapters.exact_pages import list_exact, search_exact
 from memorist.engine import Memorist, open_memory
+from memorist.engine.inspection import Inspection
 from memorist.errors import MissingExtra, NotFound
 from memorist.records import Hit, Memory
 from memorist.validation import MAX_NAME_CHARACTERS
@@ -56,6 +57,8 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 _SIMILARITY_DIGITS = 4  # vectors are stored rounded; further digits would order items that are equally near
 _MAX_TTL_MINUTES = 100 * 365 * 24 * 60  # from a hundred years on, an item does not expire
 _MAX_PUSHED_DOWN = 50  # conditions of a filter that the database tests; the others are tested afterwards
+_MAX_LISTED_PROJECTS = 100  # that a search is filtered by
+_ESCAPED = re.compile("%([0-9A-F]+);")
 _NOT_IN_PATH = re.compile("[%/\x00-\x1f\x7f\ud800-\udfff]")
 _NOT_PUSHED_DOWN = re.compile(r"[\\.\x00\ud800-\udfff]")  # keys that may be paths, or that no database can store
 
@@ -126,7 +129,13 @@ class MemoristStore(BaseStore):
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         count = op.offset + op.limit
-        narrowed: dict[str, Any] = {"kind": _ITEM, "metadata": _narrow(op.namespace_prefix, op.filter or {})}
+        projects = self._list_projects(op.namespace_prefix) if op.namespace_prefix else []
+        if op.namespace_prefix and not projects:
+            return []
+        # Projects are looked up in an index; if there are many, most of what is looked at passes anyway.
+        is_listed = 0 < len(projects) <= _MAX_LISTED_PROJECTS
+        narrowed: dict[str, Any] = {"kind": _ITEM, "project": projects if is_listed else None}
+        narrowed["metadata"] = _narrow(() if is_listed else op.namespace_prefix, op.filter or {})
         if not op.query:
             memories = list_exact(self.memory, lambda memory: _passes(memory, op), count, **narrowed)
             scores: dict[str, float | None] = {memory.id: None for memory in memories}
@@ -158,17 +167,21 @@ class MemoristStore(BaseStore):
     def _list_namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         conditions = op.match_conditions or ()
         prefixes = [_literal_part(each.path) for each in conditions if each.match_type == "prefix"]
-        narrowed = _narrow(max(prefixes, key=len, default=()), {})
         found: set[tuple[str, ...]] = set()
-
-        def passes(memory: Memory) -> bool:
-            namespace = tuple(memory.metadata[_ITEM]["namespace"])
-            if all(_matches(each, namespace) for each in conditions):
-                found.add(namespace[: op.max_depth])
-            return False
-
-        list_exact(self.memory, passes, kind=_ITEM, metadata=narrowed)
+        for project in self._list_projects(max(prefixes, key=len, default=())):
+            for namespace in self._read_namespaces(project) if _is_cut(project) else [_split_path(project)]:
+                if all(_matches(each, namespace) for each in conditions):
+                    found.add(namespace[: op.max_depth])
         return sorted(found)[op.offset : op.offset + op.limit]
+
+    def _list_projects(self, prefix: Sequence[str]) -> list[str]:
+        """Return the paths of all namespaces that begin so; of those that are cut, some may begin otherwise."""
+        return Inspection(self.memory).list_projects(_ITEM, _join_path(prefix)[:MAX_NAME_CHARACTERS] or None)
+
+    def _read_namespaces(self, project: str) -> set[tuple[str, ...]]:
+        """Return the namespaces whose paths are too long for the name of a project, and begin alike."""
+        items = list_exact(self.memory, lambda memory: True, kind=_ITEM, project=project)
+        return {tuple(memory.metadata[_ITEM]["namespace"]) for memory in items}
 
     def _load(self, ids: list[str], *, refresh_ttl: bool) -> list[Memory]:
         """Return items in the order of the ids; reading them may extend their time to live."""
@@ -241,6 +254,15 @@ def _passage_id(item_id: str, number: int) -> str:
 def _join_path(namespace: Sequence[str]) -> str:
     """Return a namespace as one text, different for each."""
     return "/".join(_NOT_IN_PATH.sub(lambda found: f"%{ord(found[0]):X};", label) for label in namespace)
+
+
+def _split_path(path: str) -> tuple[str, ...]:
+    """Return the namespace that `_join_path` made a text of."""
+    return tuple(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), label) for label in path.split("/"))
+
+
+def _is_cut(project: str) -> bool:
+    return len(project) >= MAX_NAME_CHARACTERS
 
 
 def _list_prefixes(namespace: tuple[str, ...]) -> Iterator[str]:

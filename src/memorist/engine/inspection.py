@@ -59,6 +59,10 @@ class Inspection:
         memories = tuple(self._resources.present(memory) for _, memory in found[:count])
         return Page(memories, _next_cursor(found, count, lambda turn: str(turn[0])))
 
+    def list_projects(self, kind: str | None = None, under: str | None = None) -> list[str]:
+        """Return the projects of all memories, or of one kind, sorted; those `under` a path, where they are paths."""
+        return self._store.inspection.list_projects(self._resources.resolve_filter({"kind": kind}), under)
+
     def list_documents(self, project: str | None, limit: int, cursor: str | None) -> DocumentPage:
         count = validation.whole_number(limit, "limit", 1, _MAX_PAGE)
         found = self._memory._documents.list_documents(project, count + 1, _check_cursor(cursor))

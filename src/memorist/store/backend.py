@@ -48,6 +48,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def searches_in_memory(self) -> bool:
+        """True if searches compare arrays in memory, which have live memories only."""
+        ...
+
+    @property
     def own_files(self) -> tuple[str, ...]:
         """The paths of the files that it writes."""
         ...

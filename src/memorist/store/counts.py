@@ -16,6 +16,7 @@ from memorist.store.filters import (
     is_unexpired,
     to_micros,
 )
+from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import Scope
 from memorist.store.rows import memories_table
 
@@ -27,7 +28,7 @@ _ROW_FIELDS = ("project", "sector", "tier", "kind", "source", "month")
 def count_facets(
     connection: Connection,
     index: KeywordIndex,
-    namespace: str,
+    metadata_index: MetadataIndex,
     query: Query | None,
     scope: Scope,
     keys: Sequence[int],
@@ -43,8 +44,11 @@ def count_facets(
         return {}
     filter = scope.filter
     past = filter.as_of is not None
-    where, values = filter_conditions(filter, past=past)
-    values |= {"namespace": namespace}
+    where, values = filter_conditions(replace(filter, metadata=None), past=past)
+    # Of what matches, each memory is looked up.
+    most = None if query is None else 0
+    narrowed, test = metadata_index.write_conditions(connection, filter, values, most=most)
+    where, values["namespace"] = where + test, metadata_index.namespace
     if query is not None:
         matching, more, passed = index.select_matching(connection, query, scope, keys)
         values |= more
@@ -58,7 +62,7 @@ def count_facets(
         with matching as materialized (
             select m.rid, m.project, m.sector, m.tier, m.kind, m.source, m.tags, {MONTH} as month
             {joined}
-            where {"m.namespace" if query is None else "@plain(m.namespace)"} = :namespace
+            where {"m.namespace" if query is None and not narrowed else "@plain(m.namespace)"} = :namespace {narrowed}
               and m.deleted_at is null {where})
         {arms}
     """

@@ -9,6 +9,7 @@ fragment that each backend writes in its own dialect; `:name` is a value.
 | `@keys(:list)`, `@texts(:list)` | a query for the numbers, or texts, of a JSON list, as `value` |
 | `@numbered(:list)` | a table of the numbers of a JSON list as `value`, with their places from 0 as `place` |
 | `@array(a, b)` | a JSON array of columns |
+| `@among(a, query)` | whether a column is one of the keys `rid` of a query, which is read once |
 | `@list(a)` | the JSON list of a column of all rows, as text |
 | `@each(a)` | in `from`: the texts of a column that is a JSON list, as `value` |
 | `@json(a)` | a text, to be read as JSON by `->` and `->>` |

@@ -6,14 +6,12 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.database import Connection
+from memorist.store.key_set import KeySet, decode_keys
 from memorist.store.metadata_conditions import metadata_condition
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import Scope
@@ -24,7 +22,8 @@ _FIRST_TIME, _LAST_TIME = datetime.min.replace(tzinfo=UTC), datetime.max.replace
 _MICROSECOND = timedelta(microseconds=1)
 END_OF_TIME = 1 << 62  # microseconds; later than any time that can be given
 
-_MAX_SCOPE_KEYS = 2000  # up to so many, comparing all memories that pass a filter is the cheapest way
+MAX_SCOPE_KEYS = 2000  # up to so many, comparing all memories that pass a filter is the cheapest way
+_MAX_INDEXED_KEYS = 30_000  # up to so many, reading them from the index of fields is cheaper than checking memories
 _MAX_BROAD_FILTERS, _BROAD_SECONDS = 1000, 60.0  # how many filters are remembered to let more through, and how long
 
 # The values that a memory `m` had at `:as_of`.
@@ -48,6 +47,10 @@ CHANGED = """(
     or exists (select 1 from facts f where f.rid = m.rid and f.created_at > :as_of))"""
 EXISTED = "@earlier(m.created_at, m.recorded_at) <= :as_of"
 
+_SUPERSEDED_KEYS = """
+    select rid from memories @hint(memories_superseded)
+    where namespace = :namespace and valid_until is not null and deleted_at is null
+"""
 _ANY_SUPERSEDED = """exists (
     select 1 from memories where namespace = :namespace and valid_until is not null and deleted_at is null)"""
 
@@ -93,6 +96,30 @@ def filter_conditions(filter: Filter, *, past: bool = False) -> tuple[str, dict[
         if not past:
             named |= {"existed": EXISTED, "unchanged": f"not {CHANGED}"}
     return "".join(f" and {clause}" for clause in named.values()), values
+
+
+class IndexedConditions(NamedTuple):
+    """The condition for memories `m` of a namespace, its values, and if the index of fields lists those to look at."""
+
+    where: str
+    values: dict[str, Any]
+    is_narrow: bool
+
+
+def indexed_conditions(
+    connection: Connection, fields: MetadataIndex, filter: Filter, *, past: bool = False, most: int | None = None
+) -> IndexedConditions:
+    """
+    Return the condition for the memories of a namespace that pass a filter, by the index of fields.
+
+    Memories are listed by the index if they are fewer than `most`. The connection sees one moment.
+    """
+    where, values = filter_conditions(replace(filter, metadata=None), past=past)
+    narrowed, test = fields.write_conditions(connection, filter, values, most=most)
+    # SQLite would look up the namespace rather than the keys.
+    own = "@plain(m.namespace)" if narrowed else "m.namespace"
+    values["namespace"] = fields.namespace
+    return IndexedConditions(f"{own} = :namespace {narrowed} {where} {test}", values, bool(narrowed))
 
 
 def filter_clauses(filter: Filter, *, past: bool = False) -> tuple[dict[str, str], dict[str, Any]]:
@@ -194,8 +221,9 @@ def _one_of(column: str, name: str, accepted: tuple[str, ...], values: dict[str,
 class Scopes:
     """Resolves the filters of one namespace, and remembers those that let too much through to be listed."""
 
-    def __init__(self, namespace: str, fields: MetadataIndex) -> None:
-        self._namespace, self._fields = namespace, fields
+    def __init__(self, fields: MetadataIndex, *, searched_in_memory: bool) -> None:
+        """With indexes that are `searched_in_memory`, the keys of a scope may be many, and of forgotten memories."""
+        self._namespace, self._fields, self._many = fields.namespace, fields, searched_in_memory
         self._broad: dict[Filter, float] = {}
         self.after_fork()
         renew_after_fork(self)
@@ -204,31 +232,67 @@ class Scopes:
         self._lock = threading.Lock()
 
     def resolve(self, connection: Connection, filter: Filter) -> Scope:
-        """Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect."""
-        where, values, select_keys = "", dict[str, Any](), "null"
+        """
+        Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect.
+
+        For a filter by metadata, the connection sees one moment.
+        """
         filter = replace(filter, hide_expired=True)
-        if replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER and not self._is_broad(filter):
-            where, values = filter_conditions(filter)
-            narrowed = self._fields.narrow(connection, filter, values)
-            # SQLite would look up the namespace rather than the keys.
-            where = f"{'@plain(m.namespace)' if narrowed else 'm.namespace'} = :namespace {narrowed} {where}"
+        restricts = replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER
+        is_listed = restricts and not self._is_broad(filter)
+        by_index = self._find_by_index(connection, filter) if is_listed else None
+        where, values, select_keys = "", dict[str, Any](), "null"
+        if is_listed and by_index is None:
+            where, values, is_narrow = indexed_conditions(connection, self._fields, filter)
             # For a project and global memories, SQLite would choose an index that covers neither.
-            hint = "@hint(memories_scope)" if filter.project and filter.include_global and not narrowed else ""
+            hint = "@hint(memories_scope)" if filter.project and filter.include_global and not is_narrow else ""
             # All keys in one row: between two rows, other threads may take the interpreter's lock.
             select_keys = f"""(
-                select case when count(*) <= {_MAX_SCOPE_KEYS} then @list(rid) end from (
+                select case when count(*) <= {MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
-                    where {where} and m.deleted_at is null limit {_MAX_SCOPE_KEYS + 1}) p)"""
-        ((any_superseded, any_expired, keys),) = connection.fetch(
+                    where {where} and m.deleted_at is null limit {MAX_SCOPE_KEYS + 1}) p)"""
+        ((any_superseded, any_expired, listed),) = connection.fetch(
             f"select {_ANY_SUPERSEDED}, {_ANY_EXPIRED}, {select_keys}", values | {"namespace": self._namespace}
         )
-        if where and keys is None:
+        if where and listed is None:
             self._remember_broad(filter)
+        keys = None if listed is None else KeySet(decode_keys(listed))
+        if by_index is not None:
+            hidden = self._read_hidden(connection, filter, any_superseded, any_expired)
+            keys = by_index if hidden is None else by_index & ~hidden
         # Usually nothing is superseded or has expired, and a search without these conditions is far cheaper.
         filter = replace(filter, hide_expired=filter.as_of is not None or bool(any_expired))
         if not filter.superseded and not any_superseded and filter.as_of is None:
             filter = replace(filter, superseded=True)
-        return Scope(filter, None if keys is None else decode_keys(keys))
+        if keys is None:
+            return Scope(filter)
+        return Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
+
+    def with_test(self, connection: Connection, scope: Scope) -> Scope:
+        """Have what is not listed tested by the index of fields, as of the moment that the connection sees."""
+        if scope.is_listed or scope.filter.metadata is None:
+            return scope
+        values: dict[str, Any] = {}
+        _, test = self._fields.write_conditions(connection, scope.filter, values, most=0)
+        return replace(scope, metadata_test=(test, values))
+
+    def _find_by_index(self, connection: Connection, filter: Filter) -> KeySet | None:
+        """Return what passes a filter by nothing but metadata, if the index of fields can tell."""
+        if not self._many or replace(filter, metadata=None, superseded=True, hide_expired=False) != NO_FILTER:
+            return None
+        assert filter.metadata is not None, "the filter restricts"
+        return self._fields.find_keys(connection, filter.metadata, _MAX_INDEXED_KEYS)
+
+    def _read_hidden(self, connection: Connection, filter: Filter, superseded: bool, expired: bool) -> KeySet | None:
+        """Return the memories that were superseded, unless the filter lets them pass, or have expired, if any."""
+        queries = [_SUPERSEDED_KEYS] if superseded and not filter.superseded else []
+        queries += [select_expired("@now")] if expired else []
+        if not queries:
+            return None
+        listed = connection.fetch_value(
+            f"select @list(h.rid) from ({' union all '.join(queries)}) h", {"namespace": self._namespace}
+        )
+        return KeySet(decode_keys(listed))
 
     def _is_broad(self, filter: Filter) -> bool:
         with self._lock:
@@ -239,8 +303,3 @@ class Scopes:
             if len(self._broad) >= _MAX_BROAD_FILTERS:
                 self._broad.clear()
             self._broad[filter] = time.monotonic() + _BROAD_SECONDS
-
-
-def decode_keys(listed: str) -> NDArray[np.int64]:
-    """Return the keys of a JSON list, ascending."""
-    return np.sort(np.array(json.loads(listed), np.int64))

@@ -1,11 +1,12 @@
 """Reading for a person who looks around: turns and chunks in their order, growth day by day, facts that have faded."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from memorist.errors import NotFound
-from memorist.records import Fact, Memory
-from memorist.store.filters import is_unexpired, to_micros
+from memorist.records import Fact, Filter, Memory
+from memorist.store.filters import filter_conditions, is_unexpired, to_micros
 from memorist.store.rows import StorePart, memory_columns, to_fact, to_memory
 
 _DAY = 86_400_000_000  # in microseconds
@@ -32,6 +33,21 @@ class InspectionStore(StorePart):
         values = {"namespace": self.namespace, "session": session, "after": after, "limit": limit}
         with self._pool.reading() as connection:
             return [(position, to_memory(columns)) for position, *columns in connection.fetch(sql, values)]
+
+    def list_projects(self, filter: Filter, under: str | None) -> list[str]:
+        """Return the projects of memories that pass a filter, sorted: all of them, or `under` and those below it."""
+        where, values = filter_conditions(replace(filter, hide_expired=True))
+        if under is not None:
+            # A slash leads to what is below, and a zero is the next character.
+            where += " and m.project >= :under and m.project < :end and (m.project = :under or m.project >= :below)"
+            values |= {"under": under, "below": f"{under}/", "end": f"{under}0"}
+        sql = f"""
+            select distinct m.project from memories m @hint(memories_scope)
+            where m.namespace = :namespace and m.deleted_at is null and m.project is not null {where}
+            order by m.project
+        """
+        with self._pool.reading() as connection:
+            return [project for (project,) in connection.fetch(sql, values | {"namespace": self.namespace})]
 
     def find_document_path(self, id: str) -> str:
         """Return the path of the indexed file with this id."""
@@ -61,12 +77,14 @@ class InspectionStore(StorePart):
         """Return how many memories and recalls there are of each day (of UTC, since 1970), and recalls that helped."""
         counts = {
             "created": f"""
-                select created_at / {_DAY}, count(*) from memories
-                where namespace = :namespace and deleted_at is null and created_at >= :since group by 1
+                select created_at / {_DAY}, count(*) from memories m
+                where namespace = :namespace and deleted_at is null and created_at >= :since and {is_unexpired("m")}
+                group by 1
             """,
             "recorded": f"""
-                select recorded_at / {_DAY}, count(*) from memories
-                where namespace = :namespace and deleted_at is null and recorded_at >= :since group by 1
+                select recorded_at / {_DAY}, count(*) from memories m
+                where namespace = :namespace and deleted_at is null and recorded_at >= :since and {is_unexpired("m")}
+                group by 1
             """,
             "recalls": f"""
                 select at / {_DAY}, count(*) from recalls where namespace = :namespace and at >= :since group by 1
@@ -85,7 +103,7 @@ class InspectionStore(StorePart):
         sql = f"""
             select m.id, {_FACT_COLUMNS}
             from facts f join memories m on m.rid = f.rid
-            where m.namespace = :namespace and m.deleted_at is null and m.valid_until is null
+            where m.namespace = :namespace and m.deleted_at is null and m.valid_until is null and {is_unexpired("m")}
             order by f.reinforced_at, f.fact
             limit :limit offset :offset
         """

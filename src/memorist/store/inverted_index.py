@@ -226,8 +226,9 @@ class InvertedIndex:
         rows = at[main[at] == keys] if len(main) else np.empty(0, np.intp)
         if len(other):
             rows = np.concatenate([rows, self.sorted_count + np.flatnonzero(np.isin(other, keys))])
-        rows = np.unique(rows).astype(np.int32)
-        found: Rows = rows[self.alive[rows]]
+        is_found = np.zeros(self.count, np.bool_)
+        is_found[rows] = True
+        found: Rows = np.flatnonzero(is_found & self.alive[: self.count]).astype(np.int32)
         return found
 
     def find(self, words: Sequence[str]) -> Postings:

@@ -16,7 +16,7 @@ import apsw
 
 from memorist.records import Filter, Match, Query, Term
 from memorist.store.database import Connection
-from memorist.store.filters import filter_conditions
+from memorist.store.filters import MAX_SCOPE_KEYS, filter_conditions
 from memorist.store.records import Scope
 from memorist.store.rows import MEMORIES_CHANGED_SINCE
 from memorist.store.word_matching import (
@@ -93,21 +93,28 @@ class KeywordSearch:
     word_weights: dict[Atom, float] = field(default_factory=dict)  # by inverse document frequency
 
     @classmethod
-    def from_query(cls, query: Query, scope: Scope, namespace: str, passing: str | None) -> Self:
-        """Translate a query; `passing` lists the keys of a narrow scope, as the database reads them."""
+    def from_query(cls, query: Query, scope: Scope, namespace: str, listed: str | None = None) -> Self:
+        """Translate a query; `listed` are the keys of a scope, as the database reads them."""
         hides = not scope.filter.superseded and scope.filter.as_of is None
-        where, values = filter_conditions(replace(scope.filter, superseded=True) if hides else scope.filter)
+        filter = replace(scope.filter, superseded=True) if hides else scope.filter
+        where, values = filter_conditions(filter if scope.metadata_test is None else replace(filter, metadata=None))
+        if scope.metadata_test is not None:
+            where, values = where + scope.metadata_test[0], values | scope.metadata_test[1]
+        if scope.is_listed:
+            where, hides = f" and @plain(m.rid) {'in' if scope.excluded is None else 'not in'} @keys(:listed)", False
         expressions = list_expressions(query.terms, stemmed=query.stemmed)
         return cls(
             expressions,
             where,
-            values | {"namespace": namespace, "passing": passing},
+            values | {"namespace": namespace, "listed": listed},
             needs_all=not query.any_of,
             all_first=query.every and query.any_of,
             literals=tuple(term.text.lower() for term in query.terms if term.literal),
             spare=list_expressions(query.spare, stemmed=query.stemmed),
             substring=find_substring(query),
-            is_narrow=scope.keys is not None and query.any_of and len(expressions) == 1,
+            is_narrow=(
+                scope.keys is not None and len(scope.keys) <= MAX_SCOPE_KEYS and query.any_of and len(expressions) == 1
+            ),
             hidden_rows=_SUPERSEDED_ROWS if hides else None,
             walled=scope.filter.walled,
         )

@@ -1,16 +1,27 @@
 """Filters by metadata as SQL. Keys and values are bound, so that none of them is ever read as SQL."""
 
 import json
-from typing import Any
+from typing import Any, Protocol
 
 from memorist.metadata_filter import Condition, FieldTest
 
 
-def metadata_condition(condition: Condition, column: str, values: dict[str, Any]) -> str:
+class FieldTests(Protocol):
+    """Another way to test fields of a memory than by its metadata."""
+
+    def write(self, test: FieldTest, name: str, values: dict[str, Any]) -> str | None:
+        """Return the condition of a test, and add its values, whose names begin so; None if it is not for this test."""
+        ...
+
+
+def metadata_condition(
+    condition: Condition, column: str, values: dict[str, Any], tests: FieldTests | None = None
+) -> str:
     """Return a condition on a column with metadata, which is either true or false, and add its values."""
     if isinstance(condition, FieldTest):
-        return _field_condition(condition, column, values)
-    parts = [metadata_condition(part, column, values) for part in condition.parts]
+        written = tests.write(condition, f"test{len(values)}", values) if tests else None
+        return written or _field_condition(condition, column, values)
+    parts = [metadata_condition(part, column, values, tests) for part in condition.parts]
     if condition.operator == "not":
         return f"not {parts[0]}"
     if not parts:

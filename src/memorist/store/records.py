@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +83,23 @@ class ConversationResult:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A filter, resolved once for both legs. `keys` are those of all memories that pass, ascending, if they are few."""
+    """
+    A filter, resolved once for both legs.
+
+    `keys` are those of all memories that pass, where they were listed; or `excluded` those of all that do not. They
+    ascend, and may be those of forgotten memories, too, which no index has. `metadata_test` is the condition for what
+    the filter asks of the metadata of a memory `m`, with its values, by the index of fields.
+    """
 
     filter: Filter
     keys: NDArray[np.int64] | None = field(default=None, compare=False)
+    excluded: NDArray[np.int64] | None = field(default=None, compare=False)
+    metadata_test: tuple[str, dict[str, Any]] | None = field(default=None, compare=False)
+
+    @property
+    def is_listed(self) -> bool:
+        """True if keys say what passes, so that nothing is left to check."""
+        return self.keys is not None or self.excluded is not None
 
 
 @dataclass(frozen=True, slots=True)

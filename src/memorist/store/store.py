@@ -1,6 +1,7 @@
 """The store: the memories of one namespace, in a database."""
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -38,12 +39,13 @@ from memorist.store.filters import (
     Scopes,
     filter_conditions,
     from_micros,
+    indexed_conditions,
     is_unexpired,
     select_expired,
     to_micros,
 )
 from memorist.store.inspection import InspectionStore
-from memorist.store.metadata_index import MetadataIndex
+from memorist.store.metadata_index import MAX_COUNTED, MetadataIndex
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddedBatch,
@@ -116,7 +118,7 @@ class Store(StorePart):
         super().__init__(backend.database, namespace)
         self._backend = backend
         self._fields = MetadataIndex(namespace)
-        self._scopes = Scopes(namespace, self._fields)
+        self._scopes = Scopes(self._fields, searched_in_memory=backend.searches_in_memory)
         self._keyword = backend.open_keyword_index(namespace)
         self.vectors = backend.open_vectors(namespace)
         self.links = LinkStore(self._pool, namespace)
@@ -152,7 +154,7 @@ class Store(StorePart):
     def index_metadata(self, paths: Collection[tuple[str, ...]]) -> None:
         """Index these fields of metadata, and no others."""
         with self._pool.reading() as connection:
-            if self._fields.list_paths(connection) == set(paths):
+            if self._fields.list_fields(connection).keys() == set(paths):
                 return
         with self._pool.writing() as connection:
             self._fields.set_paths(connection, paths)
@@ -358,23 +360,19 @@ class Store(StorePart):
     def count(self, filter: Filter, *, deleted: bool = False) -> int:
         """Return the number of memories that pass a filter."""
         past = filter.as_of is not None
-        where, values = filter_conditions(replace(filter, hide_expired=True), past=past)
-        sql = f"""
-            select count(*) from {memories_table(past=past)}
-            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {where}
-        """
-        with self._pool.reading() as connection:
-            return int(connection.fetch_value(sql, values | {"namespace": self.namespace}))
+        with self._reading(filter) as connection:
+            filter = replace(filter, hide_expired=True)
+            where, values, _ = indexed_conditions(connection, self._fields, filter, past=past)
+            state = f"m.deleted_at is {'not null' if deleted else 'null'}"
+            sql = f"select count(*) from {memories_table(past=past)} where {where} and {state}"
+            return int(connection.fetch_value(sql, values))
 
     def forget_some(self, filter: Filter, now: datetime, *, hard: bool) -> int:
         """Forget, or erase, some memories that pass a filter; return how many. None are left when it returns 0."""
-        where, values = filter_conditions(replace(filter, hide_expired=True))
-        sql = f"""
-            select m.rid from memories m
-            where m.namespace = :namespace and m.deleted_at is null {where} limit {_FORGOTTEN_AT_ONCE}
-        """
         with self._pool.writing() as connection:
-            keys = [rid for (rid,) in connection.fetch(sql, values | {"namespace": self.namespace})]
+            where, values, _ = indexed_conditions(connection, self._fields, replace(filter, hide_expired=True))
+            sql = f"select m.rid from memories m where {where} and m.deleted_at is null limit {_FORGOTTEN_AT_ONCE}"
+            keys = [rid for (rid,) in connection.fetch(sql, values)]
             if hard:
                 erase_memories(connection, keys)
             elif keys:
@@ -400,6 +398,10 @@ class Store(StorePart):
         return len(forgotten)
 
     # Reading
+
+    def _reading(self, filter: Filter) -> AbstractContextManager[Connection]:
+        """Lend a connection; one that sees one moment, if a filter may use the index of fields."""
+        return self._pool.reading() if filter.metadata is None else self._pool.snapshot()
 
     def find(self, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory | None]:
         """Return the live memories with these ids, or unique beginnings or endings of ids, in the order asked."""
@@ -468,18 +470,20 @@ class Store(StorePart):
     ) -> list[KeyedMemory]:
         """Return memories that pass a filter, by time and, of the same time, in the order they were added."""
         past = filter.as_of is not None
-        conditions, filter_values = filter_conditions(replace(filter, hide_expired=True), past=past)
         # There is an index of the few pinned memories, but a database would choose the one by time, and read all of it.
         at = "@plain(m.created_at)" if filter.pinned else "m.created_at"
-        sql = f"""
-            select m.rid, {memory_columns(past=past)}
-            from {memories_table(past=past)}
-            where m.namespace = :namespace and m.deleted_at is {"not null" if deleted else "null"} {conditions} {where}
-            order by {at} {order}, m.rid {order}
-            limit :limit
-        """
-        with self._pool.reading() as connection:
-            rows = connection.fetch(sql, {**filter_values, **values, "namespace": self.namespace})
+        with self._reading(filter) as connection:
+            unexpired = replace(filter, hide_expired=True)
+            # Where many pass, the first of them in the order of time are soon found.
+            passing = indexed_conditions(connection, self._fields, unexpired, past=past, most=MAX_COUNTED)
+            sql = f"""
+                select m.rid, {memory_columns(past=past)}
+                from {memories_table(past=past)}
+                where {passing.where} and m.deleted_at is {"not null" if deleted else "null"} {where}
+                order by {at} {order}, m.rid {order}
+                limit :limit
+            """
+            rows = connection.fetch(sql, {**passing.values, **values})
         return [(rid, to_memory(columns)) for rid, *columns in rows]
 
     def iter_texts(self, filter: Filter) -> Iterator[tuple[str, str | None, str]]:
@@ -519,7 +523,7 @@ class Store(StorePart):
 
     def resolve_scope(self, filter: Filter) -> Scope:
         """Resolve a filter once for both legs of a search."""
-        with self._pool.reading() as connection:
+        with self._reading(filter) as connection:
             return self._scopes.resolve(connection, filter)
 
     def match_keywords(
@@ -530,8 +534,9 @@ class Store(StorePart):
 
         `weights` are those of title, content, tags, source and facts.
         """
-        with self._pool.reading() as connection:
-            return self._keyword.match(connection, query, scope, limit, page, weights)
+        with self._reading(scope.filter) as connection:
+            tested = self._scopes.with_test(connection, scope)
+            return self._keyword.match(connection, query, tested, limit, page, weights)
 
     def match_texts(self, query: Query, filter: Filter, limit: int) -> list[tuple[str, str | None, str]]:
         """Return the id, project and text of memories that match a query and pass a filter, in the order of writing."""
@@ -552,9 +557,9 @@ class Store(StorePart):
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]
     ) -> dict[str, dict[str, int]]:
         """Count by field the memories that match a query's words, and these keys; without a query, all memories."""
-        with self._pool.reading() as connection:
+        with self._reading(filter) as connection:
             scope = self._scopes.resolve(connection, filter) if query else Scope(replace(filter, hide_expired=True))
-            return count_facets(connection, self._keyword, self.namespace, query, scope, keys, fields)
+            return count_facets(connection, self._keyword, self._fields, query, scope, keys, fields)
 
     def count_filtered_out(self, query: Query, filter: Filter, keys: Sequence[int]) -> dict[str, int]:
         """Count the memories that match a query's words, and these keys, but fail a field of a filter, by field."""

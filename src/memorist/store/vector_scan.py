@@ -109,11 +109,13 @@ class VectorScan:
         with self._write:
             self._state = self._state.without_keys(removed).compact()
 
-    def find_nearest(self, query: NDArray[np.float32], k: int, among: ArrayLike | None = None) -> tuple[Keys, Scores]:
+    def find_nearest(
+        self, query: NDArray[np.float32], k: int, among: ArrayLike | None = None, without: ArrayLike | None = None
+    ) -> tuple[Keys, Scores]:
         """
         Return the k keys most similar to the query with their cosine similarities, best first, ties by lower key.
 
-        With `among`, only these keys are searched; unknown ones are ignored.
+        Only the keys `among` these are searched, or those `without` these; unknown ones are ignored.
         """
         if np.shape(query) != (self.dimensions,):
             raise ValueError(f"a query of shape {np.shape(query)} cannot be compared in {self.dimensions} dimensions")
@@ -122,8 +124,9 @@ class VectorScan:
         scale = _inverse_lengths(code)
         if among is None:
             keys, scores = state.keys[: state.count], state.similarities(code[0], scale)
-            scores[state.dead] = -np.inf
-            return _select_best(keys, scores, min(k, state.live))
+            left_out = state.dead if without is None else state.with_dead(_sort_unique(np.asarray(without, np.int64)))
+            scores[left_out] = -np.inf
+            return _select_best(keys, scores, min(k, state.count - len(left_out)))
         rows = state.find_rows(_sort_unique(np.asarray(among, np.int64)))
         if len(rows) < _MAX_GATHER_SHARE * state.count:
             scores = state.similarities_of(rows, code[0], scale)
@@ -187,6 +190,10 @@ class _State:
         places = places[self.ascending[places] == keys]
         rows: Rows = places if self.order is None else self.order[places]
         return rows
+
+    def with_dead(self, keys: Keys) -> Rows:
+        """Return the rows of some ascending keys, and those that are removed."""
+        return np.concatenate([self.dead, self.find_rows(keys)])
 
     def with_rows(self, keys: Keys, codes: Codes) -> "_State":
         """Return the state with the rows of ascending keys added, or replaced if they are here already."""

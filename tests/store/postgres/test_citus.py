@@ -331,6 +331,7 @@ class TestStatements:
             tables = set(list_tables(connection))
         with watch_plans(monkeypatch) as plans:
             live(url)
+        assert {"memories", "memory_fields", "indexed_fields"} <= tables
         unbound = [
             (scan["Relation Name"], sql)
             for sql, plan in plans
@@ -397,4 +398,13 @@ def live(url: str) -> None:
         memory.related(first.id)
         memory.context("deploy")
         memory.stats()
+        assert memory.check().ok
+    with memorist.open(url, namespace="team", embedder=HashingEmbedder(), metadata_index=["user", "n"]) as memory:
+        memory.add_many({"content": f"indexed {n}", "metadata": {"user": f"u{n % 3}", "n": n}} for n in range(20))
+        for filter in ({"user": "u1"}, {"user": {"$ne": "u1"}}, {"n": {"$gt": 3, "$lt": 9}}, {"user": "u1", "x": 1}):
+            memory.search("indexed", metadata=filter, facets=["project"])
+            memory.list(metadata=filter)
+            memory.count(metadata=filter)
+            memory.facets(None, ["project"], metadata=filter)
+        memory.forget_many(metadata={"n": 5})
         assert memory.check().ok

@@ -111,7 +111,7 @@ class TestBothBackends:
         monkeypatch.setattr("memorist.store.keyword_search.GUARD_ROWS", rows)
         for module in ("keyword_search", "postgres.keyword"):
             monkeypatch.setattr(f"memorist.store.{module}.FILTERED_GUARD_ROWS", 2 * rows)
-        monkeypatch.setattr("memorist.store.filters._MAX_SCOPE_KEYS", 10)  # no filter is narrow
+        monkeypatch.setattr("memorist.store.filters.MAX_SCOPE_KEYS", 10)  # no filter is narrow
         differences = [each for filter in FILTERS for text in QUERIES for each in twins.compare(text, "auto", filter)]
         assert differences == []
 

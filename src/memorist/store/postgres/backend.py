@@ -29,6 +29,10 @@ class PostgresBackend:
             return f"PostgreSQL {connection.fetch_value('show server_version')}".partition(" (")[0]
 
     @property
+    def searches_in_memory(self) -> bool:
+        return False
+
+    @property
     def own_files(self) -> tuple[str, ...]:
         return ()
 

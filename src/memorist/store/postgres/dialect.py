@@ -40,6 +40,7 @@ FRAGMENTS: Mapping[str, str] = {
     "keys": f"(select value from {_NUMBERS} as list(value))",
     "texts": "(select value from json_array_elements_text(({0})::json))",
     "numbered": f"(select value, number - 1 as place from {_NUMBERS} with ordinality as list(value, number))",
+    "among": "exists (select 1 from ({1}) k where k.rid = {0})",  # unlike `not in`, a join where it is negated
     "array": "json_build_array({all})",
     "list": "coalesce(json_agg({0}), '[]')",
     "each": "json_array_elements_text(({0})::json)",

@@ -115,8 +115,8 @@ class PostgresKeywordIndex:
 
     def prepare(self, query: Query, scope: Scope) -> Search:
         """Translate a query for the indexes; `plan` decides which rows are scored."""
-        passing = None if scope.keys is None else as_array(scope.keys.tolist())
-        return Search.from_query(query, scope, self.namespace, passing)
+        listed = None if scope.keys is None else as_array(scope.keys.tolist())
+        return Search.from_query(query, scope, self.namespace, listed)
 
     def plan(self, connection: Connection, search: Search) -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
@@ -414,7 +414,7 @@ class PostgresKeywordIndex:
             if search.walled:
                 wall, values["project"] = f"join memories m on m.rid = t.rid and {IN_WALL}", search.values["project"]
             if filtered and search.is_narrow:
-                where, values["passing"] = "where t.rid = any(cast(:passing as bigint[]))", search.values["passing"]
+                where, values["listed"] = "where t.rid = any(cast(:listed as bigint[]))", search.values["listed"]
             stemmed = "true" if expression.index == STEMS else "false"
             arms.append(
                 f"""
@@ -434,7 +434,7 @@ _SCAN = """scan_texts(
 _SCAN_PASSING = f"""(
     select t.rid, t.length, t.columns, t.clipped, read_tokens(t.{{}}, cast(:tokens as text[])) as found
     from memory_texts t
-    where {_TENANT} and t.rid = any(cast(:passing as bigint[])))"""
+    where {_TENANT} and t.rid = any(cast(:listed as bigint[])))"""
 _SELECT_COLUMNS = f"""
     select m.rid, {", ".join(f"m.{column}" for column in INDEX_COLUMNS)}
     from memories m

@@ -30,6 +30,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import Filter, Match, Model
 from memorist.store.database import Connection
 from memorist.store.filters import filter_conditions
+from memorist.store.metadata_index import MetadataIndex
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.dialect import quote_text
 from memorist.store.postgres.schema import fetch_value
@@ -142,7 +143,9 @@ class PostgresVectors(Vectors):
 
     def find_nearest(self, model: Model, vector: NDArray[np.float32], scope: Scope, limit: int) -> VectorMatches:
         wall = scope.filter.wall
-        with self._database.reading() as connection:
+        # The index of fields may be changed between two statements that do not see one moment.
+        is_filtered = scope.filter.metadata is not None and scope.keys is None
+        with self._database.snapshot() if is_filtered else self._database.reading() as connection:
             known = self._identify(model, connection)
             if known is None:
                 total, _ = self._count(connection, None, wall)
@@ -169,13 +172,14 @@ class PostgresVectors(Vectors):
     def _match(self, connection: Connection, known: _Known, half: bytes, scope: Scope, limit: int) -> _Found:
         """Return the nearest memories that pass the filter, by an index where that is faster."""
         filter = scope.filter
-        where, values = filter_conditions(filter)
-        values |= {"vector": half, "limit": limit, "namespace": self._namespace}
+        asked = {"vector": half, "limit": limit, "namespace": self._namespace}
         if scope.keys is not None:
-            values["keys"] = json.dumps(scope.keys.tolist())
+            values = asked | {"keys": json.dumps(scope.keys.tolist())}
             return self._search(connection, filter, _select_all("select k.value from @keys(:keys) k", known), values)
         if self._can_use_index(connection, known, filter, limit):
+            where, values = self._write_conditions(connection, filter, listed=False)
             nearest = _select_nearest(f"{self._live} {where}", known, self._tenant)
+            values |= asked
             values["candidates"] = str(_count_candidates(limit))
             for factor in _PARTS_FACTORS:
                 values["part_limit"] = factor * limit
@@ -186,8 +190,18 @@ class PostgresVectors(Vectors):
                     return found
             if len(found.matches) < limit:
                 self._remember_filter(filter, narrow=True)  # few pass, or few of what is near
+        where, values = self._write_conditions(connection, filter)
         passing = f"select m.rid from memories m where {self._live} {where}"
-        return self._search(connection, filter, _select_all(passing, known), values)
+        return self._search(connection, filter, _select_all(passing, known), values | asked)
+
+    def _write_conditions(
+        self, connection: Connection, filter: Filter, *, listed: bool = True
+    ) -> tuple[str, dict[str, Any]]:
+        """Return a filter as ` and ...`: the index of fields lists memories `m`, or each is looked up in it."""
+        where, values = filter_conditions(replace(filter, metadata=None))
+        most = None if listed else 0
+        narrowed, test = MetadataIndex(self._namespace).write_conditions(connection, filter, values, most=most)
+        return f"{narrowed} {where} {test}", values
 
     def _search(
         self, connection: Connection, filter: Filter, nearest: str, values: dict[str, Any], *, complete: str = "true"
@@ -207,7 +221,7 @@ class PostgresVectors(Vectors):
         narrow, until = self._narrow.get(_ignore_moment(filter), (False, 0.0))
         if until < time.monotonic():
             most = math.isqrt(int(_EXACT_FACTOR * max(limit, 1) * max(known.indexed, 1)))
-            where, values = filter_conditions(filter)
+            where, values = self._write_conditions(connection, filter)
             narrow = most >= connection.fetch_value(
                 f"select count(*) from (select 1 from memories m where {self._live} {where} limit {most + 1}) passing",
                 values | {"namespace": self._namespace},

@@ -49,6 +49,10 @@ class SqliteBackend:
         return f"SQLite {apsw.sqlite_lib_version()}"
 
     @property
+    def searches_in_memory(self) -> bool:
+        return True
+
+    @property
     def own_files(self) -> tuple[str, ...]:
         return () if self.database.in_memory else tuple(self.database.file + end for end in ("", *COMPANIONS))
 

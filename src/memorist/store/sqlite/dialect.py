@@ -145,6 +145,7 @@ FRAGMENTS = {
     "keys": "(select value from json_each({0}))",
     "texts": "(select value from json_each({0}))",
     "numbered": "(select value, key as place from json_each({0}))",
+    "among": "+{0} in ({1})",
     "array": "json_array({all})",
     "list": "json_group_array({0})",
     "each": "json_each({0})",

@@ -8,13 +8,13 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apsw
 
 from memorist.forks import renew_after_fork
-from memorist.records import Match, Query
+from memorist.records import NO_FILTER, Match, Query
 from memorist.store.database import Connection
 from memorist.store.keyword_search import (
     MIN_GUARDED,
@@ -116,11 +116,14 @@ class KeywordLeg:
 
     def prepare(self, query: Query, scope: Scope) -> "Fts5Search":
         """Translate a query for the index; `plan` decides which rows are scored."""
-        passing = None if scope.keys is None else str(scope.keys.tolist())
-        return Fts5Search.from_query(query, scope, self.namespace, passing)
+        search = Fts5Search.from_query(query, scope, self.namespace)
+        search.scope = scope
+        return search
 
     def plan(self, connection: Connection, search: "Fts5Search") -> None:
         """Weight the atoms of a search by their frequency, and choose the rows that are worth scoring."""
+        listed = search.scope.keys if search.scope.excluded is None else search.scope.excluded
+        search.values["listed"] = None if listed is None else str(listed.tolist())
         statistics = self._statistics_of(search.values["project"]) if search.walled else self._statistics
         rows, others, counts, search.mean_length = statistics.count(connection, search)
         search.shares_index = bool(others)
@@ -146,6 +149,10 @@ class KeywordLeg:
 @dataclass(slots=True)
 class Fts5Search(KeywordSearch):
     """A query translated for FTS5."""
+
+    scope: Scope = field(
+        default_factory=lambda: Scope(NO_FILTER)
+    )  # whose keys are written out only where FTS5 is asked
 
     @property
     def guard_expression(self) -> str | None:
@@ -260,7 +267,7 @@ def _collect_matches(connection: Connection, found: dict[int, Match], stages: li
     """Add the rows of some queries that are not found yet, in the order of the queries."""
     union = " union all ".join(f"select {place} as stage, * from ({stage})" for place, stage in enumerate(stages))
     sql = f"""
-        select u.rid, u.score, u.has_all, iif(row_number() over best <= :limit, {INDEXED_TEXT}, '')
+        select u.rid, u.score, u.has_all, iif(row_number() over best <= :limit, {INDEXED_TEXT}, null)
         from ({union}) u cross join memories m on m.rid = u.rid and m.namespace = :namespace
         window best as (order by u.stage, u.has_all desc, u.score desc, u.rid desc)
         order by u.stage, u.has_all desc, u.score desc, u.rid desc
@@ -268,7 +275,8 @@ def _collect_matches(connection: Connection, found: dict[int, Match], stages: li
     words = search.query_words()
     for rid, score, has_all, text in connection.fetch(sql, search.values):
         if rid not in found:
-            found[rid] = Match(rid, score, bool(has_all), measure_coverage(words, text) if score else 0.0)
+            covered = measure_coverage(words, text) if score and text is not None else 0.0
+            found[rid] = Match(rid, score, bool(has_all), covered)
 
 
 def _list_fallbacks(search: Fts5Search, found: int) -> list[str]:
@@ -299,7 +307,7 @@ def _select_ranked(search: Fts5Search, *, guarded: bool) -> str:
 
 
 _IN_WALL = "m.namespace = :namespace and m.project = :project and m.deleted_at is null"
-PASSING = "select value from json_each(:passing)"
+LISTED = "select value from json_each(:listed)"
 _WEIGHTS = ", ".join(f":weight{number}" for number in range(len(INDEX_COLUMNS)))
 
 
@@ -310,9 +318,13 @@ def _select_scored(search: Fts5Search, number: int, index: str, *, guarded: bool
     """
     joined = f"cross join memories m on m.rid = {index}.rowid"
     filtered = f"and m.namespace = :namespace {search.where}"
+    if search.scope.keys is not None:  # of this namespace
+        joined, filtered = "", f"and +{index}.rowid in ({LISTED})"
+    elif search.scope.excluded is not None and not search.shares_index:
+        joined, filtered = "", f"and +{index}.rowid not in ({LISTED})"
     visible = search.visible(f"+{index}.rowid")
     if guarded and search.is_narrow:
-        guard = PASSING
+        guard = LISTED
     elif guarded and search.guard is not None and search.is_unrestricted:
         guard = f"select rowid from {index} where {index} match :guard"
     elif guarded and search.guard is not None:

@@ -8,7 +8,7 @@ from memorist.records import Query, Term
 from memorist.store.database import Connection
 from memorist.store.keyword_search import MAX_FACET_ROWS, Expression, match_past
 from memorist.store.records import Scope
-from memorist.store.sqlite.keyword import PASSING, Fts5Search, KeywordLeg, contains_condition
+from memorist.store.sqlite.keyword import LISTED, Fts5Search, KeywordLeg, contains_condition
 from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.sqlite.vocabulary import SqliteVocabulary
 
@@ -58,9 +58,7 @@ class SqliteKeywordIndex(KeywordLeg):
             for number, each in enumerate(expressions)
         ]
         if filtered and search.is_narrow:
-            arms = [
-                f"{arm} and +{each.index}.rowid in ({PASSING})" for arm, each in zip(arms, expressions, strict=True)
-            ]
+            arms = [f"{arm} and +{each.index}.rowid in ({LISTED})" for arm, each in zip(arms, expressions, strict=True)]
             values |= search.values
         if search.needs_all and len(arms) > 1:
             arms = [f"select * from ({' intersect '.join(arms)})"]

@@ -79,6 +79,7 @@ class WordRanking:
     _found: dict[tuple[str, ...], Postings] = field(default_factory=dict)
     _rows: dict[Atom, Rows] = field(default_factory=dict)
     _passing: Rows | None = None
+    _excluded: Rows | None = None
 
     @classmethod
     def plan(
@@ -103,6 +104,8 @@ class WordRanking:
         search = self.search
         if self.scope.keys is not None:
             self._passing = self.live.index.find_rows(self.scope.keys)
+        if self.scope.excluded is not None:
+            self._excluded = self.live.index.find_rows(self.scope.excluded)
         found = self._rank(connection, self._list_candidates(guarded=True), None if search.is_narrow else limit)
         if search.substring is not None and not found:
             return None
@@ -142,6 +145,10 @@ class WordRanking:
         if self._passing is not None:
             allowed = np.zeros(self.live.index.count, np.bool_)
             allowed[self._passing] = True
+            rows = rows[allowed[rows]]
+        if self._excluded is not None:
+            allowed = np.ones(self.live.index.count, np.bool_)
+            allowed[self._excluded] = False
             rows = rows[allowed[rows]]
         if self.search.shares_index:
             rows = rows[self.live.index.owners[rows] == self.live.namespaces.get(self.namespace, -1)]
@@ -193,7 +200,7 @@ class WordRanking:
     @property
     def _conditions(self) -> str:
         """The conditions on a memory `m` that are left to check."""
-        if self.scope.keys is not None:
+        if self.scope.is_listed:
             return ""
         return self.search.where + (_NOT_SUPERSEDED if self.search.hidden_rows else "")
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
-from memorist.store.filters import decode_keys, filter_conditions
+from memorist.store.filters import indexed_conditions
+from memorist.store.key_set import decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import PART_BITS, Scope, VectorMatches
 from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
@@ -110,6 +111,9 @@ class SqliteVectors(Vectors):
     ) -> tuple[list[Match], list[Match]]:
         """Return the matches that pass the filter, and those without the filter."""
         filter = scope.filter
+        if scope.excluded is not None:
+            matches = mirror.match(vector, limit, without=scope.excluded)
+            return matches, matches if len(matches) == limit else mirror.match(vector, limit)
         if filter == NO_FILTER:
             matches = mirror.match(vector, limit)
             return matches, matches
@@ -140,15 +144,14 @@ class SqliteVectors(Vectors):
 
     def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:
         """Return all keys that pass a filter, or those of some keys."""
-        where, values = filter_conditions(filter)
-        own, values["namespace"] = "m.namespace = :namespace", self._namespace
-        if keys is not None:
-            own = f"m.rid in (select value from json_each(:keys)) and +{own}"
-            values["keys"] = json.dumps(keys.tolist())
-        with self._database.reading() as connection:
-            if keys is None and (narrowed := MetadataIndex(self._namespace).narrow(connection, filter, values)):
-                own = f"+{own} {narrowed}"
-            sql = f"select json_group_array(m.rid) from memories m where {own} and m.deleted_at is null {where}"
+        with self._database.snapshot() as connection:
+            fields = MetadataIndex(self._namespace)
+            # Of some keys, each is looked up.
+            where, values, _ = indexed_conditions(connection, fields, filter, most=None if keys is None else 0)
+            if keys is not None:
+                where = f"m.rid in (select value from json_each(:keys)) and +{where}"
+                values["keys"] = json.dumps(keys.tolist())
+            sql = f"select json_group_array(m.rid) from memories m where {where} and m.deleted_at is null"
             return decode_keys(connection.fetch_value(sql, values))
 
     def load(self, model: Model) -> None:
@@ -219,12 +222,16 @@ class _Mirror:
         mirror.total = _count_live(connection, namespace)
         return mirror
 
-    def match(self, vector: NDArray[np.float32], limit: int, among: Keys | None = None) -> list[Match]:
-        return _to_matches(*self.find_nearest(vector, limit, among))
+    def match(
+        self, vector: NDArray[np.float32], limit: int, among: Keys | None = None, without: Keys | None = None
+    ) -> list[Match]:
+        return _to_matches(*self.find_nearest(vector, limit, among, without))
 
-    def find_nearest(self, vector: NDArray[np.float32], limit: int, among: Keys | None = None) -> tuple[Keys, Scores]:
+    def find_nearest(
+        self, vector: NDArray[np.float32], limit: int, among: Keys | None = None, without: Keys | None = None
+    ) -> tuple[Keys, Scores]:
         """Return the nearest memories with their similarities, by themselves or by a part."""
-        return self.parts.find_nearest(self.scan, vector, limit, among)
+        return self.parts.find_nearest(self.scan, vector, limit, among, without)
 
     def _read_blocks(self, connection: Connection, number: int, scan: VectorScan, column: _PackedColumn) -> None:
         """Load packed blocks one by one, so that none is held twice, and the rows of open ones in between."""
@@ -309,16 +316,17 @@ class _PartScan:
             self.scan.put([key for key, _ in found], halves.reshape(len(found), self.scan.dimensions))
 
     def find_nearest(
-        self, memories: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None
+        self, memories: VectorScan, vector: NDArray[np.float32], k: int, among: Keys | None, without: Keys | None
     ) -> tuple[Keys, Scores]:
-        """Return the nearest memories, by themselves and by their parts; `among` ascends."""
-        keys, scores = memories.find_nearest(vector, k, among)
+        """Return the nearest memories, by themselves and by their parts; `among` and `without` ascend."""
+        keys, scores = memories.find_nearest(vector, k, among, without)
         if not len(self.scan):
             return keys, scores
         among_parts = None if among is None else self._keys_of(among)
+        without_parts = None if without is None else self._keys_of(without)
         count = _PARTS_FACTOR * k
         while True:
-            parts, part_scores = self.scan.find_nearest(vector, count, among_parts)
+            parts, part_scores = self.scan.find_nearest(vector, count, among_parts, without_parts)
             found_keys, found_scores = _keep_nearest(
                 np.concatenate([keys, parts >> PART_BITS]), np.concatenate([scores, part_scores]), k
             )
