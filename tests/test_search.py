@@ -1,6 +1,7 @@
 """Searching: modes, filters, thresholds, what a hit tells, and what it costs."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -13,7 +14,7 @@ from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderUnavailable, InvalidInput, Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.profiles import BUNDLED, PREDECESSORS, PROFILES
-from placed import PlacedEmbedder
+from placed import PlacedEmbedder, contents
 from statements import Statement, watched
 
 PROJECT = (
@@ -654,3 +655,20 @@ class TestRoles:
         understanding.add("We build with ninja and clang", metadata=metadata)
 
         assert "assistant" not in understanding.search("what do we build with?")[0].trace
+
+
+def test_a_filter_that_lets_much_through_follows_what_others_write(path: Path) -> None:
+    model = PlacedEmbedder()
+    with memorist.open(path, embedder=model) as reader, memorist.open(path, embedder=model) as other:
+        other.add_many({"content": f"@{0.5 + n / 10_000} mine {n}", "source": "mine"} for n in range(2_100))
+        other.add_many({"content": f"@{0.9 + n / 10_000} other {n}", "source": "other"} for n in range(600))
+
+        def nearest() -> list[str]:
+            return contents(reader.search("a question", mode="semantic", source="mine", limit=1))
+
+        before = nearest()
+        assert nearest() == before == ["@0.7099 mine 2099"]
+        added = other.add("@0.99 the newest of mine", source="mine")
+        assert nearest() == ["@0.99 the newest of mine"]
+        other.forget(added.id)
+        assert nearest() == before

@@ -31,6 +31,7 @@ LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything ag
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_NARROW_FILTERS = 200  # remembered
+_MAX_PASSING_KEYS = 500_000  # kept of all filters together: 4 MB
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 _MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
 
@@ -45,6 +46,8 @@ class SqliteVectors(Vectors):
         self._lock = threading.Lock()
         self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
         self._narrow: set[Filter] = set()
+        self._passing: dict[Filter, Keys] = {}  # as of the mark
+        self._passing_mark = ""
         renew_after_fork(self)
 
     def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
@@ -91,13 +94,13 @@ class SqliteVectors(Vectors):
             matches = sorted([*matches, *past], key=lambda match: (-match.score, match.key))
         total, unembedded = mirror.total, mirror.total - len(mirror.scan)
         if unembedded and scope.filter.walled:
-            own = self._read_passing(scope.filter.wall)
+            own = self._list_passing(scope.filter.wall)
             total, unembedded = len(own), int(np.count_nonzero(~np.isin(own, mirror.scan.keys)))
         return VectorMatches(matches[:limit], unembedded, total, unfiltered)
 
     def _count_live(self, filter: Filter) -> int:
         if filter.walled:
-            return len(self._read_passing(filter.wall))
+            return len(self._list_passing(filter.wall))
         with self._database.reading() as connection:
             return _count_live(connection, self._namespace)
 
@@ -123,16 +126,16 @@ class SqliteVectors(Vectors):
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
         # Of a walled one, what lies beyond may not even decide which matches are looked at.
         if scope.keys is not None or filter.walled or filter in self._narrow or len(mirror.scan) <= count:
-            matches = mirror.match(vector, limit, self._read_passing(filter) if scope.keys is None else scope.keys)
+            matches = mirror.match(vector, limit, self._list_passing(filter) if scope.keys is None else scope.keys)
             if len(matches) == limit or filter == filter.wall:
                 return matches, matches
-            return matches, mirror.match(vector, limit, self._read_passing(filter.wall) if filter.walled else None)
+            return matches, mirror.match(vector, limit, self._list_passing(filter.wall) if filter.walled else None)
         keys, similarities = mirror.find_nearest(vector, count)
         passing = np.isin(keys, self._read_passing(filter, keys))
         unfiltered = _to_matches(keys[:limit], similarities[:limit])
         if np.count_nonzero(passing) < limit:
             self._remember_narrow(filter)
-            return mirror.match(vector, limit, self._read_passing(filter)), unfiltered
+            return mirror.match(vector, limit, self._list_passing(filter)), unfiltered
         return _to_matches(keys[passing][:limit], similarities[passing][:limit]), unfiltered
 
     def _remember_narrow(self, filter: Filter) -> None:
@@ -141,6 +144,19 @@ class SqliteVectors(Vectors):
             if len(self._narrow) >= _MAX_NARROW_FILTERS:
                 self._narrow.clear()
             self._narrow.add(filter)
+
+    def _list_passing(self, filter: Filter) -> Keys:
+        """Return all keys that pass a filter. Those of some filters are kept until something is written."""
+        if filter.hide_expired or filter.as_of is not None:  # they pass by the time, too
+            return self._read_passing(filter)
+        mark = self._database.read_mark()  # before the keys are read: what is written in between has another one
+        with self._lock:
+            if self._passing_mark != mark or sum(map(len, self._passing.values())) > _MAX_PASSING_KEYS:
+                self._passing, self._passing_mark = {}, mark
+            passing = self._passing
+        if filter not in passing:
+            passing[filter] = self._read_passing(filter)
+        return passing[filter]
 
     def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:
         """Return all keys that pass a filter, or those of some keys."""
