@@ -108,6 +108,7 @@ def _serve(
     with _require_web_extra():
         from memorist.web.server import ServeOptions, serve
     from memorist.listening import ListenAddress
+    from memorist.web.access import ENDED_FILE
 
     settings = context.loaded.settings
     address = ListenAddress.parse(f"{host}:{port}")
@@ -117,7 +118,7 @@ def _serve(
         chosen = context.within(Path.cwd(), {"namespace": namespace})
         return chosen.open(create=not read_only, embedder=embedder, read_only=read_only)
 
-    options = ServeOptions(address, _find_secret(context), hosts, read_only, browser)
+    options = ServeOptions(address, _find_secret(context), hosts, read_only, browser, _state_folder() / ENDED_FILE)
     serve(options, open_namespace, context.loaded)
 
 
@@ -125,11 +126,15 @@ def _find_secret(context: CommandContext) -> str:
     """Return the setting http_token, or else the user's own secret, which a file keeps."""
     if secret := context.loaded.settings.http_token:
         return secret
-    from platformdirs import user_state_path
-
     from memorist.web.access import load_secret
 
-    return load_secret(user_state_path("memorist", appauthor=False))
+    return load_secret(_state_folder())
+
+
+def _state_folder() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("memorist", appauthor=False)
 
 
 @contextmanager

@@ -161,6 +161,8 @@ class Resources:
     def find_lens(self, name: object) -> Lens:
         """Return a lens by its name; NotFound lists those there are."""
         wanted, known = validation.required_name(name, "lens"), self.store.lenses.load_all()
+        if wanted not in known and self.wall.walled:
+            raise NotFound(f"there is no lens {wanted!r}")  # the names of others may tell of other projects
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")

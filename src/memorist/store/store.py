@@ -1,6 +1,6 @@
 """The store: the memories of one namespace, in a database."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -48,6 +48,7 @@ from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_
 from memorist.store.records import (
     AddedBatch,
     AddResult,
+    Check,
     ConversationResult,
     EmbeddingJob,
     KeywordMatches,
@@ -299,7 +300,7 @@ class Store(StorePart):
         changes: Mapping[str, Any],
         now: datetime,
         session: str | None,
-        check: Callable[[Memory], object] | None = None,
+        check: Check | None = None,
     ) -> tuple[Memory, EmbeddingJob | None]:
         """Change a memory, unless `check` raises for what it is while nobody else can write."""
         with self._pool.writing() as connection:
@@ -327,9 +328,11 @@ class Store(StorePart):
             index_facts(connection, rid)
             return load_memory(connection, rid)
 
-    def forget(self, id: str, now: datetime) -> None:
+    def forget(self, id: str, now: datetime, check: Check | None = None) -> None:
         with self._pool.writing() as connection:
-            rid, _ = self._require_memory(connection, id)
+            rid, memory = self._require_memory(connection, id)
+            if check:
+                check(memory)
             connection.execute("update memories set deleted_at = ? where rid = ?", (to_micros(now), rid))
 
     def restore(self, id: str) -> Memory:
@@ -341,11 +344,12 @@ class Store(StorePart):
                 raise InvalidInput(f"{id} cannot be restored: a newer memory of its project has the same text") from exc
             return load_memory(connection, rid)
 
-    def erase(self, ids: Sequence[str]) -> int:
+    def erase(self, id: str, check: Check | None = None) -> None:
         with self._pool.writing() as connection:
-            rids = {self._require_memory(connection, id, deleted=None)[0] for id in ids}
-            erase_memories(connection, sorted(rids))
-            return len(rids)
+            rid, memory = self._require_memory(connection, id, deleted=None)
+            if check:
+                check(memory)
+            erase_memories(connection, [rid])
 
     def _sweep(self, connection: Connection) -> int:
         """Erase some memories that have expired, and return how many; nothing finds them anyway."""

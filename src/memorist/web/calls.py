@@ -117,6 +117,9 @@ def get_lens(context: CallContext, name: str) -> Lens:
 
 
 def set_lens(context: CallContext, name: str, filters: Mapping[str, Any] | None = None, **arguments: Any) -> Lens:
+    others = {"name", "boosts", "recency", "profile"}.intersection(filters or {})
+    if others:
+        raise InvalidInput(f"{min(others)} is no filter; give it beside `filters`")
     return context.memory.set_lens(name, **arguments, **filters or {})
 
 
@@ -167,16 +170,15 @@ def get_memory(context: CallContext, id: str, as_of: str | None = None) -> Memor
 
 def update_memory(context: CallContext, id: str, **changes: Any) -> Memory:
     if isinstance(context.view, ProjectView):
-        if context.check:
-            context.check(get_memory(context, id))
-        return context.view.update(id, **changes)
-    return context.inspection.update(id, changes, context.check or (lambda memory: None))
+        return context.view.update_if(id, changes, context.check)
+    return context.inspection.update(id, changes, context.check)
 
 
 def forget_memory(context: CallContext, id: str, hard: bool = False) -> Forgotten:
-    if context.check:
-        context.check(get_memory(context, id))
-    context.view.forget(id, hard=hard)
+    if isinstance(context.view, ProjectView):
+        context.view.forget(id, hard=hard, check=context.check)
+    else:
+        context.inspection.forget(id, hard, context.check)
     return Forgotten(id)
 
 

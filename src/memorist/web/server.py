@@ -1,18 +1,23 @@
 """The server: a socket, the application behind it, and the word to the user where it is."""
 
 import asyncio
+import html
+import logging
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
-from memorist.web.access import HostNames, Keeper
+from memorist.web.access import KEY_SECONDS, HostNames, Keeper
 from memorist.web.app import WebOptions, build_app
 from memorist.web.connections import KEEP_ALIVE_SECONDS, BoundedProtocol
 from memorist.web.memories import Open, OpenMemories
@@ -20,6 +25,7 @@ from memorist.web.openapi import BASE
 
 _SHUTDOWN_SECONDS = 3  # for requests under way to end
 _MAX_HEADER_BYTES = 64 << 10
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,13 @@ class ServeOptions:
     hosts: Sequence[str] = ()
     read_only: bool = False
     browser: bool = False
+    ended_cookies: Path | None = None  # the file that lists them
 
 
 def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
-    keeper = Keeper(options.secret)
+    _log_to_stderr()
+    keeper = Keeper(options.secret, options.ended_cookies)
     listener = options.address.listen()
     port = listener.getsockname()[1]
     names = options.address.host_names(options.hosts)
@@ -56,26 +64,65 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    if options.browser:
-        _open_browser(page)
-    _Server(config, app.close_feeds).run(sockets=[listener])
+    launch_file = _LaunchFile(page) if options.browser else None
+
+    def end() -> None:
+        app.close_feeds()
+        if launch_file:
+            launch_file.remove()
+
+    if launch_file:
+        launch_file.open()
+    _Server(config, end).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    """A server that ends its event streams first: they would keep it waiting."""
+    """A server that first ends what would keep it waiting: its streams of events."""
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, end: Callable[[], None]) -> None:
         super().__init__(config)
-        self._end_streams = end_streams
+        self._end = end
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._end_streams()
+        self._end()
         await asyncio.sleep(0)  # for the streams to see it
         await super().shutdown(sockets)
 
 
-def _open_browser(page: str) -> None:
-    threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+class _LaunchFile:
+    """
+    A file that sends the browser on to the page, readable by the user alone, until the link in it has expired.
+
+    Other users can see the command line of a browser: a link there would let them in.
+    """
+
+    def __init__(self, page: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="memorist-ui-"))  # nobody else can enter it
+        self._file = self._folder / "open.html"
+        link = html.escape(page)
+        self._file.write_text(
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
+            f'<title>Memorist</title><p><a href="{link}">Open the page</a></p>\n',
+            "utf-8",
+        )
+        self._file.chmod(0o600)
+
+    def open(self) -> None:
+        threading.Thread(target=webbrowser.open, args=(self._file.as_uri(),), daemon=True).start()
+        timer = threading.Timer(KEY_SECONDS, self.remove)
+        timer.daemon = True
+        timer.start()
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _log_to_stderr() -> None:
+    """Write warnings and errors of the package to stderr, where whoever runs the server looks for them."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    handler.setLevel(logging.WARNING)
+    logging.getLogger("memorist").addHandler(handler)
 
 
 def _say(line: str) -> None:
