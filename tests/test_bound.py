@@ -232,3 +232,12 @@ def test_what_changes_just_before_a_write_is_seen_by_its_check(
         act(InterruptedView(memory, "ours"), id, check)
 
     assert memory.get(id).title is None
+
+
+def test_the_names_of_lenses_are_not_told(house: House) -> None:
+    house.memory.set_lens(OUTSIDE, project="theirs")
+
+    with pytest.raises(NotFound) as refused:
+        house.bound.search(INSIDE, lens="none of them")
+
+    assert OUTSIDE not in str(refused.value)

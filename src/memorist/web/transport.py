@@ -86,16 +86,21 @@ class Transport:
         target = self._base + path + (f"?{urlencode(query, doseq=True)}" if query else "")
         can_repeat = data is None or isinstance(data, bytes)
         connection, answer = self._send(method, target, data, {**self._headers, **(headers or {})}, can_repeat)
+        is_whole = False
         try:
-            if answer.status >= 300:
-                raise _read_problem(answer, self.url)
-            yield answer
+            problem = _read_problem(answer, self.url) if answer.status >= 300 else None
+            if problem is None:
+                yield answer
+            is_whole = answer.isclosed() and not answer.will_close
+            if problem is not None:
+                raise problem
         except (OSError, http.client.HTTPException) as exc:  # such as an answer that was cut off
             raise self._unreachable(exc) from exc
         finally:
-            if answer.isclosed() and not answer.will_close:
+            if is_whole:
                 self._keep(connection)
             else:
+                answer.close()
                 connection.close()
 
     def _send(
