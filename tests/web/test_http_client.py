@@ -327,9 +327,9 @@ def test_an_answer_that_cannot_be_used_is_an_error_of_the_library(answer: bytes,
                 connection.sendall(answer)
 
         threading.Thread(target=serve, daemon=True).start()
-        with memorist.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", token=TOKEN) as remote:
-            with pytest.raises(MemoristError, match=says):
-                remote.stats()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with memorist.connect(url, token=TOKEN) as remote, pytest.raises(MemoristError, match=says):
+            remote.stats()
 
 
 def test_a_port_that_is_none_is_refused() -> None:

@@ -116,7 +116,7 @@ def _serve(
 
     def open_namespace(namespace: str, embedder: "Embedder | None") -> "Memorist":
         chosen = context.within(Path.cwd(), {"namespace": namespace})
-        return chosen.open(create=not read_only, embedder=embedder, read_only=read_only)
+        return chosen.open(create=not read_only, embedder=embedder, read_only=read_only, surface="http")
 
     options = ServeOptions(address, _find_secret(context), hosts, read_only, browser, _state_folder() / ENDED_FILE)
     serve(options, open_namespace, context.loaded)

@@ -43,6 +43,8 @@ class Resources:
         redaction: Redaction,
         reranker: Reranker,
         owns_reranker: bool,
+        surface: str,
+        records_prompts: bool,
     ) -> None:
         self.store = store
         self.profile = profile
@@ -51,6 +53,8 @@ class Resources:
         self.redaction = redaction
         self.reranker = reranker
         self.recorder = Recorder(store)
+        self.surface = surface  # by which searches come
+        self.records_prompts = records_prompts
         self.legs = Legs(store)
         self.file_legs = Legs(store.documents.chunks)
         self._resolve_embedder = resolve_embedder

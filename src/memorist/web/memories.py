@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 Open = Callable[[str, "Embedder | None"], "Memorist"]
 
 
-class _Entry:
+class _OpenMemory:
     """The memory of one namespace, which may still be opening, and how many use it at present."""
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class OpenMemories:
         self.namespace = namespace  # of requests that name none
         self._open = open
         self._lock = threading.Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # the one used last is the last
+        self._entries: OrderedDict[str, _OpenMemory] = OrderedDict()  # the one used last is the last
         self._closed = False
 
     @contextmanager
     def use(self, namespace: str | None = None) -> Iterator["Memorist"]:
         """Keep the memory of a namespace open within a block. Needs a thread: it may have to be opened."""
         name = namespace or self.namespace
-        idle: _Entry | None = None
+        idle: _OpenMemory | None = None
         with self._lock:
             if self._closed:
                 raise Refusal(503, "shutting-down", "the server is shutting down")
@@ -57,7 +57,7 @@ class OpenMemories:
             is_new = entry is None
             if entry is None:
                 idle = self._make_room()
-                entry = self._entries[name] = _Entry()
+                entry = self._entries[name] = _OpenMemory()
             self._entries.move_to_end(name)
             entry.users += 1
         try:
@@ -82,7 +82,7 @@ class OpenMemories:
             if entry.future.exception() is None:
                 entry.future.result().close()
 
-    def _make_room(self) -> _Entry | None:
+    def _make_room(self) -> _OpenMemory | None:
         """Return the memory that is to be closed for a new one, if there are too many."""
         if len(self._entries) < MAX_NAMESPACES:
             return None
@@ -91,7 +91,7 @@ class OpenMemories:
                 return self._entries.pop(name)
         raise Refusal(503, "too-many-namespaces", f"{MAX_NAMESPACES} namespaces are in use", {"Retry-After": "1"})
 
-    def _fill(self, name: str, entry: _Entry) -> None:
+    def _fill(self, name: str, entry: _OpenMemory) -> None:
         try:
             first = self._entries.get(self.namespace)
             is_open = first is not None and first.future.done() and first.future.exception() is None
