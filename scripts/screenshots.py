@@ -76,7 +76,7 @@ def prepare(folder: Path) -> list[Picture]:
         Picture("page-conversation", f"#/conversation/jsonl%3Acheckout-timeouts?turn={turn.id}"),
         Picture("page-document", f"#/document/{document}?line=17&end=27"),
         Picture("page-review", "#/review", clicks=("#tab-contradictions",)),
-        Picture("page-told", "#/told"),
+        Picture("page-recalls", "#/recalls"),
         Picture("page-graph", f"#/graph/{ids['Tom']}", "dark"),
         Picture("page-insights", "#/insights"),
     ]

@@ -21,7 +21,7 @@ import memorist
 from memorist import Memorist
 from memorist.engine.inspection import Inspection
 from memorist.engine.review import Review
-from memorist.views import Change, ReviewItem
+from memorist.views import Change, EvalResult, ReviewItem
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
 from memorist.web.transport import Transport, multipart
@@ -381,6 +381,23 @@ def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -
     assert frozenset({first, second}) not in pairs("contradictions")
     remote.unrelate(second, first, "distinct")
     assert frozenset({first, second}) in pairs("contradictions")
+
+
+def test_saved_runs_of_an_evaluation_are_listed(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "memorist" / "runs"
+    folder.mkdir(parents=True)
+    measures = {"ndcg@10": {"mean": 0.7, "low": 0.6, "high": 0.8}}
+    sets = [{"name": "notes", "ways": [{"name": "balanced", "measures": measures}]}]
+    (folder / "first.json").write_text(json.dumps({"memorist_eval": 1, "version": "1.0", "sets": sets}))
+    (folder / "other.json").write_text("{}")
+    (folder / "broken.json").write_text('{"memorist_eval": 1, "sets": [3]}')
+
+    environ = {"XDG_CACHE_HOME": str(tmp_path)}
+    with web_server(path, environ=environ) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        (run,) = remote.views.eval_runs()
+
+    assert (run.name, run.version, run.measure) == ("first", "1.0", "ndcg@10")
+    assert run.results == (EvalResult("notes", "balanced", 0.7, 0.6, 0.8),)
 
 
 # Events

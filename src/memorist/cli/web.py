@@ -107,8 +107,9 @@ def _serve(
 ) -> None:
     with _require_web_extra():
         from memorist.web.server import ServeOptions, serve
+    from platformdirs import user_cache_path
+
     from memorist.listening import ListenAddress
-    from memorist.web.access import ENDED_FILE
 
     settings = context.loaded.settings
     address = ListenAddress.parse(f"{host}:{port}")
@@ -118,7 +119,8 @@ def _serve(
         chosen = context.within(Path.cwd(), {"namespace": namespace})
         return chosen.open(create=not read_only, embedder=embedder, read_only=read_only, surface="http")
 
-    options = ServeOptions(address, _find_secret(context), hosts, read_only, browser, _state_folder() / ENDED_FILE)
+    cache = user_cache_path("memorist", appauthor=False)
+    options = ServeOptions(address, _find_secret(context), _state_folder(), cache, hosts, read_only, browser)
     serve(options, open_namespace, context.loaded)
 
 

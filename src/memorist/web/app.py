@@ -77,6 +77,7 @@ class WebOptions:
     keeper: Keeper
     hosts: HostNames
     loaded: LoadedSettings
+    eval_cache: Path
     read_only: bool = False
     static: Path = STATIC
 
@@ -342,7 +343,8 @@ def _call(
     check = _condition(operation, request)
     with state.options.memories.use(namespace) as memory:
         view = memory if grant.project is None else ProjectView(memory, grant.project)
-        answer = operation.call(CallContext(memory, view, access, settings, check), **arguments)
+        context = CallContext(memory, view, access, settings, state.options.eval_cache, check)
+        answer = operation.call(context, **arguments)
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
     return _json_response(content, operation.status, headers)

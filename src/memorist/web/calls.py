@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from memorist import __version__
@@ -12,6 +13,7 @@ from memorist.engine.project_view import ProjectView
 from memorist.engine.review import Review
 from memorist.engine.sample_history import add_sample_history
 from memorist.errors import InvalidInput, NotFound
+from memorist.evaluate.report import list_runs
 from memorist.profiles import PROFILES
 from memorist.records import (
     Fact,
@@ -33,6 +35,7 @@ from memorist.views import (
     ChunkPage,
     Comparison,
     DocumentPage,
+    EvalRun,
     Graph,
     Growth,
     ModelInfo,
@@ -60,6 +63,7 @@ class CallContext:
     view: Memorist | ProjectView
     access: Access
     settings: SettingsAnswer
+    eval_cache: Path  # where `memorist eval` saves its runs
     check: Callable[[Memory], object] | None = None
     inspection: Inspection = field(init=False)
 
@@ -286,6 +290,10 @@ def graph(context: CallContext, memory: str, hops: int = 2, limit: int = 8) -> G
 
 def growth(context: CallContext, since: str | None = None) -> Growth:
     return context.inspection.growth(since)
+
+
+def list_eval_runs(context: CallContext) -> list[EvalRun]:
+    return list_runs(context.eval_cache)
 
 
 def list_recalls(

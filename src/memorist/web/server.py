@@ -17,7 +17,7 @@ import uvicorn
 
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
-from memorist.web.access import KEY_SECONDS, HostNames, Keeper
+from memorist.web.access import ENDED_FILE, KEY_SECONDS, HostNames, Keeper
 from memorist.web.app import WebOptions, build_app
 from memorist.web.connections import KEEP_ALIVE_SECONDS, BoundedProtocol
 from memorist.web.memories import Open, OpenMemories
@@ -34,21 +34,22 @@ class ServeOptions:
 
     address: ListenAddress
     secret: str
+    state_folder: Path  # for files of the user that are neither data nor settings
+    eval_cache: Path  # where `memorist eval` saves its runs
     hosts: Sequence[str] = ()
     read_only: bool = False
     browser: bool = False
-    ended_cookies: Path | None = None  # the file that lists them
 
 
 def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
     _log_to_stderr()
-    keeper = Keeper(options.secret, options.ended_cookies)
+    keeper = Keeper(options.secret, options.state_folder / ENDED_FILE)
     listener = options.address.listen()
     port = listener.getsockname()[1]
     names = options.address.host_names(options.hosts)
     memories = OpenMemories(open, loaded.settings.namespace)
-    app = build_app(WebOptions(memories, keeper, HostNames.of(names), loaded, read_only=options.read_only))
+    app = build_app(WebOptions(memories, keeper, HostNames.of(names), loaded, options.eval_cache, options.read_only))
     home = f"http://{names[0]}:{port}"
     page = f"{home}/login?key={keeper.issue_key()}"
     _say(f"Memorist serves its API on {home}{BASE}")
