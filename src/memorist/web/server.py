@@ -108,8 +108,12 @@ class _LaunchFile:
         )
         self._file.chmod(0o600)
 
+    @property
+    def uri(self) -> str:
+        return self._file.as_uri()
+
     def open(self) -> None:
-        threading.Thread(target=webbrowser.open, args=(self._file.as_uri(),), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(self.uri,), daemon=True).start()
         timer = threading.Timer(KEY_SECONDS, self.remove)
         timer.daemon = True
         timer.start()

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 from tabs import OpenTab, Tab
 from web_server import WebServer, web_server
 
 import memorist
+from memorist.web.server import _LaunchFile
 
 
 def memory_of(memory: Any, beginning: str) -> Any:
@@ -373,6 +374,17 @@ class TestLookingAround:
         expect(tab.page.get_by_text("1 memory added, in 1 conversation")).to_be_visible()
         tab.page.get_by_label("Choose a file").set_input_files(Path(__file__))
         expect(tab.page.locator(".note.is-bad")).to_contain_text("test_views.py")
+
+    def test_the_file_that_opens_the_page_logs_in_and_settings_log_out(self, path: Path, browser: Browser) -> None:
+        with web_server(path) as server, browser.new_context() as context:
+            launch_file = _LaunchFile(server.page)
+            page = context.new_page()
+            page.goto(launch_file.uri)
+            page.wait_for_url(f"{server.url}/**")
+            launch_file.remove()
+            page.goto(f"{server.url}/#/settings")
+            page.get_by_role("button", name="Log out").click()
+            expect(page.get_by_label("Token")).to_be_visible()
 
     def test_settings_choose_the_theme_and_check_the_database(self, tab: Tab) -> None:
         tab.press("Escape", "g", ",")
