@@ -1,10 +1,15 @@
 """Recalls that went into the prompt of an agent: by which surface, with which text, and what forgetting leaves."""
 
 import io
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import memorist
@@ -109,3 +114,32 @@ def test_what_was_told_survives_an_export(told: Memorist, tmp_path: Path) -> Non
     with memorist.open(tmp_path / "copy.db", embedder="none") as copy:
         copy.import_(file)
         assert copy.recalls() == told.recalls()
+
+
+def test_an_erased_memory_is_gone_from_the_file(path: Path) -> None:
+    with memorist.open(path, embedder="none", surface="chat") as memory:
+        id = memory.add("we deploy marlin " * 200).id
+        memory.context(QUESTION)
+        assert len(memory.recalls()) == 1
+        memory.forget(id)
+        memory.purge()
+
+    assert b"marlin" not in path.read_bytes()
+
+
+def test_an_agent_gets_its_answer_while_another_process_writes(path: Path, tmp_path: Path) -> None:
+    with memorist.open(path, embedder="none") as memory:
+        memory.add("We deploy with make ship")
+    writer = apsw.Connection(str(path))
+    writer.execute("begin immediate")
+    environ = {**os.environ, "MEMORIST_EMBEDDER": "none", "XDG_STATE_HOME": str(tmp_path)}
+
+    hook = subprocess.run(
+        [sys.executable, "-m", "memorist", "--db", str(path), "hook", "UserPromptSubmit"],
+        input=json.dumps({"prompt": QUESTION, "cwd": str(tmp_path)}), env=environ, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    writer.execute("rollback")
+    writer.close()
+
+    assert "make ship" in hook.stdout

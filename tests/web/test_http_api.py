@@ -21,6 +21,7 @@ import memorist
 from memorist import Memorist
 from memorist.engine.inspection import Inspection
 from memorist.engine.review import Review
+from memorist.schemas import quote
 from memorist.views import Change, EvalResult, ReviewItem
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
@@ -160,6 +161,17 @@ def test_a_request_that_cannot_be_used_is_told_why(shared: WebServer, body: Any,
     assert (got, problem["status"]) == (status, status)
     assert says in problem["detail"]
     assert headers["content-type"] == "application/problem+json"
+
+
+def test_of_a_large_value_only_the_beginning_is_written_into_an_error(shared: WebServer) -> None:
+    class Unwritable:
+        def __repr__(self) -> str:
+            raise AssertionError("all of it was written")
+
+    assert quote([*range(1000), Unwritable()]).startswith("[0, 1, 2")
+    assert quote("x" * 1000) == "'" + "x" * 59 + "…"
+    status, problem, _ = call(shared, "POST", "/search", {"query": ["y" * 1000] * 1000})
+    assert (status, len(problem["detail"]) < 200) == (422, True)
 
 
 def test_a_filter_of_a_lens_may_not_repeat_an_argument(shared: WebServer) -> None:
