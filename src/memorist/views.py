@@ -132,7 +132,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """How well one system answered the questions of one dataset: the mean of a measure, and its 95 % interval."""
+    """The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval."""
 
     dataset: str
     system: str

@@ -338,7 +338,7 @@ export interface EvalRun {
   results: EvalResult[];
 }
 
-/** How well one system answered the questions of one dataset: the mean of a measure, and its 95 % interval. */
+/** The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval. */
 export interface EvalResult {
   dataset: string;
   system: string;
