@@ -65,6 +65,9 @@ def prepare(folder: Path) -> list[Picture]:
         ids = {one.content.split()[0]: one.id for one in memory.list(limit=200)}
         document = memory.documents()[0].id
         turn = next(one for one in memory.list(kind="turn", limit=50) if "newsletter" in one.content)
+    with memorist.open(folder / "memory.db", surface="hook") as memory:
+        for question in ("which payment contract changed?", "what is the rate limit for each key?"):
+            memory.context(question, core=False, documents=False)
     return [
         Picture("page-search", "#/search?q=who%20owns%20the%20payment%20contract"),
         Picture("page-search-dark", "#/search?q=rate%20limit%20of%20the%20API", "dark"),
@@ -76,7 +79,7 @@ def prepare(folder: Path) -> list[Picture]:
         Picture("page-conversation", f"#/conversation/jsonl%3Acheckout-timeouts?turn={turn.id}"),
         Picture("page-document", f"#/document/{document}?line=17&end=27"),
         Picture("page-review", "#/review", clicks=("#tab-contradictions",)),
-        Picture("page-told", "#/told"),
+        Picture("page-recalls", "#/recalls", clicks=("li.recall .link-button",)),
         Picture("page-graph", f"#/graph/{ids['Tom']}", "dark"),
         Picture("page-insights", "#/insights"),
     ]

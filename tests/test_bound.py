@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import memorist
-from memorist import AlreadyExists, InvalidInput, Memorist, NotFound
+from memorist import AlreadyExists, InvalidInput, Memorist, Memory, NotFound
 from memorist.engine.project_view import ProjectView
 from told import told
 
@@ -199,3 +199,45 @@ def test_a_neighbouring_turn_of_another_project_is_not_told(path: Path) -> None:
 
     assert INSIDE in told
     assert OUTSIDE not in told
+
+
+@pytest.mark.parametrize("meanwhile", [{"content": "changed"}, {"project": "theirs"}])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda view, id, check: view.forget(id, check=check),
+        lambda view, id, check: view.forget(id, hard=True, check=check),
+        lambda view, id, check: view.update_if(id, {"title": "new"}, check),
+    ],
+    ids=["forget", "erase", "update"],
+)
+def test_what_changes_just_before_a_write_is_seen_by_its_check(
+    memory: Memorist, act: Callable[..., Any], meanwhile: dict[str, str]
+) -> None:
+    class InterruptedView(ProjectView):
+        """Another writer comes after the id is looked up, and before the write."""
+
+        def _resolve_id(self, id: str) -> str:
+            whole = super()._resolve_id(id)
+            memory.update(whole, **meanwhile)
+            return whole
+
+    def check(now: Memory) -> None:
+        if now.content != "as it was read":
+            raise InvalidInput("changed meanwhile")
+
+    id = memory.add("as it was read", project="ours").id
+
+    with pytest.raises((InvalidInput, NotFound)):
+        act(InterruptedView(memory, "ours"), id, check)
+
+    assert memory.get(id).title is None
+
+
+def test_the_names_of_lenses_are_not_told(house: House) -> None:
+    house.memory.set_lens(OUTSIDE, project="theirs")
+
+    with pytest.raises(NotFound) as refused:
+        house.bound.search(INSIDE, lens="none of them")
+
+    assert OUTSIDE not in str(refused.value)

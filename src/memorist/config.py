@@ -105,6 +105,7 @@ class Settings:
     redact: bool = False
     redact_allow: tuple[str, ...] = ()
     metadata_index: tuple[str, ...] | None = None
+    log_recalls: bool = True
     models: str | None = None
     trusted: tuple[str, ...] = ()
     chat: str | None = None

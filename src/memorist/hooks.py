@@ -217,6 +217,7 @@ _BUDGETS = (1500, 700)  # tokens; the second is tried if the first gives a text 
 # together 1.5 s, unless the user's settings allow for more.
 _TIME_LIMITS = {"SessionEnd": 1.0, LATER: 900.0}  # seconds
 _DEFAULT_TIME_LIMIT = 5.0
+_RECORD_SECONDS = 1.0  # that a hook waits for another process to end its write
 
 
 class Workspace(Protocol):
@@ -227,7 +228,9 @@ class Workspace(Protocol):
     @property
     def target(self) -> str: ...
     def within(self, folder: Path, arguments: Mapping[str, Any] | None = None) -> Self: ...
-    def open(self, *, create: bool = False, embedder: str | None = None) -> Any: ...
+    def open(
+        self, *, create: bool = ..., embedder: str | None = ..., surface: str = ..., busy_timeout: float | None = ...
+    ) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,18 +277,19 @@ class Hook:
             return ""
         project = _find_project(event, workspace)
         if event.action == BRIEF:
-            with workspace.open(embedder="none") as memory:  # there is no query, so no model is needed
-                return _fit_context(lambda budget: memory.briefing(project=project, budget=budget))
+            with _open(workspace, "none") as memory:  # there is no query, so no model is needed
+                return _fit_context(memory, lambda budget: memory.briefing(project=project, budget=budget))
         session = _find_visible_session(event)
-        with workspace.open() as memory:
+        with _open(workspace) as memory:
             return _fit_context(
+                memory,
                 lambda budget: memory.context(
                     event.prompt,
                     project=project,
                     session=session,
                     budget=budget,
                     core=False,  # the briefing has them
-                )
+                ),
             )
 
     def _save(self, event: Event, workspace: Workspace, notes: PendingNotes) -> None:
@@ -394,11 +398,19 @@ def _import_transcript(workspace: Workspace, conversation: UnsavedConversation, 
         memory.import_conversations(conversation.transcript, format=format, project=conversation.project)
 
 
-def _fit_context(build: Callable[[int], str]) -> str:
+def _open(workspace: Workspace, embedder: str | None = None) -> Any:
+    """Open the memory to read from it. What was told is recorded, but the agent does not wait long for that."""
+    return workspace.open(embedder=embedder, surface="hook", busy_timeout=_RECORD_SECONDS)
+
+
+def _fit_context(memory: Any, build: Callable[[int], str]) -> str:
     """Return a context that is short enough for a client to show it whole, or an empty one."""
-    for budget in _BUDGETS:
-        if len(context := build(budget)) <= MAX_ANSWER_CHARACTERS:
-            return context
+    from memorist.engine.prompts import record_last  # not before the engine is needed
+
+    with record_last(memory):
+        for budget in _BUDGETS:
+            if len(context := build(budget)) <= MAX_ANSWER_CHARACTERS:
+                return context
     return ""
 
 

@@ -24,6 +24,8 @@ GRAMMARS = ("auto", "or_prefix", "and", "or", "fts5")
 FUSIONS = ("convex", "rrf", "linear", "vector_first")
 DETAILS = ("index", "snippet", "full")
 RECORD_MODES = ("off", "log", "reinforce")
+SURFACES = ("library", "cli", "hook", "mcp", "chat", "http")  # by which a search can come
+AGENT_SURFACES = ("hook", "mcp", "chat")  # what they find goes into the prompt of a model
 NEAR_ACTIONS = ("off", "report", "merge")
 IF_EXISTS = ("update", "error", "keep")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
@@ -614,18 +616,23 @@ class Decay:
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """A memory in the answer to a recorded search, with the ids of its facts."""
+    """A memory in the answer to a recorded search, with the ids of its facts and its text in an agent's prompt."""
 
     id: str
     place: int
     score: float
     relevance: float
     facts: tuple[str, ...] = ()
+    prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A recorded search and what it found. `query` is None once a memory it found was erased."""
+    """
+    A recorded search and what it found. `query` is None once a memory it found was erased.
+
+    `surface` is one of SURFACES. `tokens` is the length of what came into a prompt, or None if it was only an answer.
+    """
 
     id: str
     query: str | None
@@ -635,6 +642,8 @@ class Recall:
     lens: str | None
     session: str | None
     memories: tuple[RecalledMemory, ...]
+    surface: str | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

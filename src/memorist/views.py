@@ -131,6 +131,28 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
+class EvalResult:
+    """The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval."""
+
+    dataset: str
+    system: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRun:
+    """A saved run of an evaluation, with its results by one measure."""
+
+    name: str
+    saved_at: datetime
+    version: str
+    measure: str
+    results: tuple[EvalResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """
     A change of a memory that some process made: the ids of what is new, by kind.

@@ -1,5 +1,6 @@
 """Looking around on the command line: timeline, recalls, lens."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -157,13 +158,21 @@ class TestRecalls:
     def test_what_was_recalled_when_and_for_which_question(self, cli: CommandLine) -> None:
         unicorn, ship = cli("recalls", "--json").json["recalls"]
 
-        assert set(ship) == {"id", "query", "at", "mode", "profile", "lens", "session", "memories"}
+        about = {"id", "query", "at", "mode", "profile", "lens", "session", "memories", "surface", "tokens"}
+        assert set(ship) == about
         assert (ship["query"], ship["session"], ship["lens"]) == ("ship", "morning", None)
+        assert (ship["surface"], ship["tokens"]) == ("cli", None)
         assert ship["at"].endswith("Z")
         (found,) = ship["memories"]
-        assert set(found) == {"id", "place", "score", "relevance", "facts"}
+        assert set(found) == {"id", "place", "score", "relevance", "facts", "prompt"}
         assert (found["id"], found["place"], len(found["facts"])) == ("ship-friday", 1, 1)
         assert (unicorn["query"], unicorn["memories"], unicorn["session"]) == ("unicorn", [], None)
+
+    def test_what_a_hook_put_into_a_prompt(self, cli: CommandLine) -> None:
+        with memorist.open(cli.database, embedder="none", surface="hook") as memory:
+            memory.context("when do we ship?")
+
+        assert re.search(r"when do we ship\?  hybrid · \d+ tokens put into the prompt by hook", cli("recalls").lines[0])
 
     def test_as_text(self, cli: CommandLine) -> None:
         first, second, third = cli("recalls").lines

@@ -127,6 +127,7 @@ async function lookAfter(): Promise<void> {
   expect((await memory.stats()).stats.memories > 10, "stats");
   expect((await memory.check()).ok && (await memory.repair()).ok, "check");
   expect((await memory.listModels()).items.length > 0 && (await memory.listProfiles()).items.length > 0, "models");
+  expect((await memory.listEvalRuns()).items.length === 0, "runs");
   expect((await memory.settings()).settings["namespace"] === "default", "settings");
   expect(!(await memory.access()).read_only, "access");
 }

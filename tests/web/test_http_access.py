@@ -1,5 +1,6 @@
 """Access to the server: tokens, the cookie of the page, hosts and origins, and what is written down about them."""
 
+import html
 import http.client
 import json
 import re
@@ -18,6 +19,7 @@ from web_server import TOKEN, WebServer, web_server
 import memorist
 from memorist.errors import AlreadyExists, ConfigError, InvalidInput, NotFound
 from memorist.web.access import HostNames, Keeper
+from memorist.web.app import _problem_response
 
 Answer = tuple[int, Mapping[str, str], bytes]
 
@@ -217,6 +219,24 @@ def test_the_cookie_outlives_the_server(path: Path) -> None:
         assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 200
 
 
+def test_a_logout_ends_the_cookie_for_whoever_has_a_copy(path: Path, tmp_path: Path) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with web_server(path, environ=state) as server:
+        value = login(server).partition(";")[0]
+        other = Keeper(TOKEN).issue_cookie()
+        assert ask(server, "POST", "/logout", token=None, Origin=server.url, Cookie=value)[0] == 204
+        assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 401
+    with web_server(path, environ=state) as server:
+        assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 401
+        assert ask(server, "GET", "/api/v1/access", token=None, Cookie=f"memorist={other}")[0] == 200
+
+
+def test_half_of_a_character_is_no_token(shared: WebServer) -> None:
+    body = b'{"token": "\\ud800"}'
+
+    assert ask(shared, "POST", "/login", body, token=None, Origin=shared.url)[0] == 401
+
+
 def test_a_person_who_types_the_token_gets_the_cookie_and_a_lesser_token_does_not_do(shared: WebServer) -> None:
     lesser = Keeper(TOKEN).issue_token(read_only=True)
 
@@ -355,6 +375,8 @@ def test_guesses_wait_and_do_not_keep_others_waiting(shared: WebServer) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     def guess(number: int) -> int:
+        if number % 2:
+            return ask(shared, "POST", "/login", {"token": f"guess-{number}"}, token=None, Origin=shared.url)[0]
         return ask(shared, "GET", "/api/v1/stats", token=f"guess-{number}")[0]
 
     with ThreadPoolExecutor(60) as pool:
@@ -362,4 +384,33 @@ def test_guesses_wait_and_do_not_keep_others_waiting(shared: WebServer) -> None:
         started = time.monotonic()
         assert ask(shared, "GET", "/api/v1/access")[0] == 200
         assert time.monotonic() - started < 20
-        assert {guess.result() for guess in guesses} <= {401, 429}
+        assert {guess.result() for guess in guesses[::2]} <= {401, 429}
+        assert {guess.result() for guess in guesses[1::2]} == {401, 429}
+
+
+def test_the_browser_is_not_told_the_key_on_its_command_line(path: Path, tmp_path: Path) -> None:
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {seen}.new\nmv {seen}.new {seen}\n')
+    browser.chmod(0o755)
+    with web_server(path, command="ui", environ={"BROWSER": str(browser)}) as server:
+        deadline = time.monotonic() + 20
+        while not seen.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        shown = seen.read_text().strip()
+        file = Path(urlsplit(shown).path)
+        assert "key=" not in shown
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert server.page in html.unescape(file.read_text())
+    assert not file.exists()
+
+
+def test_what_goes_wrong_is_on_stderr(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.write_bytes(b"this is no database" * 1000)
+
+    with web_server(path) as server:
+        assert ask(server, "GET", "/api/v1/stats")[0] >= 500
+    _problem_response(RuntimeError("unexpected"))
+
+    assert "could not be searched" in server.log.read_text()
+    assert caplog.records[-1].exc_info
+    assert caplog.records[-1].name == "memorist.web.app"

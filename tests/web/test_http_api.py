@@ -19,11 +19,13 @@ from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist import Memorist
+from memorist.engine.inspection import Inspection
 from memorist.engine.review import Review
-from memorist.views import Change, ReviewItem
+from memorist.schemas import quote
+from memorist.views import Change, EvalResult, ReviewItem
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
-from memorist.web.transport import Transport
+from memorist.web.transport import Transport, multipart
 
 
 def call(server: WebServer, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
@@ -107,6 +109,21 @@ def test_a_write_that_is_sent_again_is_done_once(server: WebServer, remote: Remo
     assert call(server, "POST", "/memories", {"content": "x"}, Idempotency_Key="a" * 256)[0] == 400
 
 
+def test_an_upload_is_done_once_and_its_errors_name_the_file_as_it_came(shared: WebServer) -> None:
+    def upload(name: str, text: str, **headers: str) -> tuple[int, str]:
+        kind, pieces = multipart(name, [text.encode()], [])
+        status, _, raw = ask(shared, "POST", "/api/v1/import", b"".join(pieces), Content_Type=kind, **headers)
+        return status, raw.decode()
+
+    turns = '[{"role": "user", "content": "is it done once?"}]'
+    first = upload("talk.json", turns, Idempotency_Key="an upload")
+    assert first[0] == 200
+    assert upload("talk.json", turns, Idempotency_Key="an upload") == first
+    assert upload("talk.json", turns + " ", Idempotency_Key="an upload")[0] == 422
+    status, said = upload("odd.json", '{"nothing": "known"}')
+    assert (status, "odd.json" in said, "memorist-import" in said) == (422, True, False)
+
+
 def test_a_write_that_failed_can_be_sent_again_with_its_key(server: WebServer, remote: Remote) -> None:
     id = "11111111-2222-7333-8444-555555555555"
 
@@ -144,6 +161,21 @@ def test_a_request_that_cannot_be_used_is_told_why(shared: WebServer, body: Any,
     assert (got, problem["status"]) == (status, status)
     assert says in problem["detail"]
     assert headers["content-type"] == "application/problem+json"
+
+
+def test_of_a_large_value_only_the_beginning_is_written_into_an_error(shared: WebServer) -> None:
+    class Unwritable:
+        def __repr__(self) -> str:
+            raise AssertionError("all of it was written")
+
+    assert quote([*range(1000), Unwritable()]).startswith("[0, 1, 2")
+    assert quote("x" * 1000) == "'" + "x" * 59 + "…"
+    status, problem, _ = call(shared, "POST", "/search", {"query": ["y" * 1000] * 1000})
+    assert (status, len(problem["detail"]) < 200) == (422, True)
+
+
+def test_a_filter_of_a_lens_may_not_repeat_an_argument(shared: WebServer) -> None:
+    assert call(shared, "PUT", "/lenses/x", {"filters": {"profile": "precise"}})[0] == 422
 
 
 def test_paths_methods_and_parameters_that_are_not_there(shared: WebServer) -> None:
@@ -310,11 +342,11 @@ def test_growth_counts_days(remote: Remote) -> None:
     assert (days[today].recorded, days[today].recalls) == (3, 1)
 
 
-@pytest.mark.parametrize("kind", ["duplicates", "contradictions"])
+@pytest.mark.parametrize("kind", ["duplicates", "contradictions", "secrets"])
 def test_pages_of_a_review_that_time_cuts_short_hold_what_one_page_holds(memory: Memorist, kind: str) -> None:
     for number in range(3):
-        memory.add(f"The nightly backup of database {number} runs on server atlas", near="off")
-        memory.add(f"Nightly, the backup of database {number} runs on server atlas", near="off")
+        memory.add(f"The nightly backup of database {number} runs on server atlas, password=hunter2!x9", near="off")
+        memory.add(f"Nightly, the backup of database {number} runs on server atlas, password=hunter2!x9", near="off")
 
     whole = Review(memory, math.inf).list_items(kind, 50, None, None)
     short, cursor, pages = Review(memory, 0), None, 0
@@ -350,6 +382,7 @@ def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -
     assert not any("wJalr" in reason for reason in found.reasons)
     (faded,) = remote.views.review("stale_facts").items
     assert (faded.memories[0].id, faded.fact is not None and faded.fact.effective < 0.5) == (stale, True)
+    assert remote.views.review("stale_facts", project="another").items == ()
     assert {item.memories[0].id for item in remote.views.review("never_recalled").items} == {stale}
 
     remote.merge(second, [same])
@@ -362,7 +395,44 @@ def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -
     assert frozenset({first, second}) in pairs("contradictions")
 
 
+def test_saved_runs_of_an_evaluation_are_listed(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "memorist" / "runs"
+    folder.mkdir(parents=True)
+    measures = {"ndcg@10": {"mean": 0.7, "low": 0.6, "high": 0.8}}
+    sets = [{"name": "notes", "ways": [{"name": "balanced", "measures": measures}]}]
+    (folder / "first.json").write_text(json.dumps({"memorist_eval": 1, "version": "1.0", "sets": sets}))
+    (folder / "other.json").write_text("{}")
+    (folder / "broken.json").write_text('{"memorist_eval": 1, "sets": [3]}')
+
+    environ = {"XDG_CACHE_HOME": str(tmp_path)}
+    with web_server(path, environ=environ) as server, memorist.connect(server.url, token=TOKEN) as remote:
+        (run,) = remote.views.eval_runs()
+
+    assert (run.name, run.version, run.measure) == ("first", "1.0", "ndcg@10")
+    assert run.results == (EvalResult("notes", "balanced", 0.7, 0.6, 0.8),)
+
+
 # Events
+
+
+def test_a_stream_that_cannot_begin_is_answered_as_a_problem(shared: WebServer) -> None:
+    status, problem, _ = call(shared, "GET", "/events", Memorist_Namespace="x" * 1000)
+
+    assert (status, problem["status"]) == (422, 422)
+
+
+def test_a_position_tells_nothing_of_other_namespaces(target: Path | str, memory: Memorist) -> None:
+    memory.add("ours")
+    inspection = Inspection(memory)
+    before = inspection.read_position()
+    with memorist.open(target, embedder="none", namespace="other") as other:
+        other.add("theirs", facts=["a fact"])
+        other.search("theirs", record="reinforce")
+        other.start_session()
+
+    assert inspection.read_position() == before
+    added = memory.add("ours as well")
+    assert inspection.changes_since(before).new == {"memories": (added.id,)}
 
 
 class Listener:

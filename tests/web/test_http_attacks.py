@@ -17,6 +17,7 @@ from web_server import TOKEN, WebServer, web_server
 
 import memorist
 from memorist.web.connections import HEADER_SECONDS, MAX_CONNECTIONS
+from memorist.web.events import MAX_LISTENERS
 
 HEAD = (
     "POST /api/v1/search HTTP/1.1\r\nHost: {host}\r\n"
@@ -144,6 +145,36 @@ def test_ten_thousand_idle_connections_are_bounded_and_others_get_through(attack
     finally:
         for connection in held:
             connection.close()
+
+
+def test_streams_are_bounded_and_give_their_place_back(attacked: WebServer) -> None:
+    request = f"GET /api/v1/events HTTP/1.1\r\nHost: {attacked.host}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(MAX_LISTENERS):
+            stream = stack.enter_context(connect(attacked))
+            stream.sendall(request.encode())
+            assert stream.recv(100).startswith(b"HTTP/1.1 200")
+        refused = stack.enter_context(connect(attacked))
+        refused.sendall(request.encode())
+        assert refused.recv(100).startswith(b"HTTP/1.1 503")
+    deadline, status = time.monotonic() + 20, b"503"
+    while b"503" in status and time.monotonic() < deadline:
+        with connect(attacked) as again:
+            again.sendall(request.encode())
+            status = again.recv(12)
+    assert status == b"HTTP/1.1 200"
+    assert_well(attacked)
+
+
+def test_a_reader_that_leaves_an_export_harms_nobody(attacked: WebServer) -> None:
+    with memorist.connect(attacked.url, token=TOKEN) as remote:
+        remote.add_many(f"{number} " + "a long text " * 1000 for number in range(300))
+    request = f"GET /api/v1/export HTTP/1.1\r\nHost: {attacked.host}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    for _ in range(3):
+        with connect(attacked) as connection:
+            connection.sendall(request.encode())
+            assert b"no-store" in connection.recv(2000).lower()
+    assert_well(attacked)
 
 
 def test_kept_connections_are_served_while_idle_ones_are_sent_away(attacked: WebServer) -> None:

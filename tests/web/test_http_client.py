@@ -2,6 +2,8 @@
 
 import inspect
 import io
+import socket
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -304,6 +306,35 @@ def test_errors_are_those_of_the_library(remote: Remote, server: WebServer) -> N
         memorist.connect("http://127.0.0.1:1", token=TOKEN).stats()
     with pytest.raises(InvalidInput, match="address"):
         memorist.connect("127.0.0.1:8377", token=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"HTTP/1.1 301 Moved\r\nLocation: https://elsewhere.example/\r\nContent-Length: 0\r\n\r\n", "elsewhere"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "no answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "not JSON"),
+        (b"something else entirely\r\n\r\n", "no answer"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_an_error_of_the_library(answer: bytes, says: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with memorist.connect(url, token=TOKEN) as remote, pytest.raises(MemoristError, match=says):
+            remote.stats()
+
+
+def test_a_port_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="port"):
+        memorist.connect("http://127.0.0.1:99999", token=TOKEN)
 
 
 @pytest.mark.parametrize("name", ["index", "watch", "backup", "reembed", "discover"])

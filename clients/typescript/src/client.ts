@@ -329,6 +329,24 @@ export interface DayCount {
   relevant: number;
 }
 
+/** A saved run of an evaluation, with its results by one measure. */
+export interface EvalRun {
+  name: string;
+  saved_at: string;
+  version: string;
+  measure: string;
+  results: EvalResult[];
+}
+
+/** The quality of the answers of one system to one dataset: the mean of a measure, and its 95 % interval. */
+export interface EvalResult {
+  dataset: string;
+  system: string;
+  mean: number;
+  low: number;
+  high: number;
+}
+
 /** Recorded searches, the latest first, and the cursor of the next page (None at the end). */
 export interface RecallPage {
   recalls: Recall[];
@@ -345,15 +363,18 @@ export interface Recall {
   lens: string | null;
   session: string | null;
   memories: RecalledMemory[];
+  surface: string | null;
+  tokens: number | null;
 }
 
-/** A memory in the answer to a recorded search, with the ids of its facts. */
+/** A memory in the answer to a recorded search, with the ids of its facts and its text in an agent's prompt. */
 export interface RecalledMemory {
   id: string;
   place: number;
   score: number;
   relevance: number;
   facts: string[];
+  prompt: string | null;
 }
 
 /** Sessions, the latest first, and the cursor of the next page (None at the end). */
@@ -769,6 +790,11 @@ export class MemoristClient {
   /** Count what happened on each day. */
   async growth(query: { since?: string } = {}): Promise<Growth> {
     return this.#json<Growth>("GET", `/growth`, { query });
+  }
+
+  /** List saved runs of `memorist eval`, the earliest first. */
+  async listEvalRuns(): Promise<{ items: EvalRun[] }> {
+    return this.#json<{ items: EvalRun[] }>("GET", `/eval-runs`);
   }
 
   /** List recorded searches and what they found. */

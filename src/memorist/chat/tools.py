@@ -11,6 +11,7 @@ from memorist import validation
 from memorist.chat.providers import Tool, ToolCall
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
+from memorist.engine.prompts import record_hits
 from memorist.errors import InvalidInput, MemoristError
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp
@@ -117,7 +118,10 @@ class Tools:
         hits = [hit for hit in results if not hit.session or hit.session.id != self._session][:limit]
         shown = _select_fitting(hits)
         self.found += [hit.memory.short_id for hit in shown if not isinstance(hit, DocumentHit)]
-        return {"results": [_format_hit(hit) for hit in shown]} | _describe_rest(len(hits), len(shown))
+        entries = [_format_hit(hit) for hit in shown]
+        texts = (json.dumps(entry, ensure_ascii=False) for entry in entries)
+        record_hits(self._memory, results, {hit.memory.id: text for hit, text in zip(shown, texts, strict=True)})
+        return {"results": entries} | _describe_rest(len(hits), len(shown))
 
     def _add(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = {name: arguments.get(name) or None for name in ("content", "kind", "tags")}

@@ -76,7 +76,7 @@ def mcp_command(
         if http is not None:
             from memorist.mcp_server import http as http_server
     options = ServerOptions(
-        BackgroundOpener(lambda: context.open(create=not read_only, read_only=read_only)),
+        BackgroundOpener(lambda: context.open(create=not read_only, read_only=read_only, surface="mcp")),
         answer_tokens=settings.answer_tokens,
         project=settings.project,
         only_project=only_project,

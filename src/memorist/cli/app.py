@@ -227,6 +227,8 @@ class CommandContext:
         embedder: "str | Embedder | None" = None,
         redact: bool | None = None,
         read_only: bool = False,
+        surface: str = "cli",
+        busy_timeout: float | None = None,
     ) -> "Memorist":
         """Open the memory. Only with `create` is a missing file made; a file that cannot be written is only read."""
         from memorist.engine import open_memory
@@ -242,7 +244,7 @@ class CommandContext:
             embedder=embedder or settings.embedder,
             profile=settings.profile,
             read_only=read_only or not writable,
-            busy_timeout=settings.busy_timeout,
+            busy_timeout=settings.busy_timeout if busy_timeout is None else busy_timeout,
             search_timeout=settings.search_timeout,
             synchronous=settings.synchronous,
             threads=settings.threads,
@@ -251,6 +253,8 @@ class CommandContext:
             redact_allow=redaction.allow,
             metadata_index=settings.metadata_index,
             models=self.models,
+            surface=surface,
+            log_recalls=settings.log_recalls,
         )
 
 

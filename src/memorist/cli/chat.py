@@ -175,7 +175,7 @@ def _open_memory(
     """Open the memory, or give None with a warning: a conversation is possible without one."""
     memory: Memorist | None = None
     try:
-        memory = context.open(create=create, redact=redact)
+        memory = context.open(create=create, redact=redact, surface="chat")
     except ConfigError:
         raise
     except (MemoristError, OSError) as exc:

@@ -107,6 +107,8 @@ def _serve(
 ) -> None:
     with _require_web_extra():
         from memorist.web.server import ServeOptions, serve
+    from platformdirs import user_cache_path
+
     from memorist.listening import ListenAddress
 
     settings = context.loaded.settings
@@ -115,9 +117,10 @@ def _serve(
 
     def open_namespace(namespace: str, embedder: "Embedder | None") -> "Memorist":
         chosen = context.within(Path.cwd(), {"namespace": namespace})
-        return chosen.open(create=not read_only, embedder=embedder, read_only=read_only)
+        return chosen.open(create=not read_only, embedder=embedder, read_only=read_only, surface="http")
 
-    options = ServeOptions(address, _find_secret(context), hosts, read_only, browser)
+    cache = user_cache_path("memorist", appauthor=False)
+    options = ServeOptions(address, _find_secret(context), _state_folder(), cache, hosts, read_only, browser)
     serve(options, open_namespace, context.loaded)
 
 
@@ -125,11 +128,15 @@ def _find_secret(context: CommandContext) -> str:
     """Return the setting http_token, or else the user's own secret, which a file keeps."""
     if secret := context.loaded.settings.http_token:
         return secret
-    from platformdirs import user_state_path
-
     from memorist.web.access import load_secret
 
-    return load_secret(user_state_path("memorist", appauthor=False))
+    return load_secret(_state_folder())
+
+
+def _state_folder() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("memorist", appauthor=False)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
 from memorist.engine.transfer import restore_backup, salvage
 from memorist.ingest.redaction import Redaction
-from memorist.records import NEAR_ACTIONS
+from memorist.records import AGENT_SURFACES, NEAR_ACTIONS, SURFACES
 from memorist.search.options import find_profile
 from memorist.store.store import Store
 
@@ -59,6 +59,8 @@ def open_memory(
     metadata_index: Sequence[str] | None = None,
     models: str | Path | None = None,
     reranker: Reranker | None = None,
+    surface: str = "library",
+    log_recalls: bool = True,
 ) -> Memorist:
     """
     Open a memory, creating it where there is none.
@@ -72,8 +74,9 @@ def open_memory(
     With `redact`, secrets are redacted before anything is stored; `redact_allow` are exceptions: texts, or patterns
     written as /regex/. `metadata_index` names the fields of metadata that an index makes quick to filter by; the
     namespace keeps it, and None leaves it as it is. `models` is a folder in which to look for the reranker. `reranker`
-    is an object with
-    `score_passages(question, passages, seconds)` to use instead.
+    is an object with `score_passages(question, passages, seconds)` to use instead. `surface` says by which way searches
+    come: "library", "cli", "hook", "mcp", "chat" or "http". What "hook", "mcp" and "chat" put into prompts of agents is
+    recorded, unless `log_recalls` is off.
     """
     from memorist.embed.local import CrossEncoder  # only once a memory is opened
 
@@ -83,6 +86,8 @@ def open_memory(
     if threads is not None:
         validation.whole_number(threads, "threads", 1, 256)
     folder = None if models is None else validation.path(models)
+    surface = validation.choice(surface, SURFACES, "surface")
+    is_logged = validation.flag(log_recalls, "log_recalls") and surface in AGENT_SURFACES
     resolve_embedder = partial(create_embedder, threads=threads)
     base, near = find_profile(profile), validation.choice(near, NEAR_ACTIONS, "near")
     redaction = Redaction(validation.flag(redact, "redact"), validation.allowances(redact_allow, "redact_allow"))
@@ -111,6 +116,8 @@ def open_memory(
         redaction=redaction,
         reranker=CrossEncoder(folder=folder, threads=threads) if reranker is None else reranker,
         owns_reranker=reranker is None,
+        surface=surface,
+        records_prompts=is_logged and not read_only,
     )
     return Memorist(resources)
 

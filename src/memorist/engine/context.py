@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -13,12 +14,24 @@ from memorist.embed.wordpiece import count_tokens
 from memorist.engine.resources import Resources
 from memorist.engine.search import Searcher
 from memorist.metadata_filter import Condition
-from memorist.present.context import ContextBlock, HitContext, index_line, session_line
+from memorist.present.context import ContextBlock, HitContext
 from memorist.present.hits import extend_with_chunks
-from memorist.records import RELEVANT, TURN, Filter, Hit, Memory, Results
+from memorist.records import (
+    RELEVANT,
+    TURN,
+    Filter,
+    Hit,
+    Memory,
+    Recall,
+    RecalledMemory,
+    Reinforcement,
+    Results,
+    new_id,
+)
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
 MIN_RELEVANCE = 0.15
+BRIEFING = "briefing"  # the mode of a recall that nobody asked for
 _MIN_BUDGET, _MAX_BUDGET = 64, 1_000_000  # tokens
 _MAX_CORE = 200  # pinned memories that are considered
 _RECENT_PAGE, _RECENT_PAGES = 40, 12  # memories a page, and pages, searched for recent ones that are no turns
@@ -112,18 +125,40 @@ class ContextBuilder:
         hits = _merge_hits(map(self._searcher.search, requests))
         new = (hit for hit in hits if session is None or not hit.session or hit.session.id != session)
         condition = self._resources.resolve_filter(scope.filters).metadata
-        block.put_hits(list(islice(new, limit)), partial(self._find_surroundings, condition))
-        return str(block)
+        given = list(islice(new, limit))
+        block.put_hits(given, partial(self._find_surroundings, condition))
+        return self._record(message[:_MESSAGE_CHARACTERS], "hybrid", block, given)
 
     def briefing(self, scope: ContextScope, *, recent: int) -> str:
         block = self._start_block(scope)
         count = validation.whole_number(recent, "recent", 0, 1000)
         filter = self._resources.resolve_filter(scope.filters, include_superseded=False)
-        block.put_lines("recent-memories", map(index_line, islice(self._iter_recent(filter), count)))
+        block.put_memory_lines("recent-memories", islice(self._iter_recent(filter), count))
         sessions = self._store.sessions.list_sessions(scope.project, None, MAX_SESSIONS)
         summarised = islice((session for session in sessions if session.summary), _RECENT_SESSIONS)
-        block.put_lines("recent-conversations", map(session_line, summarised))
-        return str(block)
+        block.put_session_lines("recent-conversations", summarised)
+        return self._record("", BRIEFING, block, [])
+
+    def _record(self, message: str, mode: str, block: ContextBlock, hits: Sequence[Hit]) -> str:
+        """Return a block, and record it where it is for an agent, with the text of each memory."""
+        text = str(block)
+        if self._resources.records_prompts:
+            found = {hit.memory.id: hit for hit in hits}
+            texts = {id: text for id, text in block.texts.items() if not isinstance(found.get(id), DocumentHit)}
+            recall = Recall(
+                new_id(),
+                self._resources.redaction.redact_text(message),
+                datetime.now(UTC),
+                mode,
+                self._resources.profile.name,
+                None,
+                None,
+                tuple(_recall_memory(id, place, found.get(id), texts[id]) for place, id in enumerate(texts, 1)),
+                self._resources.surface,
+                count_tokens(text) if text else 0,
+            )
+            self._resources.recorder.put(recall, Reinforcement(0.0, self._resources.decay))
+        return text
 
     def _start_block(self, scope: ContextScope) -> ContextBlock:
         block = ContextBlock(scope.budget, count_tokens)
@@ -157,6 +192,13 @@ class ContextBuilder:
         if place is None:  # it was removed in the meantime
             return HitContext()
         return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
+
+
+def _recall_memory(id: str, place: int, hit: Hit | None, text: str) -> RecalledMemory:
+    """Return a memory of a block; one that came without being asked about, as a pinned one, has no score."""
+    if hit is None:
+        return RecalledMemory(id, place, 0.0, 0.0, prompt=text)
+    return RecalledMemory(id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts), text)
 
 
 def _find_queries(message: str) -> Sequence[str]:

@@ -13,6 +13,7 @@ from memorist.engine.facade import Memorist
 from memorist.errors import InvalidInput
 from memorist.records import SUPERSEDES, Memory, Page, Related
 from memorist.store.feed import KINDS
+from memorist.store.records import Check
 from memorist.validation import TimeLike
 from memorist.views import (
     Change,
@@ -156,11 +157,15 @@ class Inspection:
 
     # Changing what may have changed meanwhile
 
-    def update(self, id: str, changes: Mapping[str, Any], check: Callable[[Memory], object]) -> Memory:
+    def update(self, id: str, changes: Mapping[str, Any], check: Check | None) -> Memory:
         """Change a memory, unless `check` raises for what it is by then; nobody else writes in between."""
         session = changes.get("session")
         fields = {name: value for name, value in changes.items() if name != "session"}
         return self._memory._writer.update(id, session, fields, check)
+
+    def forget(self, id: str, hard: bool, check: Check | None) -> None:
+        """Forget a memory, unless `check` raises for what it is by then; nobody else writes in between."""
+        self._memory._writer.forget(id, hard=hard, check=check)
 
     # What any process has written
 

@@ -8,6 +8,7 @@ from memorist import validation
 from memorist.engine.facade import Memorist
 from memorist.errors import InvalidInput, NotFound
 from memorist.records import Memories, Memory, Page, Results, SessionRef, Timeline
+from memorist.store.records import Check
 
 
 class ProjectView:
@@ -69,14 +70,22 @@ class ProjectView:
         return self._restrict_one(self._memory.add(content, **self._options(fields)))
 
     def update(self, id: str, /, **changes: Any) -> Memory:
+        return self.update_if(id, changes, None)
+
+    def update_if(self, id: str, changes: Mapping[str, Any], check: Check | None) -> Memory:
+        """Change a memory, unless `check` raises for what this project sees of it by then."""
         self._refuse_project(changes)
-        return self._restrict_one(self._memory.update(self._resolve_id(id), **self._resolve_sessions(changes)))
+        fields = self._resolve_sessions(dict(changes))
+        session = fields.pop("session", None)
+        writer, whole = self._memory._writer, self._resolve_id(id)
+        return self._restrict_one(writer.update(whole, session, fields, self._within(check)))
 
     def supersede(self, old: str, new: str, **options: Any) -> Memory:
         return self._restrict_one(self._memory.supersede(self._resolve_id(old), self._resolve_id(new), **options))
 
-    def forget(self, id: str, *, hard: bool = False) -> None:
-        self._memory.forget(self._resolve_id(id), hard=hard)
+    def forget(self, id: str, *, hard: bool = False, check: Check | None = None) -> None:
+        """Forget a memory, unless `check` raises for what this project sees of it by then."""
+        self._memory._writer.forget(self._resolve_id(id), hard=hard, check=self._within(check))
 
     def forget_many(self, **options: Any) -> int:
         """Forget the memories of this project that pass filters: the project itself counts as none."""
@@ -112,6 +121,17 @@ class ProjectView:
         if memory is None:
             raise NotFound(f"no memory of project {self.project!r} has the id {id!r}")
         return memory.id
+
+    def _within(self, check: Check | None) -> Check:
+        """Return a check that a memory is still of this project, and then of what is seen of it here."""
+
+        def check_within(memory: Memory) -> None:
+            if memory.project != self.project:
+                raise NotFound(f"no memory of project {self.project!r} has the id {memory.id!r}")
+            if check:
+                check(self._restrict_one(memory))
+
+        return check_within
 
     def _restrict_one(self, memory: Memory) -> Memory:
         return self._restrict([memory])[0]

@@ -43,6 +43,8 @@ class Resources:
         redaction: Redaction,
         reranker: Reranker,
         owns_reranker: bool,
+        surface: str,
+        records_prompts: bool,
     ) -> None:
         self.store = store
         self.profile = profile
@@ -51,6 +53,8 @@ class Resources:
         self.redaction = redaction
         self.reranker = reranker
         self.recorder = Recorder(store)
+        self.surface = surface  # by which searches come
+        self.records_prompts = records_prompts
         self.legs = Legs(store)
         self.file_legs = Legs(store.documents.chunks)
         self._resolve_embedder = resolve_embedder
@@ -161,6 +165,8 @@ class Resources:
     def find_lens(self, name: object) -> Lens:
         """Return a lens by its name; NotFound lists those there are."""
         wanted, known = validation.required_name(name, "lens"), self.store.lenses.load_all()
+        if wanted not in known and self.wall.walled:
+            raise NotFound(f"there is no lens {wanted!r}")  # the names of others may tell of other projects
         if wanted not in known:
             there_are = f"there are: {', '.join(known)}" if known else "none is set yet: `memorist lens set` makes one"
             raise NotFound(f"there is no lens {wanted!r}; {there_are}")

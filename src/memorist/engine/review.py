@@ -1,8 +1,9 @@
 """Review: what a person should look at, found a window of memories at a time so that every answer is quick."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import permutations
 
 from memorist import validation
@@ -43,7 +44,7 @@ class Review:
         validation.choice(kind, REVIEW_KINDS, "kind")
         validation.whole_number(limit, "limit", 1, _MAX_PAGE)
         if kind == "stale_facts":
-            return self._find_stale_facts(cursor)
+            return self._find_stale_facts(cursor, project)
         if kind == "never_recalled":
             until = datetime.now(UTC) - timedelta(days=UNUSED_DAYS)
             page = self._memory.list(
@@ -52,21 +53,26 @@ class Review:
             )  # fmt: skip
             return ReviewPage(tuple(ReviewItem(kind, (memory,)) for memory in page), len(page), page.cursor)
         if kind == "secrets":
-            page = self._memory.list(limit=_SCANNED, cursor=cursor, include_superseded=False, project=project)
-            return ReviewPage(tuple(self._find_secrets(page)), len(page), page.cursor)
+            return ReviewPage(*self._look_at_each(self._find_secrets, _SCANNED, cursor, project))
         return self._list_pairs(kind, cursor, project)
 
-    def _list_pairs(self, kind: str, cursor: str | None, project: str | None) -> ReviewPage:
-        """Return the pairs of one memory after another, as long as there is time; of the first in any case."""
+    def _look_at_each(
+        self, find: Callable[[Memory], Iterable[ReviewItem]], most: int, cursor: str | None, project: str | None
+    ) -> tuple[tuple[ReviewItem, ...], int, str | None]:
+        """Return the items of one memory after another, as long as there is time; of the first in any case."""
         end, looked_at, items = time.monotonic() + self._seconds, 0, list[ReviewItem]()
         while True:
-            # One at a time, so that the cursor after it is exact; to look up its neighbours costs far more.
+            # One at a time, so that the cursor after it is exact; to find its items costs far more.
             page = self._memory.list(limit=1, cursor=cursor, include_superseded=False, project=project)
             for memory in page:
-                items += self._find_pairs(kind, memory)
+                items += find(memory)
             looked_at, cursor = looked_at + len(page), page.cursor
-            if cursor is None or looked_at == _WINDOW or time.monotonic() >= end:
-                break
+            if cursor is None or looked_at == most or time.monotonic() >= end:
+                return tuple(items), looked_at, cursor
+
+    def _list_pairs(self, kind: str, cursor: str | None, project: str | None) -> ReviewPage:
+        find = partial(self._find_pairs, kind)
+        items, looked_at, cursor = self._look_at_each(find, _WINDOW, cursor, project)
         settled = self._store.inspection.list_linked_pairs(DISTINCT, [item.memories[0].id for item in items])
         open_items = (item for item in items if not settled & set(permutations(one.id for one in item.memories)))
         return ReviewPage(tuple(open_items), looked_at, cursor)
@@ -83,18 +89,17 @@ class Review:
             if is_older and older.project == memory.project and (item := _compare(kind, memory, older, similarity)):
                 yield item
 
-    def _find_secrets(self, memories: Iterable[Memory]) -> Iterator[ReviewItem]:
-        for memory in memories:
-            _, found = redact(memory.content, self._resources.redaction.allow)
-            if found:
-                reasons = tuple(f"{secret.kind}, line {secret.line}" for secret in found)
-                yield ReviewItem("secrets", (memory,), reasons)
+    def _find_secrets(self, memory: Memory) -> Iterator[ReviewItem]:
+        _, found = redact(memory.content, self._resources.redaction.allow)
+        if found:
+            reasons = tuple(f"{secret.kind}, line {secret.line}" for secret in found)
+            yield ReviewItem("secrets", (memory,), reasons)
 
-    def _find_stale_facts(self, cursor: str | None) -> ReviewPage:
+    def _find_stale_facts(self, cursor: str | None, project: str | None) -> ReviewPage:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 12):
             raise InvalidInput(f"{cursor[:60]!r} is not a cursor; use the one that the previous page gave")
         offset = int(cursor or 0)
-        facts = self._store.inspection.list_facts(offset, _SCANNED)
+        facts = self._store.inspection.list_facts(validation.name(project, "project"), offset, _SCANNED)
         effective = with_effective_confidence(facts, self._resources.profile.fact_decay, datetime.now(UTC))
         faded = sorted((fact for fact in effective if fact.effective < STALE_CONFIDENCE), key=lambda it: it.effective)
         memories = {memory.id: memory for memory in self._memory.get([fact.memory_id for fact in faded])}

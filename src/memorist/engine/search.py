@@ -104,7 +104,7 @@ class Searcher:
         _log.info("search %r: %d hits in %.1f ms", logged[:_LOGGED_CHARACTERS], len(results), results.took_ms)
         if request.record != "off":
             share = request.profile.reinforcement if request.record == "reinforce" else 0.0
-            recall = _build_recall(replace(request, text=logged), results)
+            recall = _build_recall(replace(request, text=logged), results, self._resources.surface)
             self._resources.recorder.put(recall, Reinforcement(share, self._resources.decay))
         return results
 
@@ -345,7 +345,7 @@ class Searcher:
         return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
 
 
-def _build_recall(request: SearchRequest, results: Results) -> Recall:
+def _build_recall(request: SearchRequest, results: Results, surface: str) -> Recall:
     memories = (
         RecalledMemory(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts))
         for place, hit in enumerate(results, 1)
@@ -360,6 +360,7 @@ def _build_recall(request: SearchRequest, results: Results) -> Recall:
         results.lens,
         request.session,
         tuple(memories),
+        surface,
     )
 
 

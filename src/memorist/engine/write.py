@@ -14,7 +14,7 @@ from memorist.errors import Ambiguous, InvalidInput, MemoristError, NotFound
 from memorist.ingest.vectorizer import BATCH
 from memorist.records import NEAR_ACTIONS, Fact, Memory, MemoryDraft, Reinforcement
 from memorist.search.signals import with_effective_confidence
-from memorist.store.records import AddedBatch
+from memorist.store.records import AddedBatch, Check
 from memorist.validation import TimeLike
 
 _REINFORCEMENT = 0.1  # of a memory that is added once more
@@ -99,8 +99,9 @@ class Writer:
         id: str,
         session: str | None,
         changes: Mapping[str, Any],
-        check: Callable[[Memory], object] | None = None,
+        check: Check | None = None,
     ) -> Memory:
+        """Change a memory, unless `check` raises for what it is by then; nobody else writes in between."""
         session = None if session is None else validation.session_id(session)
         new = validation.changes(changes)
         if self._resources.redaction.on:
@@ -110,12 +111,13 @@ class Writer:
         degraded = self._resources.embed(job) if job else None
         return replace(self._resources.present(memory), degraded=degraded)
 
-    def forget(self, id: str, *, hard: bool) -> None:
+    def forget(self, id: str, *, hard: bool, check: Check | None = None) -> None:
+        """Forget or erase a memory, unless `check` raises for what it is by then."""
         self._resources.recorder.flush()  # a recall written later would bring traces of it back
         if hard:
-            self._store.erase([validation.id_or_part(id)])
+            self._store.erase(validation.id_or_part(id), check)
         else:
-            self._store.forget(validation.id_or_part(id), datetime.now(UTC))
+            self._store.forget(validation.id_or_part(id), datetime.now(UTC), check)
 
     def forget_many(self, filters: Mapping[str, Any], *, hard: bool, include_superseded: bool) -> int:
         given = {name: value for name, value in filters.items() if value is not None}

@@ -3,7 +3,9 @@
 import json
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from memorist.errors import InvalidInput, NotFound
 from memorist.evaluate.evaluation import DatasetResult, QuestionResult, RelevanceCalibration, SystemResult
 from memorist.evaluate.metrics import MAIN_MEASURE, MEASURES, estimate_difference, estimate_means, relevant_ids
 from memorist.present.render import count_of
+from memorist.views import EvalResult, EvalRun
 
 _RUN_FORMAT = 1  # version of the JSON of a saved run
 _MAX_TEXT_CHARACTERS = 120  # of a document, in a saved run
@@ -216,6 +219,26 @@ def save_run(run: JsonObject, name: str, cache: Path) -> Path:
 def is_saved_run(name: str, cache: Path) -> bool:
     """Return whether a run of that name was saved."""
     return _run_file(name, cache).is_file()
+
+
+def list_runs(cache: Path, limit: int = 30) -> list[EvalRun]:
+    """Return the runs that were saved last under a name, the earliest first; files that are no runs are left out."""
+    files = sorted((cache / "runs").glob("*.json"), key=lambda file: file.stat().st_mtime)[-limit:]
+    runs = []
+    for file in files:
+        saved_at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        with suppress(OSError, ValueError, KeyError, TypeError, InvalidInput):
+            run = load_run(str(file), cache)
+            results = tuple(
+                EvalResult(
+                    set_json["name"], system["name"], *map(float, (numbers["mean"], numbers["low"], numbers["high"]))
+                )
+                for set_json in run["sets"]
+                for system in set_json["ways"]
+                if (numbers := system["measures"].get(MAIN_MEASURE))
+            )
+            runs.append(EvalRun(file.stem, saved_at, str(run["version"]), MAIN_MEASURE, results))
+    return runs
 
 
 def load_run(name: str, cache: Path) -> JsonObject:

@@ -5,6 +5,9 @@ import logging
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from weakref import WeakSet
 
 from memorist.forks import renew_after_fork
@@ -19,6 +22,8 @@ _MAX_PENDING = 10_000
 
 _log = logging.getLogger("memorist.recalls")
 _recorders: "WeakSet[Recorder]" = WeakSet()
+# Within `keep_last`, what was put last.
+_kept: ContextVar[list[tuple[Recall, Reinforcement]] | None] = ContextVar("memorist_kept_recall", default=None)
 
 
 class Recorder:
@@ -49,8 +54,23 @@ class Recorder:
 
             Finalize(self, self.flush, exitpriority=0)
 
+    @contextmanager
+    def keep_last(self) -> Iterator[None]:
+        """Of the recalls that are put within the block, queue only the last."""
+        kept: list[tuple[Recall, Reinforcement]] = []
+        token = _kept.set(kept)
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+        for recall, reinforcement in kept:
+            self.put(recall, reinforcement)
+
     def put(self, recall: Recall, reinforcement: Reinforcement) -> None:
         """Queue a recall to be written soon."""
+        if (kept := _kept.get()) is not None:
+            kept[:] = [(recall, reinforcement)]
+            return
         with self._work:
             if self._closed or len(self._waiting) >= _MAX_PENDING:
                 self.lost += 1

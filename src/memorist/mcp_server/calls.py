@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from memorist import validation
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
+from memorist.engine.prompts import record_hits, record_last
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import redaction_report, reported_field
 from memorist.mcp_server.answers import (
@@ -74,7 +75,10 @@ def memory_search(context: ToolContext, query: str, detail: str = "snippet", **o
     mode = "hybrid" if context.is_ready else "keyword"
     results = context.memory.search(query, mode=mode, detail=detail, **{"limit": 10} | options)
     rows = [hit_row(hit, detail) for hit in results]
-    return fit_rows(rows, partial(_build_search_answer, context, results, detail), context.limit)
+    answer = fit_rows(rows, partial(_build_search_answer, context, results, detail), context.limit)
+    shown = zip(results, answer["results"], strict=False)
+    record_hits(context.memory, results, {hit.memory.id: encode_answer(entry) for hit, entry in shown})
+    return answer
 
 
 def _build_search_answer(
@@ -252,8 +256,9 @@ def memory_context(context: ToolContext, message: str, budget: int | None = None
         raise InvalidInput("the message is empty: say what the task or question is")
     most = context.limit // _CHARACTERS_PER_TOKEN
     tokens = min(budget or most, most)
-    while len(encode_answer(answer := _build_context_answer(context, message, tokens, options))) > context.limit:
-        tokens = tokens * 9 // 10  # quotes and line ends are longer in JSON
+    with record_last(context.memory):
+        while len(encode_answer(answer := _build_context_answer(context, message, tokens, options))) > context.limit:
+            tokens = tokens * 9 // 10  # quotes and line ends are longer in JSON
     return answer
 
 

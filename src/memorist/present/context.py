@@ -31,7 +31,7 @@ class ContextBlock:
         self._count = count
         self._parts: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self._known: set[str] = set()  # ids that are in the block, alone or beside another
+        self.texts: dict[str, str] = {}  # of each memory in the block, by id
         self._budget = budget
         self.left = budget - count(_render_block([]))
 
@@ -41,15 +41,19 @@ class ContextBlock:
     def cost(self, text: str) -> int:
         return self._count(text) + 1  # the end of its line
 
-    def put(self, key: str, text: str, ids: Iterable[str] = (), *, at_most: int | None = None) -> bool:
-        """Append an element, or replace the one with this key; return False where it does not fit."""
+    def put(self, key: str, text: str, texts: Mapping[str, str], *, at_most: int | None = None) -> bool:
+        """
+        Append an element, or replace the one with this key; return False where it does not fit.
+
+        `texts` are the parts of it that memories have, by their ids.
+        """
         there = self._parts.get(key)
         cost = self.cost(text) - (self.cost(there) if there else 0)
         if cost > (self.left if at_most is None else min(self.left, at_most)):
             return False
         self.left -= cost
         self._parts[key] = text
-        self._known |= {key, *ids}
+        self.texts |= texts
         return True
 
     def put_core(self, memories: Iterable[Memory]) -> None:
@@ -57,28 +61,37 @@ class ContextBlock:
         room = int(self._budget * _CORE_BUDGET_SHARE)
         for memory in memories:
             text = frame_element("core-memory", self._labels(memory), memory.content)
-            if self.put(memory.id, text, at_most=room):
+            if self.put(memory.id, text, {memory.id: text}, at_most=room):
                 room -= self.cost(text)
 
     def put_hits(self, hits: Sequence[Hit], around: Callable[[Hit], HitContext]) -> None:
         """Add hits: the best of each source first, whole ones before cut ones, then their surroundings."""
-        found = [hit for hit in _interleave_sources(hits) if hit.memory.id not in self._known]
-        whole = [hit for hit in found if self.put(hit.memory.id, self._frame_whole(hit))]
+        found = [hit for hit in _interleave_sources(hits) if hit.memory.id not in self.texts]
+        whole = [hit for hit in found if self._put_hit(hit, self._frame_whole(hit))]
         for hit in found:
             if hit not in whole and (cut := self._cut_to_fit(hit)):
-                self.put(hit.memory.id, cut)
+                self._put_hit(hit, cut)
         for hit in whole:
             self._add_surroundings(hit, around(hit))
 
-    def put_lines(self, name: str, lines: Iterable[str]) -> None:
-        """Add as many lines as fit, in an element of their own."""
-        taken: list[str] = []
-        for line in lines:
-            if self.cost(frame_element(name, {}, "\n".join([*taken, line]))) > self.left:
-                continue
-            taken.append(line)
+    def put_memory_lines(self, name: str, memories: Iterable[Memory]) -> None:
+        """Add as many memories as fit, each on a line, in an element of their own."""
+        self._put_lines(name, ((memory.id, index_line(memory)) for memory in memories), are_memories=True)
+
+    def put_session_lines(self, name: str, sessions: Iterable[Session]) -> None:
+        """Add as many sessions as fit, each on a line, in an element of their own."""
+        self._put_lines(name, ((session.id, session_line(session)) for session in sessions), are_memories=False)
+
+    def _put_lines(self, name: str, lines: Iterable[tuple[str, str]], *, are_memories: bool) -> None:
+        taken: dict[str, str] = {}
+        for id, line in lines:
+            if self.cost(frame_element(name, {}, "\n".join([*taken.values(), line]))) <= self.left:
+                taken[id] = line
         if taken:
-            self.put(name, frame_element(name, {}, "\n".join(taken)))
+            self.put(name, frame_element(name, {}, "\n".join(taken.values())), taken if are_memories else {})
+
+    def _put_hit(self, hit: Hit, text: str) -> bool:
+        return self.put(hit.memory.id, text, {hit.memory.id: text})
 
     def _cut_to_fit(self, hit: Hit) -> str | None:
         """Return as much of a hit's passage as fits."""
@@ -92,15 +105,19 @@ class ContextBlock:
 
     def _add_surroundings(self, hit: Hit, around: HitContext) -> None:
         if around.widened:
-            self.put(hit.memory.id, self._frame_whole(around.widened))
+            self._put_hit(hit, self._frame_whole(around.widened))
             return
-        before = [memory for memory in around.before if memory.id not in self._known]
-        after = [memory for memory in around.after if memory.id not in self._known]
+        before = [memory for memory in around.before if memory.id not in self.texts]
+        after = [memory for memory in around.after if memory.id not in self.texts]
         for earlier, later in ((before, after), (before, []), ([], after)):
-            beside = [frame_element("memory", self._labels(memory), memory.content) for memory in (*earlier, *later)]
-            text = "\n".join([*beside[: len(earlier)], self._frame_whole(hit), *beside[len(earlier) :]])
-            if beside and self.put(hit.memory.id, text, [memory.id for memory in (*earlier, *later)]):
+            texts = {memory.id: self._frame_memory(memory) for memory in earlier}
+            texts[hit.memory.id] = self._frame_whole(hit)
+            texts |= {memory.id: self._frame_memory(memory) for memory in later}
+            if len(texts) > 1 and self.put(hit.memory.id, "\n".join(texts.values()), texts):
                 return
+
+    def _frame_memory(self, memory: Memory) -> str:
+        return frame_element("memory", self._labels(memory), memory.content)
 
     def _frame_whole(self, hit: Hit) -> str:
         return self._frame(hit, hit.memory.content)

@@ -268,6 +268,8 @@ def recall_text(recall: Recall, known: Mapping[str, Memory], style: Style) -> st
     """Return a recorded search and the memories it found; `known` are those that still exist."""
     asked = "(the question was erased)" if recall.query is None else preview(recall.query, LINE_CHARACTERS)
     where = [recall.mode, recall.lens and f"lens {recall.lens}", recall.session and f"session {recall.session}"]
+    if recall.tokens is not None:
+        where.append(f"{count_of(recall.tokens, 'token')} put into the prompt by {recall.surface}")
     about = style(printable(" · ".join(filter(None, where))), dim=True)
     lines = [f"{local_time(recall.at)}  {printable(asked)}  {about}"]
     for found in recall.memories:

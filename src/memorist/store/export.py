@@ -84,7 +84,8 @@ MEMORY: Shape = {
     "part_vectors": RecordList({"first": "whole", "last": "whole", **VECTOR}, "part_vectors"),
 }  # fmt: skip
 CHUNK: Shape = {"ordinal": "whole", "start_line": "whole", "end_line": "whole", "breadcrumb": "texts", **MEMORY}
-RECALLED: Shape = {"memory": "id", "place": "whole", "score": "number", "relevance": "number", "facts": "texts"}
+RECALLED: Shape = {"memory": "id", "place": "whole", "score": "number", "relevance": "number", "facts": "texts",
+                   "prompt": "any?"}  # fmt: skip
 
 # In the order of an export: a record refers only to records before it.
 RECORDS: Mapping[str, RecordList] = {
@@ -99,7 +100,7 @@ RECORDS: Mapping[str, RecordList] = {
     }, "relations"),
     "recall": RecordList({
         "id": "id", "at": "time", "query": "any?", "mode": "text", "profile": "text", "lens": "any?",
-        "session": "session?", "memories": RecordList(RECALLED, "recalled"),
+        "session": "session?", "surface": "any?", "tokens": "whole?", "memories": RecordList(RECALLED, "recalled"),
     }, "recalls"),
     "feedback": RecordList({"memory": "id", "query": "text", "good": "flag", "at": "time"}, "feedback"),
     "lens": RecordList({"name": "text", "definition": "lens"}, "lenses"),

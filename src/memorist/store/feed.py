@@ -8,24 +8,23 @@ from memorist.store.rows import StorePart
 
 _MAX_IDS = 200  # of one kind in one change; whoever gets as many loads everything again
 
-# For each kind of change: the table whose ascending key is its log, the key, and the ids that it tells of.
-_OF_MEMORY = "select distinct m.id from {table} t join memories m on m.rid = t.rid where m.namespace = :namespace and"
+# For each kind of change: the ascending key of its log, the id that it tells of, and the rows of a namespace. The last
+# row is found from the end of the log (`@plain`: and not by an index of the namespace).
+_OF_MEMORY = "{} t join memories m on m.rid = t.rid where @plain(m.namespace) = :namespace"
+_NAMED = "{} t where @plain(t.namespace) = :namespace"
 _LOGS: Mapping[str, tuple[str, str, str]] = {
-    "memories": ("memories", "rid", "select t.id from memories t where t.namespace = :namespace and"),
-    "strengths": ("strength_history", "change", _OF_MEMORY.format(table="strength_history")),
-    "facts": ("facts", "fact", _OF_MEMORY.format(table="facts")),
+    "memories": ("rid", "t.id", _NAMED.format("memories")),
+    "strengths": ("change", "m.id", _OF_MEMORY.format("strength_history")),
+    "facts": ("fact", "m.id", _OF_MEMORY.format("facts")),
     "relations": (
-        "relations",
         "relation",
-        """
-        select distinct m.id from relations t join memories m on m.rid in (t.source, t.target)
-        where m.namespace = :namespace and
-        """,
+        "m.id",
+        "relations t join memories m on m.rid in (t.source, t.target) where @plain(m.namespace) = :namespace",
     ),
-    "recalls": ("recalls", "recall", "select t.id from recalls t where t.namespace = :namespace and"),
-    "sessions": ("sessions", "sid", "select t.id from sessions t where t.namespace = :namespace and"),
-    "documents": ("documents", "did", "select t.id from documents t where t.namespace = :namespace and"),
-    "feedback": ("feedback", "feedback", _OF_MEMORY.format(table="feedback")),
+    "recalls": ("recall", "t.id", _NAMED.format("recalls")),
+    "sessions": ("sid", "t.id", _NAMED.format("sessions")),
+    "documents": ("did", "t.id", _NAMED.format("documents")),
+    "feedback": ("feedback", "m.id", _OF_MEMORY.format("feedback")),
 }
 KINDS = tuple(_LOGS)
 
@@ -40,10 +39,14 @@ class FeedStore(StorePart):
         return self._pool.read_mark()
 
     def read_positions(self) -> dict[str, int]:
-        """Return the last key of every log."""
-        latest = ", ".join(f"(select coalesce(max({key}), 0) from {table})" for table, key, _ in _LOGS.values())
+        """Return the last key of every log in this namespace: those of others would tell how much they write."""
         with self._pool.reading() as connection:
-            return dict(zip(_LOGS, connection.fetch_value(f"select {latest}"), strict=True))
+            return {kind: self._read_position(connection, kind) for kind in _LOGS}
+
+    def _read_position(self, connection: Connection, kind: str) -> int:
+        key, _, rows = _LOGS[kind]
+        sql = f"select t.{key} from {rows} order by t.{key} desc limit 1"
+        return int(connection.fetch_value(sql, {"namespace": self.namespace}) or 0)
 
     def list_new(self, after: Positions, until: Positions) -> dict[str, list[str]]:
         """Return the ids of what was logged between two positions, by kind."""
@@ -55,7 +58,7 @@ class FeedStore(StorePart):
             }
 
     def _list_ids(self, connection: Connection, kind: str, after: Positions, until: Positions) -> list[str]:
-        _, key, select = _LOGS[kind]
+        key, id, rows = _LOGS[kind]
         values: dict[str, Any] = {"after": after.get(kind, 0), "until": until[kind], "namespace": self.namespace}
-        rows = connection.fetch(f"{select} t.{key} > :after and t.{key} <= :until limit {_MAX_IDS}", values)
-        return [id for (id,) in rows]
+        sql = f"select distinct {id} from {rows} and t.{key} > :after and t.{key} <= :until limit {_MAX_IDS}"
+        return [found for (found,) in connection.fetch(sql, values)]

@@ -98,16 +98,18 @@ class InspectionStore(StorePart):
         with self._pool.snapshot() as connection:
             return {name: dict(connection.fetch(sql, values)) for name, sql in counts.items()}
 
-    def list_facts(self, offset: int, limit: int) -> list[Fact]:
-        """Return facts of live memories, those confirmed longest ago first."""
+    def list_facts(self, project: str | None, offset: int, limit: int) -> list[Fact]:
+        """Return facts of live memories, of one project or all, those confirmed longest ago first."""
+        where = "" if project is None else "and m.project = :project"
         sql = f"""
             select m.id, {_FACT_COLUMNS}
             from facts f join memories m on m.rid = f.rid
-            where m.namespace = :namespace and m.deleted_at is null and m.valid_until is null and {is_unexpired("m")}
+            where m.namespace = :namespace and m.deleted_at is null and m.valid_until is null
+              and {is_unexpired("m")} {where}
             order by f.reinforced_at, f.fact
             limit :limit offset :offset
         """
-        values = {"namespace": self.namespace, "limit": limit, "offset": offset}
+        values = {"namespace": self.namespace, "project": project, "limit": limit, "offset": offset}
         with self._pool.reading() as connection:
             return [to_fact(memory, columns) for memory, *columns in connection.fetch(sql, values)]
 

@@ -12,6 +12,10 @@ from memorist.store.relations import adjust_salience
 from memorist.store.rows import StorePart
 from memorist.store.sessions import link_memories
 
+_FIELDS = ("id", "query", "mode", "profile", "lens", "session", "surface", "tokens")
+# A memory that is forgotten, or has expired, is hidden in the prompts as well.
+_SHOWN_PROMPT = f"case when m.deleted_at is null and {is_unexpired('m')} then h.prompt end"
+
 
 class RecallStore(StorePart):
     """The recall log of one namespace."""
@@ -24,26 +28,26 @@ class RecallStore(StorePart):
 
     def _record(self, connection: Connection, recall: Recall, reinforcement: Reinforcement) -> None:
         stamp = to_micros(datetime.now(UTC))  # the time of writing, after any reinforcement since the search
-        values = {name: getattr(recall, name) for name in ("id", "query", "mode", "profile", "lens", "session")}
+        values = {name: getattr(recall, name) for name in _FIELDS}
         values |= {"namespace": self.namespace, "at": to_micros(recall.at)}
         open_then = "namespace = :namespace and id = :session and coalesce(ended_at, :at) >= :at"
         sid = connection.fetch_value(f"select sid from sessions where {open_then}", values) if recall.session else None
         number = connection.fetch_value(
             """
-            insert into recalls(id, namespace, at, query, mode, profile, lens, sid)
-            values (:id, :namespace, :at, :query, :mode, :profile, :lens, :sid)
+            insert into recalls(id, namespace, at, query, mode, profile, lens, sid, surface, tokens)
+            values (:id, :namespace, :at, :query, :mode, :profile, :lens, :sid, :surface, :tokens)
             returning recall
             """,
             values | {"sid": sid},
         )
         connection.executemany(
             """
-            insert into recalled(recall, place, rid, score, relevance, facts)
-            select :recall, :place, rid, :score, :relevance, :facts
+            insert into recalled(recall, place, rid, score, relevance, facts, prompt)
+            select :recall, :place, rid, :score, :relevance, :facts, :prompt
             from memories where namespace = :namespace and id = :id
             """,
             [
-                {name: getattr(hit, name) for name in ("place", "id", "score", "relevance")}
+                {name: getattr(hit, name) for name in ("place", "id", "score", "relevance", "prompt")}
                 | {"recall": number, "facts": json.dumps(hit.facts), "namespace": self.namespace}
                 for hit in recall.memories
             ],
@@ -86,8 +90,8 @@ class RecallStore(StorePart):
                 """
             rows = connection.fetch(
                 f"""
-                select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, (
-                    select @list(@array(m.id, h.place, h.score, h.relevance, h.facts))
+                select r.id, r.query, r.at, r.mode, r.profile, r.lens, s.id, r.surface, r.tokens, (
+                    select @list(@array(m.id, h.place, h.score, h.relevance, h.facts, {_SHOWN_PROMPT}))
                     from (select * from recalled where recall = r.recall order by place) h
                     join memories m on m.rid = h.rid)
                 from recalls r
@@ -197,9 +201,9 @@ def erase_traces(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def _to_recall(row: Sequence[Any]) -> Recall:
-    id, query, at, mode, profile, lens, session, memories = row
+    id, query, at, mode, profile, lens, session, surface, tokens, memories = row
     found = tuple(
-        RecalledMemory(id, place, score, relevance, tuple(json.loads(facts)))
-        for id, place, score, relevance, facts in json.loads(memories)
+        RecalledMemory(id, place, score, relevance, tuple(json.loads(facts)), prompt)
+        for id, place, score, relevance, facts, prompt in json.loads(memories)
     )
-    return Recall(id, query, from_micros(at), mode, profile, lens, session, found)
+    return Recall(id, query, from_micros(at), mode, profile, lens, session, found, surface, tokens)

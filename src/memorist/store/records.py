@@ -1,6 +1,6 @@
 """Records that the store exchanges with the stages that write and search."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memorist.records import Filter, Match, Memory, Model
+
+Check = Callable[[Memory], object]  # raises if a memory is not what a writer expects, while nobody else can write
 
 PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
 

@@ -1,6 +1,6 @@
 """The store: the memories of one namespace, in a database."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -50,6 +50,7 @@ from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_
 from memorist.store.records import (
     AddedBatch,
     AddResult,
+    Check,
     ConversationResult,
     EmbeddingJob,
     KeywordMatches,
@@ -80,7 +81,7 @@ from memorist.store.rows import (
 )
 from memorist.store.sessions import SessionStore, link_created, link_memories, require_open_session
 from memorist.store.statistics import collect_stats
-from memorist.store.vectors import Halves, find_nearest_parts, vector_column
+from memorist.store.vectors import compare_vectors, find_nearest_parts, vector_column
 from memorist.store.writes import (
     add_conversations,
     as_json,
@@ -301,7 +302,7 @@ class Store(StorePart):
         changes: Mapping[str, Any],
         now: datetime,
         session: str | None,
-        check: Callable[[Memory], object] | None = None,
+        check: Check | None = None,
     ) -> tuple[Memory, EmbeddingJob | None]:
         """Change a memory, unless `check` raises for what it is while nobody else can write."""
         with self._pool.writing() as connection:
@@ -329,9 +330,11 @@ class Store(StorePart):
             index_facts(connection, rid)
             return load_memory(connection, rid)
 
-    def forget(self, id: str, now: datetime) -> None:
+    def forget(self, id: str, now: datetime, check: Check | None = None) -> None:
         with self._pool.writing() as connection:
-            rid, _ = self._require_memory(connection, id)
+            rid, memory = self._require_memory(connection, id)
+            if check:
+                check(memory)
             connection.execute("update memories set deleted_at = ? where rid = ?", (to_micros(now), rid))
 
     def restore(self, id: str) -> Memory:
@@ -343,11 +346,12 @@ class Store(StorePart):
                 raise InvalidInput(f"{id} cannot be restored: a newer memory of its project has the same text") from exc
             return load_memory(connection, rid)
 
-    def erase(self, ids: Sequence[str]) -> int:
+    def erase(self, id: str, check: Check | None = None) -> None:
         with self._pool.writing() as connection:
-            rids = {self._require_memory(connection, id, deleted=None)[0] for id in ids}
-            erase_memories(connection, sorted(rids))
-            return len(rids)
+            rid, memory = self._require_memory(connection, id, deleted=None)
+            if check:
+                check(memory)
+            erase_memories(connection, [rid])
 
     def _sweep(self, connection: Connection) -> int:
         """Erase some memories that have expired, and return how many; nothing finds them anyway."""
@@ -601,7 +605,7 @@ class Store(StorePart):
             if model is not None and vector is not None and self.vectors.have_parts(model):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
                 parts = find_nearest_parts(connection, model.name, current, vector)
-        vectors, similarities = _compare_vectors([row[1] for row in found], vector)
+        vectors, similarities = compare_vectors([row[1] for row in found], vector)
         rows = []
         for row, similarity, half in zip(found, similarities, vectors, strict=True):
             part = parts.get(row[0])
@@ -669,25 +673,6 @@ def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
     for key in keys:
         bypass_erased(connection, key)
     connection.execute("delete from memories where rid in @keys(:keys)", {"keys": as_json(list(keys))})
-
-
-def _compare_vectors(
-    blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None
-) -> tuple[list[Halves | None], list[float | None]]:
-    """Return stored vectors as arrays, and their exact cosine similarities to a vector; None where there is none."""
-    present = [blob for blob in blobs if blob is not None]
-    if vector is None or not present:
-        return [None] * len(blobs), [None] * len(blobs)
-    halves = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1)
-    # Row by row in double: a similarity must not depend on which others are computed beside it.
-    scores = np.einsum("ij,j->i", halves.astype(np.float64), vector.astype(np.float64)).tolist()
-    if len(present) == len(blobs):
-        return list(halves), scores
-    rows, similarities = iter(halves), iter(scores)
-    return (
-        [None if blob is None else next(rows) for blob in blobs],
-        [None if blob is None else next(similarities) for blob in blobs],
-    )
 
 
 def _parse_cursor(cursor: str) -> dict[str, int]:

@@ -289,3 +289,22 @@ def find_nearest_parts(
         nearest[rid] = NearestPart(best, spans[own.index(best)])
         start += len(spans)
     return nearest
+
+
+def compare_vectors(
+    blobs: Sequence[bytes | None], vector: NDArray[np.float32] | None
+) -> tuple[list[Halves | None], list[float | None]]:
+    """Return stored vectors as arrays, and their exact cosine similarities to a vector; None where there is none."""
+    present = [blob for blob in blobs if blob is not None]
+    if vector is None or not present:
+        return [None] * len(blobs), [None] * len(blobs)
+    halves = np.frombuffer(b"".join(present), np.float16).reshape(len(present), -1)
+    # Row by row in double: a similarity must not depend on which others are computed beside it.
+    scores = np.einsum("ij,j->i", halves.astype(np.float64), vector.astype(np.float64)).tolist()
+    if len(present) == len(blobs):
+        return list(halves), scores
+    rows, similarities = iter(halves), iter(scores)
+    return (
+        [None if blob is None else next(rows) for blob in blobs],
+        [None if blob is None else next(similarities) for blob in blobs],
+    )

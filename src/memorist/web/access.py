@@ -2,7 +2,8 @@
 Access: bearer tokens for programs, a cookie for the page, and the names that the server may be called by.
 
 Everything is derived from one secret, the setting `http_token` or a key file of the user. A token for less (read-only,
-one project, one namespace) and the cookie are signed statements, so the server stores neither, and both outlive it.
+one project, one namespace) and the cookie are signed statements, so the server stores neither, and both outlive it. Of
+cookies, it lists those that were ended by logging out.
 """
 
 import base64
@@ -10,6 +11,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 import time
@@ -31,6 +33,9 @@ _MAX_KEYS = 100  # one-time keys that are valid at once
 _MAX_TOKEN_CHARACTERS = 4096
 _SIGNED = "mt1."  # the first characters of a signed token
 _KEY_FILE = "http.key"
+ENDED_FILE = "http.ended"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +51,23 @@ class Grant:
 class Keeper:
     """Checks tokens and cookies, and issues them. Nothing it compares depends in time on how much of it is right."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, ended_file: Path | None = None) -> None:
         if len(secret) < MIN_TOKEN_CHARACTERS:
             raise ConfigError(
                 f"the token has {len(secret)} characters, so it could be guessed: set http_token to one of at least "
                 f"{MIN_TOKEN_CHARACTERS}, such as {secrets.token_urlsafe(24)}"
             )
-        self._secret = secret.encode()
+        self._secret = _as_bytes(secret)
         # Signed tokens are handed to others. A slow hash keeps them from finding a secret that a person has chosen.
         self._key = hashlib.scrypt(self._secret, salt=b"memorist http token", n=2**14, r=8, p=1)
         self._one_time: dict[bytes, float] = {}
+        self._ended = EndedCookies(ended_file)
 
     def check_token(self, token: str) -> Grant | None:
         """Return what a bearer token grants, or None."""
         if len(token) > _MAX_TOKEN_CHARACTERS:
             return None
-        if hmac.compare_digest(token.encode(), self._secret):
+        if hmac.compare_digest(_as_bytes(token), self._secret):
             return Grant()
         statement = self._read(token, "token")
         if statement is None:
@@ -81,9 +87,14 @@ class Keeper:
 
     def check_cookie(self, value: str) -> Grant | None:
         """Return what the cookie of the page grants, or None."""
-        if len(value) > _MAX_TOKEN_CHARACTERS or self._read(value, "cookie") is None:
+        if len(value) > _MAX_TOKEN_CHARACTERS or self._read(value, "cookie") is None or value in self._ended:
             return None
         return Grant(by_cookie=True)
+
+    def end_cookie(self, value: str) -> None:
+        """Let a cookie be valid no longer, if it is."""
+        if self.check_cookie(value):
+            self._ended.add(value)
 
     def issue_cookie(self) -> str:
         return self._sign("cookie", COOKIE_SECONDS)
@@ -125,9 +136,44 @@ class Keeper:
         return hmac.digest(self._key, body.encode(), "sha256")
 
 
+class EndedCookies:
+    """The cookies of people who logged out, in a file if there is one: a cookie outlives the server."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._digests: set[str] = set()
+        self._read_at = 0  # when the file was changed that was read last, in nanoseconds
+
+    def add(self, cookie: str) -> None:
+        digest = _digest(cookie).hex()
+        self._digests.add(digest)
+        if self._file is not None:
+            try:
+                make_folder(self._file.parent, private=True)
+                with open(self._file, "a", opener=partial(os.open, mode=0o600)) as file:
+                    file.write(f"{digest}\n")
+            except OSError as exc:
+                _log.warning("a logout holds only until this server ends: %s: %s", self._file, exc.strerror)
+
+    def __contains__(self, cookie: str) -> bool:
+        self._read()
+        return _digest(cookie).hex() in self._digests
+
+    def _read(self) -> None:
+        """Read what another server of this user may have added."""
+        with suppress(OSError):
+            if self._file is not None and (changed := self._file.stat().st_mtime_ns) != self._read_at:
+                self._digests |= set(self._file.read_text("ascii").split())
+                self._read_at = changed
+
+
 def _digest(key: str) -> bytes:
-    """Return what a one-time key is looked up by: the time of a lookup tells nothing about it."""
-    return hashlib.sha256(key.encode()).digest()
+    """Return what a secret is looked up by: the time of a lookup tells nothing about it."""
+    return hashlib.sha256(_as_bytes(key)).digest()
+
+
+def _as_bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")  # JSON can hold half of a character
 
 
 def _encode(data: bytes) -> str:

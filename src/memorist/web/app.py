@@ -5,6 +5,7 @@ A browser can be made to send requests by any page. Such a request has another H
 every browser sends with a write, and the cookie is not sent with it: so it is refused before anything is done.
 """
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -29,7 +30,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memorist.config import SECRETS, LoadedSettings, conceal_password
-from memorist.engine.inspection import Inspection
 from memorist.engine.project_view import ProjectView
 from memorist.present.codec import encode
 from memorist.records import Memory
@@ -37,7 +37,7 @@ from memorist.time_limit import cancel_with
 from memorist.web.access import COOKIE, COOKIE_SECONDS, Grant, HostNames, Keeper
 from memorist.web.answers import SettingsAnswer
 from memorist.web.calls import CallContext, describe_access
-from memorist.web.events import Feeds
+from memorist.web.events import Feeds, Subscription
 from memorist.web.idempotency import IdempotencyKeys
 from memorist.web.memories import OpenMemories
 from memorist.web.openapi import BASE, build_document
@@ -77,6 +77,7 @@ class WebOptions:
     keeper: Keeper
     hosts: HostNames
     loaded: LoadedSettings
+    eval_cache: Path
     read_only: bool = False
     static: Path = STATIC
 
@@ -116,7 +117,7 @@ def build_app(options: WebOptions) -> "Application":
             *_join_methods(
                 [
                     Route("/login", partial(_login, state), methods=["GET", "POST"]),
-                    Route("/logout", _logout, methods=["POST"]),
+                    Route("/logout", partial(_logout, state), methods=["POST"]),
                 ]
             ),
             Mount("/", _PageFiles(directory=options.static, html=True, check_dir=False)),
@@ -188,7 +189,8 @@ async def _authorise(state: _ServerState, request: Request, operation: Operation
     """Return what the caller may do, or refuse the request."""
     grant = _find_grant(state.options.keeper, request)
     if grant is None:
-        await _slow_down_guesses(state, request)
+        if "authorization" in request.headers or COOKIE in request.cookies:
+            await _slow_down_guesses(state)
         raise Refusal(
             401,
             "unauthorised",
@@ -218,10 +220,8 @@ def _find_grant(keeper: Keeper, request: Request) -> Grant | None:
     return keeper.check_cookie(cookie) if cookie else None
 
 
-async def _slow_down_guesses(state: _ServerState, request: Request) -> None:
+async def _slow_down_guesses(state: _ServerState) -> None:
     """Let a wrong token wait; of those that cannot wait, none is told more than to come later."""
-    if "authorization" not in request.headers and COOKIE not in request.cookies:
-        return
     if state.guesses >= _MAX_GUESSES:
         raise Refusal(429, "too-many-guesses", "too many wrong tokens", {"Retry-After": "1", "Connection": "close"})
     state.guesses += 1
@@ -238,7 +238,7 @@ async def _login(state: _ServerState, request: Request) -> Response:
     else:
         is_valid = request.method == "GET" and state.options.keeper.use_key(request.query_params.get("key", ""))
     if not is_valid:
-        await anyio.sleep(_GUESS_SECONDS)
+        await _slow_down_guesses(state)
         message = "This link has been used already, or is too old. Run `memorist ui` for a new one.\n"
         return PlainTextResponse(message, 401, {"Cache-Control": "no-store"})
     answer: Response = RedirectResponse("/", 303) if request.method == "GET" else Response(status_code=204)
@@ -257,7 +257,10 @@ async def _has_token_in_body(state: _ServerState, request: Request) -> bool:
     return state.options.keeper.check_token(fields["token"]) == Grant()
 
 
-async def _logout(request: Request) -> Response:
+async def _logout(state: _ServerState, request: Request) -> Response:
+    """End the cookie, also for whoever has a copy of it."""
+    if cookie := request.cookies.get(COOKIE):
+        await anyio.to_thread.run_sync(state.options.keeper.end_cookie, cookie)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer
@@ -271,25 +274,17 @@ def _endpoint(state: _ServerState, operation: Operation) -> Endpoint:
         grant = await _authorise(state, request, operation)
         namespace = _choose_namespace(state, request, grant)
         if operation.gives == EVENTS:
-            return _follow(state, request, namespace)
-        if operation.gives == LINES:
-            arguments = read_query(operation, request)
-            memory = await _in_thread(state, partial(state.options.memories.get, namespace), _SECONDS)
-            return StreamingResponse(
-                export_lines(memory, **{"vectors": False} | arguments),
-                media_type=LINES,
-                headers={"Content-Disposition": 'attachment; filename="memorist.jsonl"'},
-            )
+            return await _follow(state, request, namespace)
         arguments = read_query(operation, request)
+        if operation.gives == LINES:
+            return await _export(state, namespace, **{"vectors": False} | arguments)
         if operation.takes == MULTIPART:
-            return await _import(state, request, operation, namespace)
+            return await _import(state, request, operation, namespace, grant)
         raw, body = await read_body(operation, request)
         call = partial(_call, state, operation, grant, namespace, request, {**arguments, **body})
         seconds = _SLOW_SECONDS if operation.slow else _SECONDS
-        key = request.headers.get("idempotency-key") if operation.writes else None
-        if key is None:
-            return await _in_thread(state, call, seconds)
-        return await _once(state, request, (namespace, grant, key), raw, partial(_in_thread, state, call, seconds))
+        answer = partial(_in_thread, state, call, seconds)
+        return await _once(state, request, (namespace, grant), raw, answer) if operation.writes else await answer()
 
     return endpoint
 
@@ -307,13 +302,15 @@ def _choose_namespace(state: _ServerState, request: Request, grant: Grant) -> st
 async def _once(
     state: _ServerState,
     request: Request,
-    caller: tuple[str, Grant, str],
+    caller: tuple[str, Grant],
     raw: bytes,
     answer: Callable[[], Awaitable[Response]],
 ) -> Response:
     """Answer a request with an Idempotency-Key once; a request that failed can be tried again."""
-    namespace, grant, key = caller
-    name = f"{namespace}\0{grant}"
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return await answer()
+    name = "\0".join(map(str, caller))
     target = f"{request.method} {request.url.path}?{request.url.query}".encode()
     condition = request.headers.get("if-match", "").encode()
     known = state.keys.begin(name, key, target, condition, raw)
@@ -338,15 +335,16 @@ def _call(
     """Call the engine, and return its answer as JSON. Runs in a thread."""
     if operation.call is None:
         raise Refusal(501, "no-call", f"{operation.name} is a stream")
-    memory = state.options.memories.get(namespace)
-    view = memory if grant.project is None else ProjectView(memory, grant.project)
     read_only = grant.read_only or state.options.read_only
     if read_only and operation.name in ("search", "compare"):
         arguments = _leave_unrecorded(arguments)
     access = describe_access(namespace, grant.project, read_only)
     settings = _describe_settings(state.options.loaded)
     check = _condition(operation, request)
-    answer = operation.call(CallContext(memory, view, access, settings, check), **arguments)
+    with state.options.memories.use(namespace) as memory:
+        view = memory if grant.project is None else ProjectView(memory, grant.project)
+        context = CallContext(memory, view, access, settings, state.options.eval_cache, check)
+        answer = operation.call(context, **arguments)
     headers = {"Cache-Control": "no-store"} | ({"ETag": etag(answer)} if isinstance(answer, Memory) else {})
     content = {"items": encode(answer)} if isinstance(answer, list) else encode(answer)
     return _json_response(content, operation.status, headers)
@@ -412,32 +410,67 @@ async def _in_thread(state: _ServerState, work: Callable[[], T], seconds: float)
         state.waiting -= 1
 
 
-async def _import(state: _ServerState, request: Request, operation: Operation, namespace: str) -> Response:
-    file, fields = await receive_upload(operation, request)
-    try:
-        memory = await _in_thread(state, partial(state.options.memories.get, namespace), _SECONDS)
-        # Not given up half-way: what is imported is kept, and the folder is removed at its end.
-        report = await anyio.to_thread.run_sync(import_upload, memory, file, fields, limiter=state.limiter)
+async def _import(
+    state: _ServerState, request: Request, operation: Operation, namespace: str, grant: Grant
+) -> Response:
+    upload = await receive_upload(operation, request)
+
+    def work() -> Response:
+        with state.options.memories.use(namespace) as memory:
+            report = import_upload(memory, upload)
         return _json_response(encode(report), operation.status, {"Cache-Control": "no-store"})
+
+    try:
+        # Not given up half-way: what is imported is kept, and the folder is removed at its end.
+        answer = partial(anyio.to_thread.run_sync, work, limiter=state.limiter)
+        return await _once(state, request, (namespace, grant), upload.fingerprint, answer)
     finally:
-        shutil.rmtree(file.parent, ignore_errors=True)
+        shutil.rmtree(upload.file.parent, ignore_errors=True)
 
 
-def _follow(state: _ServerState, request: Request, namespace: str) -> Response:
+async def _export(state: _ServerState, namespace: str, vectors: bool) -> Response:
+    use = partial(state.options.memories.use, namespace)
+
+    def open_memory() -> None:
+        with use():
+            pass
+
+    await _in_thread(state, open_memory, _SECONDS)  # what goes wrong here can still be answered as a problem
+    headers = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="memorist.jsonl"'}
+    return StreamingResponse(export_lines(use, vectors), media_type=LINES, headers=headers)
+
+
+async def _follow(state: _ServerState, request: Request, namespace: str) -> Response:
     position = request.headers.get("last-event-id") or None
-    inspect = partial(_inspect, state.options.memories, namespace)
+    joined: list[Subscription] = []
 
-    async def events() -> AsyncIterator[bytes]:
-        async with state.feeds.listen(namespace, inspect, position) as stream:
-            async for event in stream:
-                yield event
+    def join() -> None:
+        joined.append(state.feeds.join(state.options.memories, namespace, position, loop))
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events(), media_type=EVENTS, headers=headers)
+    loop = asyncio.get_running_loop()
+    try:
+        # Not abandoned: a client that has gone by then would keep its place among the listeners.
+        await anyio.to_thread.run_sync(join, limiter=state.limiter)
+    except BaseException:
+        for subscription in joined:
+            subscription.leave()
+        raise
+    return _EventStream(joined[0])
 
 
-def _inspect(memories: OpenMemories, namespace: str) -> Inspection:
-    return Inspection(memories.get(namespace))
+class _EventStream(StreamingResponse):
+    """The events of a subscription, which ends with the answer, even where nothing of it could be sent."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(subscription.events(), media_type=EVENTS, headers=headers)
+        self._leave = subscription.leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._leave()
 
 
 # Answers

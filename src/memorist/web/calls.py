@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from memorist import __version__
@@ -12,6 +13,7 @@ from memorist.engine.project_view import ProjectView
 from memorist.engine.review import Review
 from memorist.engine.sample_history import add_sample_history
 from memorist.errors import InvalidInput, NotFound
+from memorist.evaluate.report import list_runs
 from memorist.profiles import PROFILES
 from memorist.records import (
     Fact,
@@ -33,6 +35,7 @@ from memorist.views import (
     ChunkPage,
     Comparison,
     DocumentPage,
+    EvalRun,
     Graph,
     Growth,
     ModelInfo,
@@ -60,6 +63,7 @@ class CallContext:
     view: Memorist | ProjectView
     access: Access
     settings: SettingsAnswer
+    eval_cache: Path  # where `memorist eval` saves its runs
     check: Callable[[Memory], object] | None = None
     inspection: Inspection = field(init=False)
 
@@ -117,6 +121,9 @@ def get_lens(context: CallContext, name: str) -> Lens:
 
 
 def set_lens(context: CallContext, name: str, filters: Mapping[str, Any] | None = None, **arguments: Any) -> Lens:
+    others = {"name", "boosts", "recency", "profile"}.intersection(filters or {})
+    if others:
+        raise InvalidInput(f"{min(others)} is no filter; give it beside `filters`")
     return context.memory.set_lens(name, **arguments, **filters or {})
 
 
@@ -167,16 +174,15 @@ def get_memory(context: CallContext, id: str, as_of: str | None = None) -> Memor
 
 def update_memory(context: CallContext, id: str, **changes: Any) -> Memory:
     if isinstance(context.view, ProjectView):
-        if context.check:
-            context.check(get_memory(context, id))
-        return context.view.update(id, **changes)
-    return context.inspection.update(id, changes, context.check or (lambda memory: None))
+        return context.view.update_if(id, changes, context.check)
+    return context.inspection.update(id, changes, context.check)
 
 
 def forget_memory(context: CallContext, id: str, hard: bool = False) -> Forgotten:
-    if context.check:
-        context.check(get_memory(context, id))
-    context.view.forget(id, hard=hard)
+    if isinstance(context.view, ProjectView):
+        context.view.forget(id, hard=hard, check=context.check)
+    else:
+        context.inspection.forget(id, hard, context.check)
     return Forgotten(id)
 
 
@@ -284,6 +290,10 @@ def graph(context: CallContext, memory: str, hops: int = 2, limit: int = 8) -> G
 
 def growth(context: CallContext, since: str | None = None) -> Growth:
     return context.inspection.growth(since)
+
+
+def list_eval_runs(context: CallContext) -> list[EvalRun]:
+    return list_runs(context.eval_cache)
 
 
 def list_recalls(

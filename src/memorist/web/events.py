@@ -4,14 +4,13 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
-import anyio.to_thread
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from memorist.engine.inspection import Inspection
 from memorist.errors import InvalidInput, MemoristError
 from memorist.views import Change
+from memorist.web.memories import OpenMemories
 from memorist.web.problems import Refusal
 
 MAX_LISTENERS = 100
@@ -28,33 +27,31 @@ _Listener = tuple[asyncio.AbstractEventLoop, "asyncio.Queue[Change | None]"]
 class Feed:
     """Watches one namespace while somebody listens, and tells all listeners what has changed."""
 
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: list[_Listener] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    @property
-    def count(self) -> int:
-        return len(self._listeners)
-
-    def join(self, listener: _Listener, position: str | None) -> Change:
+    def join(self, inspection: Inspection, listener: _Listener, position: str | None) -> Change:
         """Add a listener, and return what came since its position."""
+        mark, now = inspection.read_mark(), inspection.read_position()
         with self._lock:
-            mark, now = self._inspection.read_mark(), self._inspection.read_position()
-            try:
-                missed = self._inspection.changes_since(position or now)
-            except InvalidInput:  # of another version or database: whoever was away so long loads everything again
-                missed = Change(now, {})
             self._listeners.append(listener)
             if self._thread is None:
                 self._stop = threading.Event()
                 self._thread = threading.Thread(
-                    target=self._watch, args=(mark, now, self._stop), name="memorist-feed", daemon=True
+                    target=self._watch, args=(inspection, mark, now, self._stop), name="memorist-feed", daemon=True
                 )
                 self._thread.start()
-            return missed
+        # After it was added: it may be told of a change twice, but misses none.
+        try:
+            return inspection.changes_since(position or now)
+        except InvalidInput:  # of another version or database: whoever was away so long loads everything again
+            return Change(now, {})
+        except BaseException:
+            self.leave(listener)
+            raise
 
     def leave(self, listener: _Listener) -> None:
         """Remove a listener; the last one ends the thread."""
@@ -72,14 +69,16 @@ class Feed:
         for loop, queue in listeners:
             loop.call_soon_threadsafe(_put, queue, None)
 
-    def _watch(self, mark: str, position: str, stop: threading.Event) -> None:
+    def _watch(self, inspection: Inspection, mark: str, position: str, stop: threading.Event) -> None:
         while not stop.wait(_POLL_SECONDS):
             try:
-                latest = self._inspection.read_mark()
+                latest = inspection.read_mark()
                 if latest == mark:
                     continue
-                change = self._inspection.changes_since(position)
+                change = inspection.changes_since(position)
             except MemoristError as exc:
+                if stop.is_set():  # the memory was closed after the last listener had left
+                    return
                 _log.warning("the memory could not be watched: %s", exc)
                 if stop.wait(_HEARTBEAT_SECONDS):
                     return
@@ -104,45 +103,58 @@ class Feeds:
 
     def __init__(self) -> None:
         self._feeds: dict[str, Feed] = {}
+        self._joined = 0
         self._lock = threading.Lock()
 
-    @asynccontextmanager
-    async def listen(
-        self, namespace: str, inspect: Callable[[], Inspection], position: str | None
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Give the events of a namespace from now on, after those since a position."""
-        if sum(feed.count for feed in self._feeds.values()) >= MAX_LISTENERS:
-            raise Refusal(503, "too-many-listeners", f"{MAX_LISTENERS} listeners are served at most")
-        feed = await anyio.to_thread.run_sync(self._get, namespace, inspect)
-        queue: asyncio.Queue[Change | None] = asyncio.Queue()
-        listener = (asyncio.get_running_loop(), queue)
-        missed = await anyio.to_thread.run_sync(feed.join, listener, position)
+    def join(
+        self, memories: OpenMemories, namespace: str, position: str | None, loop: asyncio.AbstractEventLoop
+    ) -> "Subscription":
+        """Return a subscription to a namespace from now on, and to what came since a position. Needs a thread."""
+        with ExitStack() as stack:
+            stack.enter_context(self._count_in())
+            inspection = Inspection(stack.enter_context(memories.use(namespace)))
+            with self._lock:
+                feed = self._feeds.setdefault(namespace, Feed())
+            listener: _Listener = (loop, asyncio.Queue())
+            missed = feed.join(inspection, listener, position)
+            stack.callback(feed.leave, listener)
+            return Subscription(listener[1], missed, stack.pop_all().close)
+
+    @contextmanager
+    def _count_in(self) -> Iterator[None]:
+        with self._lock:
+            if self._joined >= MAX_LISTENERS:
+                raise Refusal(503, "too-many-listeners", f"{MAX_LISTENERS} listeners are served at most")
+            self._joined += 1
         try:
-            yield _stream(queue, missed)
+            yield
         finally:
-            feed.leave(listener)
+            with self._lock:
+                self._joined -= 1
 
     def close(self) -> None:
         for feed in list(self._feeds.values()):
             feed.close()
 
-    def _get(self, namespace: str, inspect: Callable[[], Inspection]) -> Feed:
-        inspection = inspect()
-        with self._lock:
-            return self._feeds.setdefault(namespace, Feed(inspection))
 
+class Subscription:
+    """The place of one listener, which it has until it calls `leave`."""
 
-async def _stream(queue: "asyncio.Queue[Change | None]", missed: Change) -> AsyncIterator[bytes]:
-    yield f"retry: {_RETRY_MILLISECONDS}\n".encode() + _format("hello", missed)
-    while True:
-        try:
-            change = await asyncio.wait_for(queue.get(), _HEARTBEAT_SECONDS)
-        except TimeoutError:
-            yield b": still here\n\n"
-            continue
-        if change is None:
-            return
-        yield _format("change", change)
+    def __init__(self, queue: "asyncio.Queue[Change | None]", missed: Change, leave: Callable[[], None]) -> None:
+        self._queue, self._missed, self.leave = queue, missed, leave
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Yield what was missed, and then every change, until the feed is closed."""
+        yield f"retry: {_RETRY_MILLISECONDS}\n".encode() + _format("hello", self._missed)
+        while True:
+            try:
+                change = await asyncio.wait_for(self._queue.get(), _HEARTBEAT_SECONDS)
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if change is None:
+                return
+            yield _format("change", change)
 
 
 def _format(event: str, change: Change) -> bytes:

@@ -2,8 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from memorist.errors import MemoristError
@@ -21,30 +23,52 @@ _log = logging.getLogger(__name__)
 Open = Callable[[str, "Embedder | None"], "Memorist"]
 
 
+class _OpenMemory:
+    """The memory of one namespace, which may still be opening, and how many use it at present."""
+
+    def __init__(self) -> None:
+        self.future: Future[Memorist] = Future()
+        self.users = 0
+
+
 class OpenMemories:
-    """Opens the memory of a namespace when it is first asked for; all of them share one model."""
+    """
+    Opens the memory of a namespace when it is first asked for; all of them share one model.
+
+    Where as many are open as may be, the one that was idle for longest is closed to make room.
+    """
 
     def __init__(self, open: Open, namespace: str) -> None:
         self.namespace = namespace  # of requests that name none
         self._open = open
         self._lock = threading.Lock()
-        self._opened: dict[str, Future[Memorist]] = {}
+        self._entries: OrderedDict[str, _OpenMemory] = OrderedDict()  # the one used last is the last
         self._closed = False
 
-    def get(self, namespace: str | None = None) -> "Memorist":
-        """Return the memory of a namespace. Needs a thread: it may have to be opened."""
+    @contextmanager
+    def use(self, namespace: str | None = None) -> Iterator["Memorist"]:
+        """Keep the memory of a namespace open within a block. Needs a thread: it may have to be opened."""
         name = namespace or self.namespace
+        idle: _OpenMemory | None = None
         with self._lock:
             if self._closed:
                 raise Refusal(503, "shutting-down", "the server is shutting down")
-            future, is_new = self._opened.get(name), False
-            if future is None:
-                if len(self._opened) >= MAX_NAMESPACES:
-                    raise Refusal(503, "too-many-namespaces", f"{MAX_NAMESPACES} namespaces are open already")
-                future, is_new = self._opened.setdefault(name, Future()), True
-        if is_new:
-            self._work(name, future)
-        return future.result()
+            entry = self._entries.get(name)
+            is_new = entry is None
+            if entry is None:
+                idle = self._make_room()
+                entry = self._entries[name] = _OpenMemory()
+            self._entries.move_to_end(name)
+            entry.users += 1
+        try:
+            if idle is not None:
+                idle.future.result().close()
+            if is_new:
+                self._fill(name, entry)
+            yield entry.future.result()
+        finally:
+            with self._lock:
+                entry.users -= 1
 
     def warm_up(self) -> None:
         """Open the memory and load its model, in a thread of its own, before somebody waits for it."""
@@ -52,24 +76,35 @@ class OpenMemories:
 
     def close(self) -> None:
         with self._lock:
-            self._closed, opened = True, list(self._opened.values())
-        # The first has the model that the others use.
-        for future in reversed(opened):
-            if future.exception() is None:
-                future.result().close()
+            self._closed, entries = True, dict(self._entries)
+        # That of the server's own namespace has the model that the others use.
+        for _, entry in sorted(entries.items(), key=lambda item: item[0] == self.namespace):
+            if entry.future.exception() is None:
+                entry.future.result().close()
 
-    def _work(self, name: str, future: "Future[Memorist]") -> None:
+    def _make_room(self) -> _OpenMemory | None:
+        """Return the memory that is to be closed for a new one, if there are too many."""
+        if len(self._entries) < MAX_NAMESPACES:
+            return None
+        for name, entry in self._entries.items():
+            if not entry.users and name != self.namespace:
+                return self._entries.pop(name)
+        raise Refusal(503, "too-many-namespaces", f"{MAX_NAMESPACES} namespaces are in use", {"Retry-After": "1"})
+
+    def _fill(self, name: str, entry: _OpenMemory) -> None:
         try:
-            first = self._opened[self.namespace]
-            shared = first.result()._resources.model.embedder if name != self.namespace and first.done() else None
-            future.set_result(self._open(name, shared))
+            first = self._entries.get(self.namespace)
+            is_open = first is not None and first.future.done() and first.future.exception() is None
+            shared = first.future.result()._resources.model.embedder if first is not None and is_open else None
+            entry.future.set_result(self._open(name, shared))
         except BaseException as exc:
             with self._lock:
-                self._opened.pop(name, None)  # the next request tries again
-            future.set_exception(exc)
+                self._entries.pop(name, None)  # the next request tries again
+            entry.future.set_exception(exc)
 
     def _warm_up(self) -> None:
         try:
-            self.get().search(_WARM_UP_QUERY, limit=1, record="off")
+            with self.use() as memory:
+                memory.search(_WARM_UP_QUERY, limit=1, record="off")
         except (MemoristError, Refusal) as exc:  # searches fail in the same way, and tell the client
             _log.warning("the memory could not be searched yet: %s", exc)

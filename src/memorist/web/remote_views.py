@@ -13,6 +13,7 @@ from memorist.views import (
     ChunkPage,
     Comparison,
     DocumentPage,
+    EvalRun,
     Graph,
     Growth,
     ModelInfo,
@@ -93,6 +94,10 @@ class RemoteViews(RemoteCalls):
         """Return one page of recorded searches, the latest first."""
         options = {"memory": memory, "session": session, "since": since}
         return self._get(RecallPage, "recalls", limit=limit, cursor=cursor, **options)
+
+    def eval_runs(self) -> list[EvalRun]:
+        """List saved runs of `memorist eval` on the server's machine, the earliest first."""
+        return self._get(list[EvalRun], "eval-runs")
 
     def changes(self, position: str | None = None) -> Iterator[Change]:
         """Yield what any process writes or recalls: first what came since a position, then what comes, as it comes."""

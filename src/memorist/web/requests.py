@@ -4,9 +4,11 @@ import asyncio
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
+import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
 from memorist.errors import InvalidInput
@@ -17,6 +19,7 @@ from memorist.web.problems import Refusal
 
 MAX_BODY_BYTES = 16 << 20
 BODY_SECONDS = 30.0
+_LARGE_BODY_BYTES = 100_000  # it is parsed in a thread, so that others need not wait for it
 
 
 def read_query(operation: Operation, request: Request) -> dict[str, Any]:
@@ -79,7 +82,12 @@ async def read_body(
         return raw, {}
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refusal(415, "unsupported-media-type", f"send the body as {JSON}")
-    return raw, validate_object(operation.name, body_schema(operation), _parse_json(raw, "the body"))
+    parse = partial(_parse_body, operation, raw)
+    return raw, parse() if len(raw) <= _LARGE_BODY_BYTES else await anyio.to_thread.run_sync(parse)
+
+
+def _parse_body(operation: Operation, raw: bytes) -> dict[str, Any]:
+    return validate_object(operation.name, body_schema(operation), _parse_json(raw, "the body"))
 
 
 def refuse_large(request: Request, limit: int) -> None:

@@ -1,18 +1,23 @@
 """The server: a socket, the application behind it, and the word to the user where it is."""
 
 import asyncio
+import html
+import logging
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
 from memorist.config import LoadedSettings
 from memorist.listening import ListenAddress
-from memorist.web.access import HostNames, Keeper
+from memorist.web.access import ENDED_FILE, KEY_SECONDS, HostNames, Keeper
 from memorist.web.app import WebOptions, build_app
 from memorist.web.connections import KEEP_ALIVE_SECONDS, BoundedProtocol
 from memorist.web.memories import Open, OpenMemories
@@ -20,6 +25,7 @@ from memorist.web.openapi import BASE
 
 _SHUTDOWN_SECONDS = 3  # for requests under way to end
 _MAX_HEADER_BYTES = 64 << 10
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class ServeOptions:
 
     address: ListenAddress
     secret: str
+    state_folder: Path  # for files of the user that are neither data nor settings
+    eval_cache: Path  # where `memorist eval` saves its runs
     hosts: Sequence[str] = ()
     read_only: bool = False
     browser: bool = False
@@ -35,12 +43,13 @@ class ServeOptions:
 
 def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
-    keeper = Keeper(options.secret)
+    _log_to_stderr()
+    keeper = Keeper(options.secret, options.state_folder / ENDED_FILE)
     listener = options.address.listen()
     port = listener.getsockname()[1]
     names = options.address.host_names(options.hosts)
     memories = OpenMemories(open, loaded.settings.namespace)
-    app = build_app(WebOptions(memories, keeper, HostNames.of(names), loaded, read_only=options.read_only))
+    app = build_app(WebOptions(memories, keeper, HostNames.of(names), loaded, options.eval_cache, options.read_only))
     home = f"http://{names[0]}:{port}"
     page = f"{home}/login?key={keeper.issue_key()}"
     _say(f"Memorist serves its API on {home}{BASE}")
@@ -56,26 +65,69 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    if options.browser:
-        _open_browser(page)
-    _Server(config, app.close_feeds).run(sockets=[listener])
+    launch_file = _LaunchFile(page) if options.browser else None
+
+    def end() -> None:
+        app.close_feeds()
+        if launch_file:
+            launch_file.remove()
+
+    if launch_file:
+        launch_file.open()
+    _Server(config, end).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    """A server that ends its event streams first: they would keep it waiting."""
+    """A server that first ends what would keep it waiting: its streams of events."""
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, end: Callable[[], None]) -> None:
         super().__init__(config)
-        self._end_streams = end_streams
+        self._end = end
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._end_streams()
+        self._end()
         await asyncio.sleep(0)  # for the streams to see it
         await super().shutdown(sockets)
 
 
-def _open_browser(page: str) -> None:
-    threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+class _LaunchFile:
+    """
+    A file that sends the browser on to the page, readable by the user alone, until the link in it has expired.
+
+    Other users can see the command line of a browser: a link there would let them in.
+    """
+
+    def __init__(self, page: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="memorist-ui-"))  # nobody else can enter it
+        self._file = self._folder / "open.html"
+        link = html.escape(page)
+        self._file.write_text(
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
+            f'<title>Memorist</title><p><a href="{link}">Open the page</a></p>\n',
+            "utf-8",
+        )
+        self._file.chmod(0o600)
+
+    @property
+    def uri(self) -> str:
+        return self._file.as_uri()
+
+    def open(self) -> None:
+        threading.Thread(target=webbrowser.open, args=(self.uri,), daemon=True).start()
+        timer = threading.Timer(KEY_SECONDS, self.remove)
+        timer.daemon = True
+        timer.start()
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _log_to_stderr() -> None:
+    """Write warnings and errors of the package to stderr, where whoever runs the server looks for them."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    handler.setLevel(logging.WARNING)
+    logging.getLogger("memorist").addHandler(handler)
 
 
 def _say(line: str) -> None:

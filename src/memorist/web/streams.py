@@ -1,17 +1,19 @@
 """Files that come and go in a stream: an import that is uploaded, and an export that is sent while it is read."""
 
 import asyncio
+import hashlib
+import json
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import anyio
-import anyio.from_thread
 import anyio.to_thread
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
@@ -20,7 +22,7 @@ from starlette.types import Message
 
 from memorist.documents import ImportReport
 from memorist.engine import Memorist
-from memorist.errors import InvalidInput
+from memorist.errors import InvalidInput, MemoristError
 from memorist.schemas import validate_object
 from memorist.web.operations import MULTIPART, Operation
 from memorist.web.problems import Refusal
@@ -28,13 +30,28 @@ from memorist.web.requests import refuse_large
 
 MAX_UPLOAD_BYTES = 2 << 30
 _CHUNK_BYTES = 256 << 10
+_CHUNKS_AHEAD = 2  # of the reader
 _STALL_SECONDS = 30.0
 _LEAST_BYTES_PER_SECOND = 1024
 _MAX_NAME_CHARACTERS = 100
 
 
-async def receive_upload(operation: Operation, request: Request) -> tuple[Path, dict[str, Any]]:
-    """Return the file of an upload, in a folder of its own that the caller removes, and the other fields."""
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that was uploaded, in a folder of its own, and the other fields of its form."""
+
+    file: Path
+    fields: Mapping[str, Any]
+    digest: bytes
+
+    @property
+    def fingerprint(self) -> bytes:
+        """All that was sent, in short."""
+        return self.digest + json.dumps([self.file.name, self.fields], sort_keys=True).encode()
+
+
+async def receive_upload(operation: Operation, request: Request) -> Upload:
+    """Return an upload, whose folder the caller removes."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MULTIPART:
         raise Refusal(415, "unsupported-media-type", f"send the file as {MULTIPART}")
     refuse_large(request, MAX_UPLOAD_BYTES)
@@ -59,7 +76,8 @@ async def receive_upload(operation: Operation, request: Request) -> tuple[Path, 
                 fields[name] = value == "true" if name in ("tools", "redact") and value in ("true", "false") else value
         known = {name: schema for name, schema in (operation.body or {}).items() if name != "file"}
         valid = validate_object(operation.name, {"properties": known, "additionalProperties": False}, fields)
-        return await anyio.to_thread.run_sync(_save, upload.file, upload.filename or "import"), valid
+        file, digest = await anyio.to_thread.run_sync(_save, upload.file, upload.filename or "import")
+        return Upload(file, valid, digest)
     finally:
         await form.close()
 
@@ -86,44 +104,58 @@ def _limit(receive: Callable[[], Any]) -> Callable[[], Any]:
     return receive_within_limits
 
 
-def _save(source: BinaryIO, filename: str) -> Path:
-    """Copy an upload to a file of its own name, by which its format may be known."""
+def _save(source: BinaryIO, filename: str) -> tuple[Path, bytes]:
+    """Copy an upload to a file of its own name, by which its format may be known; return it and its hash."""
     name = "".join(one for one in os.path.basename(filename.replace("\\", "/")) if one.isprintable())
     folder = Path(tempfile.mkdtemp(prefix="memorist-import-"))
     target = folder / (name[-_MAX_NAME_CHARACTERS:].lstrip(".") or "import")
-    with target.open("wb") as copy:
+    with target.open("w+b") as copy:
         shutil.copyfileobj(source, copy, _CHUNK_BYTES)
-    return target
+        copy.seek(0)
+        return target, hashlib.file_digest(copy, "sha256").digest()
 
 
-def import_upload(memory: Memorist, file: Path, fields: Mapping[str, Any]) -> ImportReport:
+def import_upload(memory: Memorist, upload: Upload) -> ImportReport:
     """Import an uploaded file, and name places in it by the name it came with."""
-    report = memory.import_(file, **fields)
-    skipped = tuple((place.replace(str(file.parent) + os.sep, ""), reason) for place, reason in report.skipped)
+    folder = str(upload.file.parent) + os.sep
+    try:
+        report = memory.import_(upload.file, **upload.fields)
+    except MemoristError as exc:
+        raise type(exc)(str(exc).replace(folder, ""), hint=exc.hint) from exc
+    skipped = tuple((place.replace(folder, ""), reason.replace(folder, "")) for place, reason in report.skipped)
     return ImportReport(report.format, report.added, report.known, report.sessions, skipped, report.redacted)
 
 
-async def export_lines(memory: Memorist, vectors: bool) -> AsyncIterator[bytes]:
+async def export_lines(use: Callable[[], AbstractContextManager[Memorist]], vectors: bool) -> AsyncIterator[bytes]:
     """Yield an export while it is read; a reader that stalls, or leaves, ends it."""
-    sending, receiving = anyio.create_memory_object_stream[bytes](1)
+    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes | None]()
+    room, left = threading.Semaphore(_CHUNKS_AHEAD), threading.Event()
 
-    def write() -> None:
-        with _Sender(partial(_send, sending)) as output:
-            memory.export(cast(BinaryIO, output), vectors=vectors)
+    def send(chunk: bytes) -> None:
+        if not room.acquire(timeout=_STALL_SECONDS) or left.is_set():
+            raise _ReaderLeft
+        loop.call_soon_threadsafe(chunks.put_nowait, chunk)
 
-    async def work() -> None:
-        async with sending:
-            await anyio.to_thread.run_sync(write)
+    def work() -> None:
+        try:
+            with use() as memory, suppress(_ReaderLeft), _Sender(send) as output:
+                memory.export(cast(BinaryIO, output), vectors=vectors)
+        finally:
+            loop.call_soon_threadsafe(chunks.put_nowait, None)
 
-    async with anyio.create_task_group() as group, receiving:
-        group.start_soon(work)
-        async for chunk in receiving:
+    export = loop.run_in_executor(None, work)
+    try:
+        while (chunk := await chunks.get()) is not None:
             yield chunk
+            room.release()
+        await export  # which raises what went wrong: the reader is cut off, and knows that it has not got everything
+    finally:
+        left.set()
+        room.release()
 
 
-async def _send(stream: Any, chunk: bytes) -> None:
-    with anyio.fail_after(_STALL_SECONDS):
-        await stream.send(chunk)
+class _ReaderLeft(Exception):
+    """The reader of an export is not there any more, or does not read."""
 
 
 class _Sender:
@@ -147,4 +179,4 @@ class _Sender:
 
     def _flush(self) -> None:
         chunk, self._buffer = bytes(self._buffer), bytearray()
-        anyio.from_thread.run(self._send, chunk)
+        self._send(chunk)

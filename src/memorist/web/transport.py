@@ -26,8 +26,12 @@ class Transport:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
             raise InvalidInput(f"{url!r} is not the address of a server; write it like http://127.0.0.1:8377")
+        try:
+            self._port = parts.port
+        except ValueError:
+            raise InvalidInput(f"{url!r} has a port that is no number from 0 to 65535") from None
         self.url = f"{parts.scheme}://{parts.netloc}"
-        self._host, self._port, self._is_secure = parts.hostname, parts.port, parts.scheme == "https"
+        self._host, self._is_secure = parts.hostname, parts.scheme == "https"
         self._base = parts.path.rstrip("/").removesuffix(_BASE) + _BASE
         self._timeout = timeout
         self._headers = {"User-Agent": f"memorist/{__version__}"}
@@ -63,7 +67,10 @@ class Transport:
         if method not in ("GET", "HEAD"):
             sent["Idempotency-Key"] = str(uuid4())  # so that a request whose answer was lost can be sent again
         with self.open(method, path, query=query, data=data, headers=sent) as answer:
-            return json.loads(answer.read())
+            try:
+                return json.loads(answer.read())
+            except ValueError:
+                raise MemoristError(f"{self.url} gave an answer that is not JSON; is it a Memorist server?") from None
 
     @contextmanager
     def open(
@@ -79,16 +86,21 @@ class Transport:
         target = self._base + path + (f"?{urlencode(query, doseq=True)}" if query else "")
         can_repeat = data is None or isinstance(data, bytes)
         connection, answer = self._send(method, target, data, {**self._headers, **(headers or {})}, can_repeat)
+        is_whole = False
         try:
-            if answer.status >= 400:
-                raise _read_problem(answer, self.url)
-            yield answer
-        except OSError as exc:
+            problem = _read_problem(answer, self.url) if answer.status >= 300 else None
+            if problem is None:
+                yield answer
+            is_whole = answer.isclosed() and not answer.will_close
+            if problem is not None:
+                raise problem
+        except (OSError, http.client.HTTPException) as exc:  # such as an answer that was cut off
             raise self._unreachable(exc) from exc
         finally:
-            if answer.isclosed() and not answer.will_close:
+            if is_whole:
                 self._keep(connection)
             else:
+                answer.close()
                 connection.close()
 
     def _send(
@@ -100,7 +112,7 @@ class Transport:
                 return kept, kept.getresponse()
             except _STALE:  # the server has closed it meanwhile
                 kept.close()
-            except OSError as exc:
+            except (OSError, http.client.HTTPException) as exc:
                 kept.close()
                 raise self._unreachable(exc) from exc
         new = self._connect()
@@ -151,6 +163,8 @@ def _as_header(value: str, what: str) -> str:
 
 def _read_problem(answer: http.client.HTTPResponse, url: str) -> Exception:
     """Return the error that an answer tells of, of the class that the engine has raised."""
+    if location := answer.getheader("Location"):
+        return ConfigError(f"{url} answered {answer.status} and sends you to {location[:200]!r}; connect to that")
     try:
         problem = json.loads(answer.read(1 << 20))
         name, detail = problem["type"].removeprefix(_PROBLEM), problem["detail"]

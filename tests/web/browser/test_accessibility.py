@@ -20,7 +20,7 @@ def routes_of(memory: Any) -> list[str]:
     return [
         "", "#/search?q=rate%20limit", "#/search?q=rate%20limit&other=rank", "#/timeline", f"#/memory/{tom.id}",
         f"#/graph/{tom.id}", "#/conversations", "#/conversation/jsonl%3Acheckout-timeouts", "#/documents",
-        f"#/document/{document}?line=7", "#/review", "#/told", "#/insights", "#/import", "#/settings",
+        f"#/document/{document}?line=7", "#/review", "#/recalls", "#/insights", "#/import", "#/settings",
     ]  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebServe
         f"#/search?q={WORD}&project={quote(HOSTILE[1])}", "#/timeline", f"#/memory/{first.id}", f"#/memory/{ids[1]}",
         f"#/memory/{ids[2]}", f"#/memory/{quote(HOSTILE[0], safe='')}", f"#/graph/{first.id}", "#/conversations",
         f"#/conversation/{quote(session, safe='')}", "#/documents", f"#/document/{document}?line=1", "#/review",
-        "#/told", "#/insights", "#/import", "#/settings", f"#/{quote(HOSTILE[0], safe='')}",
+        "#/recalls", "#/insights", "#/import", "#/settings", f"#/{quote(HOSTILE[0], safe='')}",
     ]  # fmt: skip
     with web_server(folder / "memory.db") as server:
         yield server, routes

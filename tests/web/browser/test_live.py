@@ -66,7 +66,7 @@ def test_two_tabs_and_the_command_line_see_what_the_others_write(database: Path,
         )
 
         run_command(database, "search", "canteen", "--record", "log")
-        second.open("#/told")
+        second.open("#/recalls")
         expect(second.page.locator("li.recall").first).to_contain_text("canteen", timeout=SOON_MS)
 
 

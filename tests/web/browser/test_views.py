@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 from tabs import OpenTab, Tab
 from web_server import WebServer, web_server
+
+import memorist
+from memorist.web.server import _LaunchFile
 
 
 def memory_of(memory: Any, beginning: str) -> Any:
@@ -290,13 +293,33 @@ class TestLookingAround:
         tab.press("Escape", "g", "w")
         tab.heading("What your agent was told")
         expect(tab.page.locator("li.recall").first).to_contain_text("wifi password")
-        site_memory.search("who reviews database changes", record="log", limit=2)
+        database = site_memory.views.settings().settings["database"]
+        with memorist.open(database, embedder="none", surface="hook") as memory:
+            memory.context("who reviews database changes", core=False)
 
         first = tab.page.locator("li.recall").first
         expect(first).to_contain_text("who reviews database changes")
-        expect(first).to_contain_text(re.compile(r"about \d+ tokens"))
-        first.get_by_role("button", name="Show the text it was given").click()
-        expect(first.get_by_role("region", name="The text of the memories")).to_contain_text("Lena reviews everything")
+        expect(first).to_contain_text(re.compile(r"hook.*\d+ tokens put into the prompt", re.DOTALL))
+        first.get_by_role("button", name="Show what was put into the prompt").click()
+        prompt = first.get_by_role("region", name="What was put into the prompt")
+        expect(prompt).to_contain_text("Lena reviews everything")
+        told = memory_of(site_memory, "Lena reviews everything")
+        site_memory.forget(told.id)
+        tab.page.reload()
+        expect(first).to_contain_text("who reviews database changes")
+        expect(first).not_to_contain_text("Lena reviews everything")
+        site_memory.restore(told.id)
+
+    def test_the_review_looks_further_than_its_first_page(self, path: Path, open_tab: OpenTab) -> None:
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many({"content": f"old memory {number}", "created_at": "2020-01-01"} for number in range(60))
+        with web_server(path) as server, open_tab(server, "#/review") as tab:
+            tab.page.get_by_role("tab", name="Never recalled").click()
+            items = tab.page.locator("li.review-item")
+            expect(items).to_have_count(50)
+            tab.page.get_by_role("button", name="Look further").click()
+            expect(items).to_have_count(60)
+            expect(tab.page.get_by_role("button", name="Look further")).to_have_count(0)
 
     def test_the_surroundings_of_a_memory_are_drawn_and_listed(self, tab: Tab, site_memory: Any) -> None:
         memory = memory_of(site_memory, "Tom owns the payment")
@@ -351,6 +374,17 @@ class TestLookingAround:
         expect(tab.page.get_by_text("1 memory added, in 1 conversation")).to_be_visible()
         tab.page.get_by_label("Choose a file").set_input_files(Path(__file__))
         expect(tab.page.locator(".note.is-bad")).to_contain_text("test_views.py")
+
+    def test_the_file_that_opens_the_page_logs_in_and_settings_log_out(self, path: Path, browser: Browser) -> None:
+        with web_server(path) as server, browser.new_context() as context:
+            launch_file = _LaunchFile(server.page)
+            page = context.new_page()
+            page.goto(launch_file.uri)
+            page.wait_for_url(f"{server.url}/**")
+            launch_file.remove()
+            page.goto(f"{server.url}/#/settings")
+            page.get_by_role("button", name="Log out").click()
+            expect(page.get_by_label("Token")).to_be_visible()
 
     def test_settings_choose_the_theme_and_check_the_database(self, tab: Tab) -> None:
         tab.press("Escape", "g", ",")

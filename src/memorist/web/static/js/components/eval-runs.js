@@ -1,7 +1,9 @@
-/** Search quality: runs that `memorist eval --save` wrote, opened here and plotted. They are read by the browser alone. */
+/** Search quality: runs that `memorist eval --save` wrote, as the server lists them or opened from files, and plotted. */
 
 import { html, useState } from "../../vendor/preact.js";
 import { announce } from "../core/acts.js";
+import { get } from "../core/api.js";
+import { useLoaded } from "../core/loading.js";
 import { createKeptStore, safeStorage, useStore } from "../core/store.js";
 import { formatDay } from "../core/format.js";
 import { Plot } from "./plot.js";
@@ -23,7 +25,9 @@ const MOST_LINES = 3;
 const openedRuns = createKeptStore("eval_runs", [], safeStorage("localStorage"));
 
 export function EvalRuns() {
-  const runs = useStore(openedRuns);
+  const opened = useStore(openedRuns);
+  const saved = useLoaded((signal) => readSavedRuns(signal), ["eval-runs"], [], { followsTime: false });
+  const runs = [...(saved.data ?? []).filter((run) => !opened.some((other) => other.name === run.name)), ...opened].sort((a, b) => a.at - b.at);
   const [shown, setShown] = useState("");
   const open = async (event) => {
     const files = [...event.target.files];
@@ -37,8 +41,8 @@ export function EvalRuns() {
   const sets = [...new Set(runs.flatMap((run) => run.results.map((result) => result.set)))];
   const set = sets.includes(shown) ? shown : sets.at(-1);
   return html`<section class="stack eval-runs" aria-labelledby="eval-runs">
-    <div class="row"><div><h2 id="eval-runs">Search quality</h2><p class="faint small">Open runs that <code>memorist eval DATASET --save run.json</code> saved. They stay in this browser.</p></div>
-      <span class="row row-end">${runs.length > 0 && html`<button type="button" class="button is-quiet" onClick=${() => openedRuns.set([])}>Close all</button>`}
+    <div class="row"><div><h2 id="eval-runs">Search quality</h2><p class="faint small">Runs that <code>memorist eval DATASET --save NAME</code> saved. Those saved as files can be opened here, and stay in this browser.</p></div>
+      <span class="row row-end">${opened.length > 0 && html`<button type="button" class="button is-quiet" onClick=${() => openedRuns.set([])}>Close opened files</button>`}
         <label class="button" for="eval-files">Open runs</label><input id="eval-files" class="visually-hidden" type="file" accept=".json" multiple onChange=${open} /></span></div>
     ${sets.length > 1 && html`<div class="chips" role="group" aria-label="Datasets">${sets.map((name) => html`<button type="button" key=${name} class=${`chip ${name === set ? "is-set" : ""}`} aria-pressed=${String(name === set)} onClick=${() => setShown(name)}><span><bdi>${name}</bdi></span></button>`)}</div>`}
     ${set && html`<${SetResults} set=${set} runs=${runs.filter((run) => run.results.some((result) => result.set === set))} />`}
@@ -64,6 +68,12 @@ function Interval({ mean, low, high }) {
   return html`<svg class="interval" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
     <line class="floor" x1="0" y1="5" x2="100" y2="5" /><line class="curve" x1=${low * 100} y1="5" x2=${high * 100} y2="5" /><rect x=${mean * 100 - 0.7} y="1" width="1.4" height="8" />
   </svg>`;
+}
+
+/** Read the runs that the server knows. @returns {Promise<RunSummary[]>} */
+async function readSavedRuns(signal) {
+  const { items } = await get("eval-runs", { signal });
+  return items.map(({ name, saved_at, version, results }) => ({ name, at: Math.round(Date.parse(saved_at) / 1000), version, results: results.map(({ dataset, system, ...numbers }) => ({ set: dataset, way: system, ...numbers })) }));
 }
 
 /** Read what is plotted of a run; null if the file is something else. @param {File} file @returns {Promise<RunSummary | null>} */

@@ -15,7 +15,7 @@ export const VIEWS = [
   { view: "conversations", label: "Conversations", icon: "conversations", key: "c" },
   { view: "documents", label: "Documents", icon: "documents", key: "d" },
   { view: "review", label: "Review", icon: "review", key: "r", first: true, group: "Look after" },
-  { view: "told", label: "Told", title: "What your agent was told", icon: "told", key: "w", first: true },
+  { view: "recalls", label: "Recalls", title: "What your agent was told", icon: "recalls", key: "w", first: true },
   { view: "insights", label: "Insights", icon: "insights", key: "i" },
   { view: "import", label: "Import", icon: "import", key: "m", group: "This memory" },
   { view: "settings", label: "Settings", icon: "settings", key: "," },

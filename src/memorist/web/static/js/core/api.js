@@ -82,6 +82,12 @@ export async function logIn(token) {
   connection.set("ok");
 }
 
+/** End the cookie of this page, also for whoever has a copy of it. */
+export async function logOut() {
+  const response = await fetch("logout", { method: "POST" }).catch(() => null);
+  if (!response?.ok) throw new ApiError("The server does not answer.");
+}
+
 /**
  * Return the parameters that set a request to the time the page looks at.
  * @returns {{as_of?: string}}

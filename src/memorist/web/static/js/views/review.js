@@ -44,13 +44,38 @@ export function ReviewView() {
   return html`
     <div class="view-head"><h1>Review</h1><p>What deserves a look. Nothing here is final: <kbd>u</kbd> undoes every act.</p></div>
     <${Tabs} label="Kinds" chosen=${chosen} onChoose=${setChosen} tabs=${KINDS.map(({ name, label }) => ({ name, label, count: itemsOf(name).length }))}>
-      <${Answer} key=${chosen} loaded=${pages[chosen]}>${(page) => html`<${Items} kind=${kind} items=${itemsOf(chosen)} page=${page} />`}<//>
+      <${Answer} key=${chosen} loaded=${pages[chosen]}>${(page) => html`<${Items} kind=${kind} items=${itemsOf(chosen)} page=${page} /><${LookFurther} kind=${kind} page=${page} loaded=${pages[chosen]} />`}<//>
     <//>`;
 }
 
-/** Read the items of one kind; each kind by itself, since some take longer than others. */
+/** Read the items of one kind, as many pages as were asked for; each kind by itself, since some take longer than others. */
 function useItems(name, revision) {
-  return useLoaded((signal) => get("review", { query: { kind: name, limit: LIMIT }, signal }), ["review", name], [revision], { followsTime: false });
+  const [pages, setPages] = useState(1);
+  const loaded = useLoaded((signal) => readPages(name, pages, signal), ["review", name], [revision, pages], { followsTime: false });
+  return { ...loaded, lookFurther: () => setPages(loaded.data.pages + 1) };
+}
+
+async function readPages(kind, most, signal) {
+  const items = [];
+  let lookedAt = 0;
+  let cursor = null;
+  let pages = 0;
+  do {
+    const page = await get("review", { query: { kind, limit: LIMIT, ...(cursor && { cursor }) }, signal });
+    items.push(...page.items);
+    lookedAt += page.looked_at;
+    cursor = page.cursor;
+    pages += 1;
+  } while (cursor && pages < most);
+  return { items, looked_at: lookedAt, cursor, pages };
+}
+
+/** What was looked at, and a button to go on if there is more. */
+function LookFurther({ kind, page, loaded }) {
+  if (!page?.cursor) return null;
+  const what = kind.name === "stale_facts" ? "fact" : "memory";
+  return html`<p class="row"><button type="button" class="button" disabled=${loaded.loading} onClick=${loaded.lookFurther}>Look further</button>
+    <span class="faint small" role="status">${loaded.loading ? "Looking…" : `The newest ${countOf(page.looked_at, what, what === "fact" ? "facts" : "memories")} are looked at.`}</span></p>`;
 }
 
 function Items({ kind, items, page }) {

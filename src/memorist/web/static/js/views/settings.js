@@ -2,7 +2,8 @@
 
 import { html, useState } from "../../vendor/preact.js";
 import { Failure } from "../components/states.js";
-import { get, request } from "../core/api.js";
+import { announceError } from "../core/acts.js";
+import { get, logOut, request } from "../core/api.js";
 import { serverSettings, statistics, theme } from "../core/app-state.js";
 import { countOf, formatBytes, formatNumber, labelOf } from "../core/format.js";
 import { useLoaded } from "../core/loading.js";
@@ -21,6 +22,8 @@ export function SettingsView() {
       <h2 id="settings-page">This page</h2>
       <div class="setting"><label for="theme">Theme<small>Remembered in this browser</small></label>
         <select id="theme" class="select" value=${chosen ?? ""} onChange=${(event) => theme.set(event.target.value || null)}>${THEMES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}</select></div>
+      <div class="setting"><div>Log out<small>Then a new link or the token opens the page</small></div>
+        <div><button type="button" class="button" onClick=${() => logOut().then(() => location.reload(), announceError)}>Log out</button></div></div>
     </section>
     <hr />
     <${Health} />
