@@ -32,7 +32,7 @@ READS: dict[str, Callable[[Memorist], Any]] = {
     "stats": lambda memory: (memory.stats().memories, memory.stats().pinned, memory.stats().facts),
     "session": lambda memory: memory.session("a session").memories,
     "growth": lambda memory: Inspection(memory).growth(PAST).days,
-    "facts by age": lambda memory: [fact.text for fact in memory._resources.store.inspection.list_facts(0, 10)],
+    "facts by age": lambda memory: [fact.text for fact in memory._resources.store.inspection.list_facts(None, 0, 10)],
     "projects": lambda memory: Inspection(memory).list_projects("left"),
 }
 

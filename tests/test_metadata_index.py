@@ -356,3 +356,13 @@ def passes(filter: dict[str, Any], metadata: Any) -> bool:
         metadata[name] != wanted["$ne"] if isinstance(wanted, dict) else metadata[name] == wanted
         for name, wanted in filter.items()
     )
+
+
+def test_facets_of_one_word_hold_to_indexed_and_other_fields_alike() -> None:
+    with memorist.open(":memory:", embedder="none", metadata_index=["user"]) as memory:
+        memory.add("the authentication layer", metadata={"user": "anna", "n": 7}, project="p1")
+        memory.add("another authentication story", metadata={"user": "anna", "n": 1}, project="p2")
+
+        counted = memory.facets("authentication", fields=["project"], metadata={"user": "anna", "n": {"$gt": 5}})
+
+    assert counted == {"project": {"p1": 1}}

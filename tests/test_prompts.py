@@ -143,3 +143,29 @@ def test_an_agent_gets_its_answer_while_another_process_writes(path: Path, tmp_p
     writer.close()
 
     assert "make ship" in hook.stdout
+
+
+def test_a_secret_in_a_question_is_masked_also_where_the_record_is_cut(told: Memorist) -> None:
+    token = "ghp_a8Kd93LmQz71XvBnTy52RcWe04UiPsFgHj67"
+    told.context(f"my token is {token}")
+    told.context(f"{'deploy ' * 140} my token is {token}")  # the record ends within it
+
+    assert not any("ghp_" in str(recall.query) for recall in told.recalls())
+
+
+def test_only_what_a_question_found_counts_as_recalled(told: Memorist) -> None:
+    told.briefing()
+    told.context(QUESTION)
+
+    assert {memory.content: memory.access_count for memory in told.list(recalled=True)} == {
+        "We deploy with make ship": 1
+    }
+    assert [memory.content for memory in told.list(recalled=False)] == ["Answer in German"]
+
+
+def test_a_context_that_no_budget_fits_is_not_recorded(told: Memorist) -> None:
+    with record_last(told) as record_none:
+        told.context(QUESTION)
+        record_none()
+
+    assert told.recalls() == []

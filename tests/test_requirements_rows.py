@@ -338,7 +338,7 @@ class TestTheAnswer:
             memory.supersede(made[0], made[1])
             memory.relate(made[2], made[3], "see")
             memory.set_lens("api", project="api", boosts={"tag": {"x": 2}})
-            for limit in (1, 1, 10, 100):
+            for limit in (1, 1, 1, 10, 100):
                 seen.clear()
                 results = memory.search(
                     "note on foxes", limit=limit, session=session, lens="api", facets=["kind", "tag"], explain=True
@@ -346,8 +346,8 @@ class TestTheAnswer:
                 counts.append(len(seen))
                 assert len(results) == limit
 
-        assert len(set(counts[1:])) == 1
-        assert counts[1] <= 10
+        assert len(set(counts[2:])) == 1  # at the first search the vectors are read, at the second their changes
+        assert max(counts[1:]) <= 10
 
     def test_ten_thousand_memories_are_taken_in_and_searched_fast_enough(self, path: Path) -> None:
         """As Cortex has it: more than 50 a second in, an answer within 200 ms. The limits are far away on purpose."""

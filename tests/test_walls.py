@@ -22,8 +22,9 @@ import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, MemoristError, NotFound
 from memorist.documents import DocumentHit
-from memorist.records import FACETS
+from memorist.records import FACETS, Filter
 from memorist.store.documents import chunk_namespace
+from memorist.text.query import parse_query
 from memorist.validation import FILTERS
 from told import told
 
@@ -911,3 +912,15 @@ def test_a_namespace_answers_as_if_it_were_alone(
         assert answers(shared, words) == answers(alone, words)
         assert shared.check().problems == ()
     shutil.rmtree(folder)
+
+
+def test_what_left_the_project_after_it_was_found_is_not_read(memory: Memorist) -> None:
+    moved = memory.add("the plan of the garden", project="p")
+    store, inside = memory._resources.store, Filter(project=("p",), walled=True)
+    found = store.match_keywords(
+        parse_query("garden", "auto"), store.resolve_scope(inside), limit=5, page=5, weights={"content": 1.0}
+    )
+    memory.update(moved.id, project="q")
+
+    assert [match.key for match in found.matches]
+    assert store.load_rows([match.key for match in found.matches], None, None, inside) == []

@@ -407,10 +407,11 @@ def _fit_context(memory: Any, build: Callable[[int], str]) -> str:
     """Return a context that is short enough for a client to show it whole, or an empty one."""
     from memorist.engine.prompts import record_last  # not before the engine is needed
 
-    with record_last(memory):
+    with record_last(memory) as record_none:
         for budget in _BUDGETS:
             if len(context := build(budget)) <= MAX_ANSWER_CHARACTERS:
                 return context
+        record_none()
     return ""
 
 

@@ -112,7 +112,8 @@ def add_turns(
     shared: dict[str, Any] = {"kind": TURN, "source": framework, "project": project}
     forgotten: set[str] = set()
     if any(turn["id"] for turn in turns):
-        forgotten = {turn.id for turn in memory.list(limit=1_000_000_000, deleted=True, **shared)}
+        listed = memory.list(limit=1_000_000_000, deleted=True, session=session, **shared)
+        forgotten = {turn.id for turn in listed}
     memory.add_many(
         {
             **turn,

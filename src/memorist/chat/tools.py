@@ -11,7 +11,7 @@ from memorist import validation
 from memorist.chat.providers import Tool, ToolCall
 from memorist.documents import DocumentHit
 from memorist.engine import Memorist
-from memorist.engine.prompts import record_hits
+from memorist.engine.prompts import record_hits, record_option
 from memorist.errors import InvalidInput, MemoristError
 from memorist.present.framing import as_data, as_one_line, describe_error
 from memorist.present.render import timestamp
@@ -113,7 +113,7 @@ class Tools:
             project=self._project,
             include_global=self._project is not None,
             include_documents=True,
-            record="off",
+            record=record_option(self._memory),
         )
         hits = [hit for hit in results if not hit.session or hit.session.id != self._session][:limit]
         shown = _select_fitting(hits)

@@ -311,7 +311,8 @@ def _update_memory(
     if context.redaction(redact).on:
         print_redacted(entry for entry in redaction_report(updated.metadata) if reported_field(entry) in changes)
     print_degraded(updated)
-    outcome = "Nothing changed:" if updated.updated_at == before.updated_at else "Updated"
+    same = (updated.updated_at, updated.expires_at) == (before.updated_at, before.expires_at)
+    outcome = "Nothing changed:" if same else "Updated"
     print_answer(as_json, memory_json(updated), f"{outcome} {memory_line(updated, style())}")
 
 

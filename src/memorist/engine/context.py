@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -22,11 +21,8 @@ from memorist.records import (
     Filter,
     Hit,
     Memory,
-    Recall,
     RecalledMemory,
-    Reinforcement,
     Results,
-    new_id,
 )
 
 # Less than `RELEVANT`: a memory too many costs some tokens, one too few costs the answer.
@@ -127,7 +123,7 @@ class ContextBuilder:
         condition = self._resources.resolve_filter(scope.filters).metadata
         given = list(islice(new, limit))
         block.put_hits(given, partial(self._find_surroundings, condition))
-        return self._record(message[:_MESSAGE_CHARACTERS], "hybrid", block, given)
+        return self._record(message, "hybrid", block, given)
 
     def briefing(self, scope: ContextScope, *, recent: int) -> str:
         block = self._start_block(scope)
@@ -145,19 +141,11 @@ class ContextBuilder:
         if self._resources.records_prompts:
             found = {hit.memory.id: hit for hit in hits}
             texts = {id: text for id, text in block.texts.items() if not isinstance(found.get(id), DocumentHit)}
-            recall = Recall(
-                new_id(),
-                self._resources.redaction.redact_text(message),
-                datetime.now(UTC),
-                mode,
-                self._resources.profile.name,
-                None,
-                None,
+            self._resources.record_prompt(
+                message, mode, self._resources.profile.name, None,
                 tuple(_recall_memory(id, place, found.get(id), texts[id]) for place, id in enumerate(texts, 1)),
-                self._resources.surface,
                 count_tokens(text) if text else 0,
-            )
-            self._resources.recorder.put(recall, Reinforcement(0.0, self._resources.decay))
+            )  # fmt: skip
         return text
 
     def _start_block(self, scope: ContextScope) -> ContextBlock:

@@ -179,7 +179,8 @@ class Inspection:
 
     def changes_since(self, position: str) -> Change:
         """Return what is new since a position of the feed, and the position after it."""
-        after, until = _parse_positions(position), self._store.feed.read_positions()
+        after = _parse_positions(position)
+        until = self._store.feed.read_positions(after)
         new = self._store.feed.list_new(after, until)
         return Change(_format_position(until), {kind: tuple(ids) for kind, ids in new.items()})
 

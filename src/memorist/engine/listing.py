@@ -21,7 +21,7 @@ class Listing:
 
     def get(self, ids: object, as_of: TimeLike | None) -> Memory | Memories:
         moment = validation.as_of(as_of)
-        self._resources.recorder.settle()
+        self._resources.recorder.settle(prompts=False)
         if isinstance(ids, str):
             try:
                 return self._resources.find_memory(ids, moment)
@@ -44,13 +44,13 @@ class Listing:
     def list_memories(self, limit: int, cursor: str | None, deleted: bool, detail: str, filter: Filter) -> Page:
         validation.whole_number(limit, "limit", 1, 1_000_000_000)
         detail = validation.detail(detail)
-        self._resources.recorder.settle()
+        self._resources.recorder.settle(prompts=False)
         page = self._store.list_page(filter, limit=limit, cursor=cursor, deleted=deleted)
         memories = tuple(self._resources.present(memory, detail, filter.as_of) for memory in page)
         return Page(memories, page.cursor)
 
     def count(self, filter: Filter, deleted: bool) -> int:
-        self._resources.recorder.settle()
+        self._resources.recorder.settle(prompts=False)
         return self._store.count(filter, deleted=validation.flag(deleted, "deleted"))
 
     def timeline(
@@ -76,7 +76,7 @@ class Listing:
             filter = replace(filter, since=validation.moment(start, "start"))
         if end is not None:
             filter = replace(filter, until=validation.end(end, "end"))
-        self._resources.recorder.settle()
+        self._resources.recorder.settle(prompts=False)
         if anchor is not None and query is not None:
             raise InvalidInput("a timeline has one middle: give anchor or query, not both")
         if query is not None:

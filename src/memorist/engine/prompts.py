@@ -1,43 +1,40 @@
 """The record of what agents were told: by hooks, MCP and chat, with the text that came into their prompts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
 from memorist.engine.facade import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.resources import Resources
-from memorist.records import Hit, Recall, RecalledMemory, Reinforcement, Results, new_id
+from memorist.records import Hit, RecalledMemory, Results
+
+
+def record_option(memory: Memorist | ProjectView) -> str | None:
+    """Return the option `record` for a search whose answer `record_hits` records."""
+    return "off" if _resources_of(memory).records_prompts else None
 
 
 def record_hits(memory: Memorist | ProjectView, results: Results, given: Mapping[str, str]) -> None:
     """Record that a tool gave a model these texts about the hits of a search, by their ids."""
     resources = _resources_of(memory)
-    if not resources.records_prompts or resources.profile.record != "off":  # then the search was recorded by itself
+    if not resources.records_prompts:
         return
     hits = [hit for hit in results if hit.memory.id in given and not isinstance(hit, DocumentHit)]
-    recall = Recall(
-        new_id(),
-        resources.redaction.redact_text(results.query),
-        datetime.now(UTC),
-        results.mode,
-        results.profile,
-        results.lens,
-        None,
+    resources.record_prompt(
+        results.query, results.mode, results.profile, results.lens,
         tuple(_recall_hit(hit, place, given[hit.memory.id]) for place, hit in enumerate(hits, 1)),
-        resources.surface,
         count_tokens("\n".join(given.values())),
-    )
-    resources.recorder.put(recall, Reinforcement(0.0, resources.decay))
+        resources.profile.reinforcement if resources.profile.record == "reinforce" else 0.0,
+    )  # fmt: skip
 
 
 @contextmanager
-def record_last(memory: Memorist | ProjectView) -> Iterator[None]:
-    """Of the contexts that are built within the block, record only the last: those before it did not fit."""
-    with _resources_of(memory).recorder.keep_last():
-        yield
+def record_last(memory: Memorist | ProjectView) -> Iterator[Callable[[], None]]:
+    """Of the contexts that are built within the block, record only the last; none once what is given is called."""
+    with _resources_of(memory).recorder.keep_last() as kept:
+        yield kept.clear
 
 
 def _resources_of(memory: Memorist | ProjectView) -> Resources:

@@ -141,7 +141,7 @@ class Relations:
         scope = self._store.resolve_scope(filter)
         nearest, predecessor = find_nearest(self._store, model, vector, scope, limit + 1)
         keys = [match.key for match in nearest.matches]
-        rows = load_compared_rows(self._store, keys, (model, predecessor), vector, filter.as_of)
+        rows = load_compared_rows(self._store, keys, (model, predecessor), vector, filter)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
         return _without(rows, memory)[:limit]
 
@@ -162,7 +162,7 @@ class Relations:
         scope, weights = self._store.resolve_scope(filter), self._resources.profile.columns
         matches = self._store.match_keywords(query, scope, limit=limit + 1, page=limit, weights=weights).matches
         rank = {match.key: number for number, match in enumerate(matches)}
-        rows = sorted(self._store.load_rows(list(rank), None, None, filter.as_of), key=lambda row: rank[row.key])
+        rows = sorted(self._store.load_rows(list(rank), None, None, filter), key=lambda row: rank[row.key])
         return _without(rows, memory)[:limit]
 
 

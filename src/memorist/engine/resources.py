@@ -17,7 +17,17 @@ from memorist.ingest.redaction import Redaction
 from memorist.ingest.vectorizer import Progress, Vectorizer, offset_progress
 from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
-from memorist.records import NO_FILTER, Decay, Filter, Lens, Memory
+from memorist.records import (
+    NO_FILTER,
+    Decay,
+    Filter,
+    Lens,
+    Memory,
+    Recall,
+    RecalledMemory,
+    Reinforcement,
+    new_id,
+)
 from memorist.reports import CheckReport, Stats
 from memorist.search.legs import Legs
 from memorist.search.signals import with_effective_confidence
@@ -25,6 +35,8 @@ from memorist.store.records import EmbeddingJob
 from memorist.store.store import Store
 
 logging.getLogger("memorist").addHandler(logging.NullHandler())  # an application that wants the log adds its own
+# Of a question that is recorded; and of it that is masked before it is cut, as half a secret looks like none.
+_RECORDED_CHARACTERS, _MASKED_CHARACTERS = 1_000, 20_000
 
 
 class Resources:
@@ -143,6 +155,23 @@ class Resources:
     def _load_vectors(self) -> None:
         with suppress(Exception):  # which the search will meet as well, and tell
             self.store.vectors.load(self.model.identify())
+
+    def record_prompt(
+        self,
+        query: str,
+        mode: str,
+        profile: str,
+        lens: str | None,
+        memories: tuple[RecalledMemory, ...],
+        tokens: int,
+        reinforcement: float = 0.0,
+    ) -> None:
+        """Record what an agent was told. Secrets in the question are masked, as they are in a saved conversation."""
+        masked = replace(self.redaction, on=True).redact_text(query[:_MASKED_CHARACTERS])[:_RECORDED_CHARACTERS]
+        recall = Recall(
+            new_id(), masked, datetime.now(UTC), mode, profile, lens, None, memories, self.surface, tokens
+        )  # fmt: skip
+        self.recorder.put(recall, Reinforcement(reinforcement, self.decay))
 
     def choose_redaction(self, redact: object, allow: object) -> Redaction:
         """Return the redaction of files and conversations, which is on unless the caller turns it off."""

@@ -228,7 +228,7 @@ class Searcher:
         weighted = with_leg_weights(profile, request.mode, degraded=results.model is None)
         if asks_assistant(request.text):
             weighted = replace(weighted, assistant_factor=1.0)
-        candidates = gather_candidates(stores, results, weighted, request.now, request.filter.as_of)
+        candidates = gather_candidates(stores, results, weighted, request.now, request.filter)
         if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
             return self._rank(request, profile, again=True)
         ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)

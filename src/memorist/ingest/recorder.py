@@ -55,12 +55,12 @@ class Recorder:
             Finalize(self, self.flush, exitpriority=0)
 
     @contextmanager
-    def keep_last(self) -> Iterator[None]:
-        """Of the recalls that are put within the block, queue only the last."""
+    def keep_last(self) -> "Iterator[list[tuple[Recall, Reinforcement]]]":
+        """Of the recalls that are put within the block, queue only the last, unless the list of it is cleared."""
         kept: list[tuple[Recall, Reinforcement]] = []
         token = _kept.set(kept)
         try:
-            yield
+            yield kept
         finally:
             _kept.reset(token)
         for recall, reinforcement in kept:
@@ -88,11 +88,18 @@ class Recorder:
         except RuntimeError as exc:  # no thread available; closing writes what waits
             _log.warning("recalls wait to be written: %s", exc)
 
-    def settle(self, session: str | None = None) -> None:
-        """Wait briefly for pending recalls (of one session) to be written, before something is read that uses them."""
+    def settle(self, session: str | None = None, *, prompts: bool = True) -> None:
+        """
+        Wait briefly for pending recalls (of one session) to be written, before something is read that uses them.
+
+        Without `prompts`, not for those of prompts: an agent that reads on would wait after everything it was told.
+        """
 
         def is_written() -> bool:
-            return not any(session in (None, recall.session) for recall, _ in (*self._batch, *self._waiting))
+            return not any(
+                session in (None, recall.session) and (prompts or recall.tokens is None)
+                for recall, _ in (*self._batch, *self._waiting)
+            )
 
         with self._work:
             if is_written():

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from memorist import validation
 from memorist.engine import Memorist
 from memorist.engine.project_view import ProjectView
-from memorist.engine.prompts import record_hits, record_last
+from memorist.engine.prompts import record_hits, record_last, record_option
 from memorist.errors import InvalidInput, NotFound
 from memorist.ingest.redaction import redaction_report, reported_field
 from memorist.mcp_server.answers import (
@@ -73,7 +73,8 @@ def memory_search(context: ToolContext, query: str, detail: str = "snippet", **o
     if not query.strip():
         raise InvalidInput("the query is empty: say what to look for, or list the latest with memory_timeline")
     mode = "hybrid" if context.is_ready else "keyword"
-    results = context.memory.search(query, mode=mode, detail=detail, **{"limit": 10} | options)
+    record = record_option(context.memory)
+    results = context.memory.search(query, mode=mode, detail=detail, record=record, **{"limit": 10} | options)
     rows = [hit_row(hit, detail) for hit in results]
     answer = fit_rows(rows, partial(_build_search_answer, context, results, detail), context.limit)
     shown = zip(results, answer["results"], strict=False)

@@ -220,16 +220,16 @@ def load_compared_rows(
     keys: Sequence[int],
     models: tuple[Model | None, Model | None],
     vector: NDArray[np.float32] | None,
-    as_of: datetime | None,
+    filter: Filter,
 ) -> list[Row]:
     """Return rows with their similarity to a vector, by a model or, where a memory has no vector of it, the next."""
     model, predecessor = models
-    rows = store.load_rows(keys, model, vector, as_of)
+    rows = store.load_rows(keys, model, vector, filter)
     if predecessor is None or not (waiting := [row.key for row in rows if row.similarity is None]):
         return rows
     return [
         *(row for row in rows if row.similarity is not None),
-        *store.load_rows(waiting, predecessor, vector, as_of),
+        *store.load_rows(waiting, predecessor, vector, filter),
     ]
 
 
@@ -279,13 +279,13 @@ class Candidates:
 
 
 def gather_candidates(
-    stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime, as_of: datetime | None
+    stores: Sequence[Store], results: LegResults, profile: Profile, now: datetime, filter: Filter
 ) -> Candidates:
     """Load the rows of all matches in one read, and put the scores of both legs beside them."""
     by_keyword = {match.key: match for match in results.keyword}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
     models, vector = (results.model, results.predecessor), results.query_vector
-    rows = [row for store in stores if keys for row in load_compared_rows(store, keys, models, vector, as_of)]
+    rows = [row for store in stores if keys for row in load_compared_rows(store, keys, models, vector, filter)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     candidates = []

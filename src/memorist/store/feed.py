@@ -38,15 +38,19 @@ class FeedStore(StorePart):
         """Return a mark that changes with everything that is written; cheap enough to ask for every moment."""
         return self._pool.read_mark()
 
-    def read_positions(self) -> dict[str, int]:
-        """Return the last key of every log in this namespace: those of others would tell how much they write."""
-        with self._pool.reading() as connection:
-            return {kind: self._read_position(connection, kind) for kind in _LOGS}
+    def read_positions(self, after: Positions | None = None) -> dict[str, int]:
+        """
+        Return the last key of every log in this namespace: those of others would tell how much they write.
 
-    def _read_position(self, connection: Connection, kind: str) -> int:
+        Beyond known positions, only what is new is read: other namespaces may have written all the rest.
+        """
+        with self._pool.reading() as connection:
+            return {kind: self._read_position(connection, kind, (after or {}).get(kind, 0)) for kind in _LOGS}
+
+    def _read_position(self, connection: Connection, kind: str, after: int) -> int:
         key, _, rows = _LOGS[kind]
-        sql = f"select t.{key} from {rows} order by t.{key} desc limit 1"
-        return int(connection.fetch_value(sql, {"namespace": self.namespace}) or 0)
+        sql = f"select t.{key} from {rows} and t.{key} > :after order by t.{key} desc limit 1"
+        return int(connection.fetch_value(sql, {"namespace": self.namespace, "after": after}) or after)
 
     def list_new(self, after: Positions, until: Positions) -> dict[str, list[str]]:
         """Return the ids of what was logged between two positions, by kind."""

@@ -38,9 +38,11 @@ _FACT_WAS = "from fact_history h where h.fact = f.fact and h.replaced_at > :as_o
 FACT_KIND_AS_OF = f"""case
     when exists (select 1 {_FACT_WAS}) then (select h.kind {_FACT_WAS} order by h.replaced_at, h.change limit 1)
     else f.kind end"""
-ACCESS_AS_OF = """
-    select {0} from recalled h @then recalls r on r.recall = h.recall
-    where h.rid = m.rid and r.at <= :as_of"""
+# A prompt also has memories that no question found, such as pinned ones: these were not recalled.
+ASKED_FOR = "(h.score > 0 or h.relevance > 0)"
+ACCESS_AS_OF = f"""
+    select {{0}} from recalled h @then recalls r on r.recall = h.recall
+    where h.rid = m.rid and r.at <= :as_of and {ASKED_FOR}"""
 # A memory whose text, tags or facts have changed since `:as_of`: the indexes do not know what it was.
 CHANGED = """(
     exists (select 1 from memory_history h where h.rid = m.rid and h.replaced_at > :as_of)

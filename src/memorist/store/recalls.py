@@ -7,7 +7,7 @@ from typing import Any
 
 from memorist.records import Feedback, Recall, RecalledMemory, Reinforcement
 from memorist.store.database import Connection
-from memorist.store.filters import END_OF_TIME, from_micros, is_unexpired, to_micros
+from memorist.store.filters import ASKED_FOR, END_OF_TIME, from_micros, is_unexpired, to_micros
 from memorist.store.relations import adjust_salience
 from memorist.store.rows import StorePart
 from memorist.store.sessions import link_memories
@@ -52,8 +52,9 @@ class RecallStore(StorePart):
                 for hit in recall.memories
             ],
         )
-        keys = [rid for (rid,) in connection.fetch("select rid from recalled where recall = ?", (number,))]
-        if len(keys) < len(recall.memories):  # one was erased meanwhile, and the query may repeat it
+        kept = connection.fetch(f"select h.rid, {ASKED_FOR} from recalled h where h.recall = ?", (number,))
+        keys = [rid for rid, asked_for in kept if asked_for]
+        if len(kept) < len(recall.memories):  # one was erased meanwhile, and the query may repeat it
             connection.execute("update recalls set query = null where recall = ?", (number,))
         connection.execute(
             """

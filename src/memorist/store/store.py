@@ -583,22 +583,24 @@ class Store(StorePart):
         keys: Sequence[int],
         model: Model | None,
         vector: NDArray[np.float32] | None,
-        as_of: datetime | None = None,
+        filter: Filter,
     ) -> list[Row]:
-        """Read the rows that ranking and presentation need, at once; memories that are gone are left out."""
-        past = as_of is not None
+        """
+        Read the rows that ranking and presentation need, at once.
+
+        Those that are gone, or no longer pass the filter, are left out: the legs have read them before.
+        """
+        past = filter.as_of is not None
+        where, values = filter_conditions(filter, past=past)
         sql = f"""
             select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
             from {memories_table(past=past)}
             where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
-              and {is_unexpired("m", past=past)}
+              and {is_unexpired("m", past=past)} {where}
         """
-        values = {
-            "keys": as_json(list(keys)),
-            "namespace": self.namespace,
-            "model": model.name if model else None,
-            "as_of": to_micros(as_of) if as_of else None,
-        }
+        values |= {
+            "keys": as_json(list(keys)), "namespace": self.namespace, "model": model.name if model else None
+        }  # fmt: skip
         with self._pool.reading() as connection:
             found = connection.fetch(sql, values)
             parts = {}

@@ -59,7 +59,7 @@ class SqliteKeywordIndex(KeywordLeg):
         ]
         if filtered and search.is_narrow:
             arms = [f"{arm} and +{each.index}.rowid in ({LISTED})" for arm, each in zip(arms, expressions, strict=True)]
-            values |= search.values
+            values["listed"] = search.values["listed"]
         if search.needs_all and len(arms) > 1:
             arms = [f"select * from ({' intersect '.join(arms)})"]
         arms += _select_matching_substring(search, arms, values)

@@ -31,7 +31,7 @@ LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything ag
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_NARROW_FILTERS = 200  # remembered
-_MAX_PASSING_KEYS = 500_000  # kept of all filters together: 4 MB
+_MAX_PASSING_KEYS, _FILTER_KEYS = 500_000, 1_000  # kept of all filters together: 4 MB; a filter counts for so many
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 _MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
 
@@ -151,12 +151,18 @@ class SqliteVectors(Vectors):
             return self._read_passing(filter)
         mark = self._database.read_mark()  # before the keys are read: what is written in between has another one
         with self._lock:
-            if self._passing_mark != mark or sum(map(len, self._passing.values())) > _MAX_PASSING_KEYS:
+            if self._passing_mark != mark:
                 self._passing, self._passing_mark = {}, mark
             passing = self._passing
-        if filter not in passing:
-            passing[filter] = self._read_passing(filter)
-        return passing[filter]
+        keys = passing.get(filter)
+        if keys is None:
+            keys = self._read_passing(filter)
+            size = _FILTER_KEYS + len(keys)
+            if sum(_FILTER_KEYS + len(other) for other in passing.values()) + size > _MAX_PASSING_KEYS:
+                passing.clear()
+            if size <= _MAX_PASSING_KEYS:
+                passing[filter] = keys
+        return keys
 
     def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:
         """Return all keys that pass a filter, or those of some keys."""
