@@ -174,6 +174,12 @@ class TestRecalls:
 
         assert re.search(r"when do we ship\?  hybrid · \d+ tokens put into the prompt by hook", cli("recalls").lines[0])
 
+    def test_the_record_is_deleted_on_request(self, cli: CommandLine) -> None:
+        assert cli("recalls", "--clear", "--before", "yesterday", "--yes").out == "Deleted 0 recorded searches.\n"
+        assert cli("recalls", "--clear", "--yes", "--json").json == {"cleared": 2}
+        assert cli("recalls", "--json").json == {"recalls": []}
+        assert "belong to --clear" in cli("recalls", "--before", "yesterday").err
+
     def test_as_text(self, cli: CommandLine) -> None:
         first, second, third = cli("recalls").lines
 

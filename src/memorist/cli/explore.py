@@ -21,6 +21,7 @@ from memorist.cli.options import (
 )
 from memorist.engine import Memorist
 from memorist.present.render import (
+    count_of,
     memory_json,
     memory_line,
     printable,
@@ -102,8 +103,21 @@ def related_command(context: CommandContext, /, id: str, limit: int, as_of: str 
 @click.option("--since", metavar="TIME", help="Only from this time on.")
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @click.option("--never", is_flag=True, help="List the memories that were never recalled instead.")
+@click.option("--clear", is_flag=True, help="Delete the record instead, of all searches or those --before a time.")
+@click.option("--before", metavar="TIME", help="With --clear: only from before this time.")
+@click.option("--yes", is_flag=True, help="With --clear: do not ask for confirmation.")
 @answer_options
-def recalls_command(context: CommandContext, /, limit: int, never: bool, as_json: bool, **options: Any) -> None:
+def recalls_command(
+    context: CommandContext,
+    /,
+    limit: int,
+    never: bool,
+    clear: bool,
+    before: str | None,
+    yes: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """
     Show recorded searches and what they found. `search --record` records a search; the latest come first.
 
@@ -111,8 +125,16 @@ def recalls_command(context: CommandContext, /, limit: int, never: bool, as_json
     Example:
         memorist recalls --since yesterday
         memorist recalls --never
+        memorist recalls --clear --before "30 days ago"
     """
     options = drop_unset(options)
+    if (before or yes) and not clear:
+        raise click.UsageError("--before and --yes belong to --clear")
+    if clear:
+        if never or options:
+            raise click.UsageError("--clear deletes the record of all searches, or of those --before a time")
+        _clear_recalls(context, before, yes, as_json)
+        return
     if never and options:
         raise click.UsageError("--never lists memories that no search found; use it alone, or with --limit")
     if never:
@@ -128,6 +150,14 @@ def recalls_command(context: CommandContext, /, limit: int, never: bool, as_json
         (recall_text(recall, memories, style()) for recall in recalls),
         "Nothing found. `memorist search --record log` records a search.",
     )
+
+
+def _clear_recalls(context: CommandContext, before: str | None, yes: bool, as_json: bool) -> None:
+    if must_confirm(yes, "--clear deletes for good"):
+        click.confirm("Delete the record of searches? Memories stay as they are.", abort=True, err=True)
+    with context.open(embedder="none") as memory:
+        cleared = memory.clear_recalls(before=before)
+    print_answer(as_json, {"cleared": cleared}, f"Deleted {count_of(cleared, 'recorded search', 'recorded searches')}.")
 
 
 def _print_never_recalled(context: CommandContext, limit: int, as_json: bool) -> None:
