@@ -3,6 +3,7 @@
 import html
 import http.client
 import json
+import os
 import re
 import stat
 import subprocess
@@ -229,6 +230,58 @@ def test_a_logout_ends_the_cookie_for_whoever_has_a_copy(path: Path, tmp_path: P
     with web_server(path, environ=state) as server:
         assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 401
         assert ask(server, "GET", "/api/v1/access", token=None, Cookie=f"memorist={other}")[0] == 200
+
+
+def test_no_other_spelling_of_an_ended_cookie_is_valid() -> None:
+    keeper = Keeper(TOKEN)
+    cookie = keeper.issue_cookie()
+    signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    spellings = [cookie + "=", cookie + "==", cookie + "!", cookie + "\n", *(cookie[:-1] + sign for sign in signs)]
+
+    keeper.end_cookie(cookie)
+
+    assert not any(map(keeper.check_cookie, [cookie, *spellings]))
+
+
+def test_what_is_damaged_in_the_list_of_ended_cookies_does_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "http.ended"
+    keeper = Keeper(TOKEN, file)
+    ended, other = keeper.issue_cookie(), keeper.issue_cookie()
+    keeper.end_cookie(ended)
+    file.write_bytes(b"\xff\xfe\n\nnot a time at all\n" + file.read_bytes() + b"half of a li")
+
+    new = Keeper(TOKEN, file)
+    assert (new.check_cookie(ended), new.check_cookie(other) is not None) == (None, True)
+    new.end_cookie(other)
+    assert Keeper(TOKEN, file).check_cookie(other) is None
+
+
+def test_a_logout_at_another_server_is_seen_even_within_one_tick_of_the_clock(tmp_path: Path) -> None:
+    file = tmp_path / "http.ended"
+    one, two = Keeper(TOKEN, file), Keeper(TOKEN, file)
+    first, second = one.issue_cookie(), one.issue_cookie()
+    one.end_cookie(first)
+    tick = file.stat().st_mtime_ns
+    assert two.check_cookie(first) is None
+    one.end_cookie(second)
+    os.utime(file, ns=(tick, tick))
+
+    assert two.check_cookie(second) is None
+
+
+def test_the_list_of_ended_cookies_drops_those_that_have_expired(tmp_path: Path) -> None:
+    file = tmp_path / "http.ended"
+    keeper = Keeper(TOKEN, file)
+    keeper.end_cookie(keeper.issue_cookie())
+    expired = f"{int(time.time()) - 1} 0123abcd"
+    file.write_text(f"{expired}\n{file.read_text()}")
+
+    keeper.end_cookie(keeper.issue_cookie())
+
+    assert len(file.read_text().splitlines()) == 2
+    assert expired not in file.read_text()
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_half_of_a_character_is_no_token(shared: WebServer) -> None:
