@@ -23,9 +23,12 @@ from memorist.engine.inspection import Inspection
 from memorist.engine.review import Review
 from memorist.schemas import quote
 from memorist.views import Change, EvalResult, ReviewItem
+from memorist.web.app import etag
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
 from memorist.web.transport import Transport, multipart
+
+OPERATION = {operation.name: operation for operation in OPERATIONS}
 
 
 def call(server: WebServer, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
@@ -72,6 +75,25 @@ def test_reading_does_not_change_the_version_and_every_statement_does(server: We
         change()
         seen.add(version())
     assert len(seen) == 6
+
+
+_CHANGED = {
+    "content": "two", "project": "api", "sector": "procedural", "tier": "global", "kind": "decision", "tags": ["a"],
+    "salience": 0.9, "source": "a talk", "title": "A title", "summary": "In short", "metadata": {"a": 1},
+    "expires_at": "2099-01-01",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", sorted(set(OPERATION["update_memory"].body or ()) - {"session"}))
+def test_a_change_of_any_field_alone_changes_the_version(memory: Memorist, field: str) -> None:
+    id = memory.add("one").id
+
+    before = etag(memory.get(id))
+    memory.update(id, **{field: _CHANGED[field]})
+    after = etag(memory.get(id))
+
+    assert before != after
+    assert etag(memory.get(id)) == after
 
 
 def test_of_two_who_change_at_once_one_is_told(server: WebServer, remote: Remote) -> None:

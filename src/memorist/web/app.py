@@ -389,7 +389,7 @@ def etag(memory: Memory) -> str:
     successor = memory.superseded_by.id if memory.superseded_by else None
     state = (
         memory.id, memory.updated_at.timestamp(), memory.content, memory.title, memory.tags, memory.salience,
-        memory.pinned, memory.deleted_at, memory.valid_until, successor, facts,
+        memory.pinned, memory.deleted_at, memory.valid_until, memory.expires_at, successor, facts,
     )  # fmt: skip
     return f'"{hashlib.sha256(repr(state).encode(errors="replace")).hexdigest()[:32]}"'
 
