@@ -173,6 +173,9 @@ def test_a_token_of_one_namespace_stays_in_it(path: Path) -> None:
         with memorist.connect(server.url, token=token) as team, memorist.connect(server.url, token=TOKEN) as own:
             team.add("a secret of the team")
             assert team.views.access().namespace == "team"
+            for tells_of_the_machine in (team.views.settings, team.views.eval_runs):
+                with pytest.raises(ConfigError, match="one namespace"):
+                    tells_of_the_machine()
             assert len(own.search("secret")) == 0
             with memorist.connect(server.url, token=TOKEN, namespace="team") as chosen:
                 assert len(chosen.search("secret")) == 1

@@ -209,6 +209,10 @@ async def _authorise(state: _ServerState, request: Request, operation: Operation
         raise Refusal(
             403, "one-project", f"{operation.name} is not offered to a token of one project ({grant.project!r})"
         )
+    if grant.namespace is not None and operation.machine:
+        raise Refusal(
+            403, "one-namespace", f"{operation.name} is not offered to a token of one namespace ({grant.namespace!r})"
+        )
     return grant
 
 
