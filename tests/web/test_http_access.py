@@ -3,24 +3,32 @@
 import html
 import http.client
 import json
+import logging
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
+import webbrowser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from web_server import TOKEN, WebServer, web_server
 
 import memorist
+from memorist.config import LoadedSettings, Settings
 from memorist.errors import AlreadyExists, ConfigError, InvalidInput, NotFound
+from memorist.listening import ListenAddress
 from memorist.web.access import HostNames, Keeper
 from memorist.web.app import _problem_response
+from memorist.web.server import ServeOptions, serve
 
 Answer = tuple[int, Mapping[str, str], bytes]
 
@@ -458,6 +466,29 @@ def test_the_browser_is_not_told_the_key_on_its_command_line(path: Path, tmp_pat
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert server.page in html.unescape(file.read_text())
     assert not file.exists()
+
+
+def test_a_server_that_cannot_start_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        sockets[0].close()
+        raise OSError("it cannot start")
+
+    monkeypatch.setattr(uvicorn.Server, "run", fail)
+    monkeypatch.setattr(webbrowser, "open", lambda address: True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    handlers = list(logging.getLogger("memorist").handlers)
+    options = ServeOptions(ListenAddress.parse("127.0.0.1:0"), TOKEN, tmp_path / "state", tmp_path, browser=True)
+
+    with pytest.raises(OSError, match="cannot start"):
+        serve(options, lambda *_: memorist.open(":memory:", embedder="none"), LoadedSettings(Settings(), {}))
+
+    assert not list(tmp_path.glob("memorist-ui-*"))
+    assert logging.getLogger("memorist").handlers == handlers
+    said = capsys.readouterr().err
+    assert "browser" in said
+    assert re.search(r"http://127\.0\.0\.1:\d+/login\?key=\S+\n", said)
 
 
 def test_what_goes_wrong_is_on_stderr(path: Path, caplog: pytest.LogCaptureFixture) -> None:
