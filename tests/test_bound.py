@@ -1,6 +1,7 @@
 """One project of a memory: nothing leads out of it, and nothing of the others leaks into it."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import memorist
 from memorist import AlreadyExists, InvalidInput, Memorist, Memory, NotFound
 from memorist.engine.project_view import ProjectView
+from memorist.store.postgres.connections import PostgresDatabase
 from told import told
 
 INSIDE, OUTSIDE = "falcon", "secretword"  # words of either side
@@ -232,6 +234,46 @@ def test_what_changes_just_before_a_write_is_seen_by_its_check(
         act(InterruptedView(memory, "ours"), id, check)
 
     assert memory.get(id).title is None
+
+
+@pytest.mark.parametrize("where", [":memory:", "postgres"])
+def test_a_check_needs_no_connection_but_that_of_its_write(
+    where: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "postgres":
+        where = request.getfixturevalue("postgres_url")
+        monkeypatch.setitem(PostgresDatabase.__init__.__kwdefaults__ or {}, "max_connections", 1)
+    seen: list[str | None] = []
+
+    def check(memory: Memory) -> None:
+        seen.append(memory.superseded_by and memory.superseded_by.id)
+
+    with memorist.open(where, embedder="none", busy_timeout=1) as memory:
+        house = House(memory)
+        older = memory.add(f"{INSIDE} before", project="ours").id
+        memory.supersede(older, house.ours)
+        memory.search(INSIDE, record="log")  # what is recorded is written later
+        for id in (older, house.old, house.ours):
+            house.bound.update_if(id, {"title": "new"}, check)
+            house.bound.forget(id, check=check)
+
+    assert seen == [house.ours, house.ours, None, None, None, None]
+
+
+def test_a_successor_is_told_only_if_it_was_inside_by_then(house: House) -> None:
+    memory, bound = house.memory, house.bound
+    old = memory.add(f"{INSIDE} old", project="ours").id
+    new = memory.add(f"{OUTSIDE} new", project="theirs").id
+    memory.supersede(old, new)
+    then = datetime.now(UTC)
+    assert bound.get([old])[0].superseded_by is None
+    memory.update(new, content=f"{INSIDE} new", project="ours")
+
+    told_now, told_then = bound.get([old])[0].superseded_by, bound.get([old], as_of=then)[0].superseded_by
+
+    assert told_now is not None
+    assert (told_now.id, told_now.project) == (new, "ours")
+    assert told_then is None
 
 
 def test_the_names_of_lenses_are_not_told(house: House) -> None:

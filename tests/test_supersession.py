@@ -117,7 +117,7 @@ class TestShowing:
         assert hit.superseded_by.id == hit.superseded_by["id"] == new.id
         assert hit.superseded_by.content == hit.superseded_by["content"] == new.content
         assert hit.superseded_by.created_at == hit.superseded_by["created_at"] == new.created_at
-        assert set(hit.superseded_by.keys()) == {"id", "content", "created_at"}
+        assert set(hit.superseded_by.keys()) == {"id", "content", "created_at", "project"}
         assert old.superseded_by == hit.superseded_by
         assert old.valid_until is not None
 

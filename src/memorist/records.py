@@ -138,6 +138,7 @@ class Successor(_MappingRecord):
     id: str
     content: str
     created_at: datetime
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class TestSupersede:
 
         assert memory["id"] == old
         assert memory["valid_until"].endswith("Z")
-        assert set(memory["superseded_by"]) == {"id", "content", "created_at"}
+        assert set(memory["superseded_by"]) == {"id", "content", "created_at", "project"}
         assert memory["superseded_by"] == memory["superseded_by"] | {"id": new, "content": "We retry only 3 times now"}
 
     def test_undo_makes_it_current_again(self, cli: CommandLine, old: str, new: str) -> None:

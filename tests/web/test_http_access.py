@@ -3,23 +3,32 @@
 import html
 import http.client
 import json
+import logging
+import os
 import re
+import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
+import webbrowser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from web_server import TOKEN, WebServer, web_server
 
 import memorist
+from memorist.config import LoadedSettings, Settings
 from memorist.errors import AlreadyExists, ConfigError, InvalidInput, NotFound
+from memorist.listening import ListenAddress
 from memorist.web.access import HostNames, Keeper
 from memorist.web.app import _problem_response
+from memorist.web.server import ServeOptions, serve
 
 Answer = tuple[int, Mapping[str, str], bytes]
 
@@ -172,6 +181,9 @@ def test_a_token_of_one_namespace_stays_in_it(path: Path) -> None:
         with memorist.connect(server.url, token=token) as team, memorist.connect(server.url, token=TOKEN) as own:
             team.add("a secret of the team")
             assert team.views.access().namespace == "team"
+            for tells_of_the_machine in (team.views.settings, team.views.eval_runs):
+                with pytest.raises(ConfigError, match="one namespace"):
+                    tells_of_the_machine()
             assert len(own.search("secret")) == 0
             with memorist.connect(server.url, token=TOKEN, namespace="team") as chosen:
                 assert len(chosen.search("secret")) == 1
@@ -229,6 +241,58 @@ def test_a_logout_ends_the_cookie_for_whoever_has_a_copy(path: Path, tmp_path: P
     with web_server(path, environ=state) as server:
         assert ask(server, "GET", "/api/v1/access", token=None, Cookie=value)[0] == 401
         assert ask(server, "GET", "/api/v1/access", token=None, Cookie=f"memorist={other}")[0] == 200
+
+
+def test_no_other_spelling_of_an_ended_cookie_is_valid() -> None:
+    keeper = Keeper(TOKEN)
+    cookie = keeper.issue_cookie()
+    signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    spellings = [cookie + "=", cookie + "==", cookie + "!", cookie + "\n", *(cookie[:-1] + sign for sign in signs)]
+
+    keeper.end_cookie(cookie)
+
+    assert not any(map(keeper.check_cookie, [cookie, *spellings]))
+
+
+def test_what_is_damaged_in_the_list_of_ended_cookies_does_no_harm(tmp_path: Path) -> None:
+    file = tmp_path / "http.ended"
+    keeper = Keeper(TOKEN, file)
+    ended, other = keeper.issue_cookie(), keeper.issue_cookie()
+    keeper.end_cookie(ended)
+    file.write_bytes(b"\xff\xfe\n\nnot a time at all\n" + file.read_bytes() + b"half of a li")
+
+    new = Keeper(TOKEN, file)
+    assert (new.check_cookie(ended), new.check_cookie(other) is not None) == (None, True)
+    new.end_cookie(other)
+    assert Keeper(TOKEN, file).check_cookie(other) is None
+
+
+def test_a_logout_at_another_server_is_seen_even_within_one_tick_of_the_clock(tmp_path: Path) -> None:
+    file = tmp_path / "http.ended"
+    one, two = Keeper(TOKEN, file), Keeper(TOKEN, file)
+    first, second = one.issue_cookie(), one.issue_cookie()
+    one.end_cookie(first)
+    tick = file.stat().st_mtime_ns
+    assert two.check_cookie(first) is None
+    one.end_cookie(second)
+    os.utime(file, ns=(tick, tick))
+
+    assert two.check_cookie(second) is None
+
+
+def test_the_list_of_ended_cookies_drops_those_that_have_expired(tmp_path: Path) -> None:
+    file = tmp_path / "http.ended"
+    keeper = Keeper(TOKEN, file)
+    keeper.end_cookie(keeper.issue_cookie())
+    expired = f"{int(time.time()) - 1} 0123abcd"
+    file.write_text(f"{expired}\n{file.read_text()}")
+
+    keeper.end_cookie(keeper.issue_cookie())
+
+    assert len(file.read_text().splitlines()) == 2
+    assert expired not in file.read_text()
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_half_of_a_character_is_no_token(shared: WebServer) -> None:
@@ -402,6 +466,29 @@ def test_the_browser_is_not_told_the_key_on_its_command_line(path: Path, tmp_pat
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert server.page in html.unescape(file.read_text())
     assert not file.exists()
+
+
+def test_a_server_that_cannot_start_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        sockets[0].close()
+        raise OSError("it cannot start")
+
+    monkeypatch.setattr(uvicorn.Server, "run", fail)
+    monkeypatch.setattr(webbrowser, "open", lambda address: True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    handlers = list(logging.getLogger("memorist").handlers)
+    options = ServeOptions(ListenAddress.parse("127.0.0.1:0"), TOKEN, tmp_path / "state", tmp_path, browser=True)
+
+    with pytest.raises(OSError, match="cannot start"):
+        serve(options, lambda *_: memorist.open(":memory:", embedder="none"), LoadedSettings(Settings(), {}))
+
+    assert not list(tmp_path.glob("memorist-ui-*"))
+    assert logging.getLogger("memorist").handlers == handlers
+    said = capsys.readouterr().err
+    assert "browser" in said
+    assert re.search(r"http://127\.0\.0\.1:\d+/login\?key=\S+\n", said)
 
 
 def test_what_goes_wrong_is_on_stderr(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,11 +21,16 @@ import memorist
 from memorist import Memorist
 from memorist.engine.inspection import Inspection
 from memorist.engine.review import Review
+from memorist.evaluate import report
+from memorist.evaluate.report import list_runs
 from memorist.schemas import quote
 from memorist.views import Change, EvalResult, ReviewItem
+from memorist.web.app import etag
 from memorist.web.client import Remote
 from memorist.web.operations import OPERATIONS
 from memorist.web.transport import Transport, multipart
+
+OPERATION = {operation.name: operation for operation in OPERATIONS}
 
 
 def call(server: WebServer, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
@@ -72,6 +77,25 @@ def test_reading_does_not_change_the_version_and_every_statement_does(server: We
         change()
         seen.add(version())
     assert len(seen) == 6
+
+
+_CHANGED = {
+    "content": "two", "project": "api", "sector": "procedural", "tier": "global", "kind": "decision", "tags": ["a"],
+    "salience": 0.9, "source": "a talk", "title": "A title", "summary": "In short", "metadata": {"a": 1},
+    "expires_at": "2099-01-01",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", sorted(set(OPERATION["update_memory"].body or ()) - {"session"}))
+def test_a_change_of_any_field_alone_changes_the_version(memory: Memorist, field: str) -> None:
+    id = memory.add("one").id
+
+    before = etag(memory.get(id))
+    memory.update(id, **{field: _CHANGED[field]})
+    after = etag(memory.get(id))
+
+    assert before != after
+    assert etag(memory.get(id)) == after
 
 
 def test_of_two_who_change_at_once_one_is_told(server: WebServer, remote: Remote) -> None:
@@ -393,6 +417,28 @@ def test_what_is_worth_a_look_is_found_and_every_act_is_undone(remote: Remote) -
     assert frozenset({first, second}) not in pairs("contradictions")
     remote.unrelate(second, first, "distinct")
     assert frozenset({first, second}) in pairs("contradictions")
+
+
+def test_a_file_that_is_no_run_keeps_nobody_from_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+
+    def save(name: str, mean: float, **more: str) -> None:
+        measures = {"ndcg@10": {"mean": mean, "low": 0.6, "high": 0.8}}
+        sets = [{"name": "notes", "ways": [{"name": "balanced", "measures": measures}]}]
+        (folder / name).write_text(json.dumps({"memorist_eval": 1, "version": "1.0", "sets": sets, **more}))
+
+    save("good.json", 0.7)
+    save("no number.json", math.nan)
+    save("large.json", 0.7, more="x" * 5000)
+    (folder / "gone.json").symlink_to(folder / "nothing")
+    (folder / "folder.json").mkdir()
+    monkeypatch.setattr(report, "_MAX_RUN_BYTES", 1000)
+
+    runs = list_runs(tmp_path)
+    assert {run.name: len(run.results) for run in runs} == {"good": 1, "no number": 0}
+    save("good.json", 0.65)
+    assert next(run for run in list_runs(tmp_path) if run.name == "good").results[0].mean == 0.65
 
 
 def test_saved_runs_of_an_evaluation_are_listed(path: Path, tmp_path: Path) -> None:

@@ -49,3 +49,30 @@ def test_another_namespace_can_be_the_first_to_be_opened(opened: OpenMemories) -
     with opened.use("a") as memory:
         assert memory.count() == 0
     opened.close()
+
+
+def test_one_that_cannot_be_closed_keeps_nobody_from_the_others(
+    opened: OpenMemories, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise StoreError("the disk is full")
+
+    seen = {}
+    for name in ("default", "a", "b"):
+        with opened.use(name) as memory:
+            seen[name] = memory
+    close = seen["a"].close
+    monkeypatch.setattr(seen["a"], "close", fail)
+    for _ in range(2):
+        with opened.use("c") as memory:
+            assert memory.count() == 0
+    assert "the disk is full" in caplog.text
+    close()
+    close = seen["b"].close
+    monkeypatch.setattr(seen["b"], "close", fail)
+
+    opened.close()
+
+    close()
+    with pytest.raises(StoreError, match="closed"):
+        seen["default"].count()

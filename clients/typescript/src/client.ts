@@ -122,6 +122,7 @@ export interface Successor {
   id: string;
   content: string;
   created_at: string;
+  project: string | null;
 }
 
 /** The session a memory comes from. */

@@ -133,21 +133,16 @@ class ProjectView:
 
         return check_within
 
-    def _restrict_one(self, memory: Memory) -> Memory:
-        return self._restrict([memory])[0]
-
     def _restrict(self, memories: Iterable[Memory]) -> tuple[Memory, ...]:
-        """Remove from memories what they tell about other projects."""
-        shown = tuple(memories)
-        successors = {memory.superseded_by.id for memory in shown if memory.superseded_by}
-        ours = {one.id for one in self._memory.get(list(successors)) if one.project == self.project}
-        return tuple(
-            replace(
-                memory,
-                superseded_by=successor if (successor := memory.superseded_by) and successor.id in ours else None,
-                session=self._restrict_session(memory.session),
-            )
-            for memory in shown
+        return tuple(map(self._restrict_one, memories))
+
+    def _restrict_one(self, memory: Memory) -> Memory:
+        """Remove from a memory what it tells about other projects. Reads nothing: a check does so while it writes."""
+        successor = memory.superseded_by
+        return replace(
+            memory,
+            superseded_by=successor if successor and successor.project == self.project else None,
+            session=self._restrict_session(memory.session),
         )
 
     def _restrict_session(self, session: SessionRef | None) -> SessionRef | None:

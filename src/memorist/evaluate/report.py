@@ -1,16 +1,19 @@
 """Evaluation runs as JSON: build, compare, save and load them, and print them as tables."""
 
 import json
+import math
+import stat
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from memorist.atomic_file import write_atomically
-from memorist.errors import InvalidInput, NotFound
+from memorist.errors import InvalidInput, MemoristError, NotFound
 from memorist.evaluate.evaluation import DatasetResult, QuestionResult, RelevanceCalibration, SystemResult
 from memorist.evaluate.metrics import MAIN_MEASURE, MEASURES, estimate_difference, estimate_means, relevant_ids
 from memorist.present.render import count_of
@@ -18,6 +21,7 @@ from memorist.views import EvalResult, EvalRun
 
 _RUN_FORMAT = 1  # version of the JSON of a saved run
 _MAX_TEXT_CHARACTERS = 120  # of a document, in a saved run
+_MAX_RUN_BYTES = 32 << 20  # of one that is listed with others
 _MAX_LINE_CHARACTERS = 110  # of a question or a document, in a table
 _ROUNDING_ERROR = 1e-9
 _HEADINGS = ("nDCG@10", "R@5", "R@10", "MRR@10", "hit@5")
@@ -222,23 +226,41 @@ def is_saved_run(name: str, cache: Path) -> bool:
 
 
 def list_runs(cache: Path, limit: int = 30) -> list[EvalRun]:
-    """Return the runs that were saved last under a name, the earliest first; files that are no runs are left out."""
-    files = sorted((cache / "runs").glob("*.json"), key=lambda file: file.stat().st_mtime)[-limit:]
+    """
+    Return the runs that were saved last under a name, the earliest first.
+
+    Files that are no runs are left out, as are those that are too large to be read for a few numbers.
+    """
+    found = []
+    for file in (cache / "runs").glob("*.json"):
+        with suppress(OSError):  # it has been removed meanwhile
+            state = file.stat()
+            if stat.S_ISREG(state.st_mode) and state.st_size <= _MAX_RUN_BYTES:
+                found.append((state.st_mtime_ns, str(file), state.st_size))
     runs = []
-    for file in files:
-        saved_at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-        with suppress(OSError, ValueError, KeyError, TypeError, InvalidInput):
-            run = load_run(str(file), cache)
-            results = tuple(
-                EvalResult(
-                    set_json["name"], system["name"], *map(float, (numbers["mean"], numbers["low"], numbers["high"]))
-                )
-                for set_json in run["sets"]
-                for system in set_json["ways"]
-                if (numbers := system["measures"].get(MAIN_MEASURE))
-            )
-            runs.append(EvalRun(file.stem, saved_at, str(run["version"]), MAIN_MEASURE, results))
+    for key in sorted(found)[-limit:]:
+        with suppress(OSError):
+            if run := _summarise_run(*key):
+                runs.append(run)
     return runs
+
+
+@lru_cache(100)
+def _summarise_run(changed: int, path: str, size: int) -> EvalRun | None:
+    """Return the numbers of a run that are shown; they are kept, for the file has each answer as well."""
+    file = Path(path)
+    saved_at = datetime.fromtimestamp(changed / 1e9, UTC)
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoristError):
+        run = load_run(path, file.parent)
+        results = tuple(
+            EvalResult(str(set_json["name"]), str(system["name"]), *values)
+            for set_json in run["sets"]
+            for system in set_json["ways"]
+            if (numbers := system["measures"].get(MAIN_MEASURE))
+            and all(map(math.isfinite, values := [float(numbers[name]) for name in ("mean", "low", "high")]))
+        )
+        return EvalRun(file.stem, saved_at, str(run["version"]), MAIN_MEASURE, results)
+    return None
 
 
 def load_run(name: str, cache: Path) -> JsonObject:

@@ -141,11 +141,12 @@ def relation_holds(relation: str, past: bool) -> str:
 
 def _select_successor(past: bool) -> str:
     """Return the query for the last of the memories that superseded one another."""
-    content = "n.content"
+    content, project, version = "n.content", "n.project", ""
     if past:
-        content = f"""coalesce((
-            select {_SNAPSHOT} ->> 'content' from memory_history h
-            where h.rid = n.rid and h.replaced_at > :as_of order by h.version limit 1), n.content)"""
+        content = f"coalesce({_SNAPSHOT} ->> 'content', n.content)"
+        project = f"case when h.rid is null then n.project else {_SNAPSHOT} ->> 'project' end"
+        version = """left join memory_history h on h.rid = n.rid
+            and h.version = (select min(version) from memory_history where rid = n.rid and replaced_at > :as_of)"""
     return f"""
         with recursive chain(rid, place) as (
             select r.source, 1 from relations r
@@ -154,9 +155,9 @@ def _select_successor(past: bool) -> str:
             select r.source, c.place + 1
             from chain c @then relations r @hint(relations_by_target) on r.target = c.rid
             where r.kind = '{SUPERSEDES}' and {relation_holds("r", past)} and c.place < {_MAX_CHAIN})
-        select cast(@array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at) as text)
+        select cast(@array(n.id, substr({content}, 1, {_SUCCESSOR_CHARACTERS}), n.created_at, {project}) as text)
         from chain c
-        join memories n on n.rid = c.rid
+        join memories n on n.rid = c.rid {version}
         where n.deleted_at is null and {is_unexpired("n", past=past)}
         order by c.place desc
         limit 1
@@ -316,8 +317,8 @@ def _decode_session(session: str) -> SessionRef:
 def _decode_successor(successor: str | None) -> Successor | None:
     if successor is None:
         return None
-    id, content, created_at = json.loads(successor)
-    return Successor(id, content, from_micros(created_at))
+    id, content, created_at, project = json.loads(successor)
+    return Successor(id, content, from_micros(created_at), project)
 
 
 MIN_ID_LENGTH = 6  # characters that name anything by a part of its id

@@ -15,14 +15,14 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memorist.atomic_file import make_folder
+from memorist.atomic_file import lock_file, make_folder, write_atomically
 from memorist.errors import ConfigError
 
 MIN_TOKEN_CHARACTERS = 16
@@ -31,6 +31,7 @@ COOKIE_SECONDS = 30 * 86_400
 KEY_SECONDS = 600  # of a one-time key in a URL
 _MAX_KEYS = 100  # one-time keys that are valid at once
 _MAX_TOKEN_CHARACTERS = 4096
+_MAX_TIME_DIGITS = 12  # of seconds since 1970
 _SIGNED = "mt1."  # the first characters of a signed token
 _KEY_FILE = "http.key"
 ENDED_FILE = "http.ended"
@@ -87,14 +88,12 @@ class Keeper:
 
     def check_cookie(self, value: str) -> Grant | None:
         """Return what the cookie of the page grants, or None."""
-        if len(value) > _MAX_TOKEN_CHARACTERS or self._read(value, "cookie") is None or value in self._ended:
-            return None
-        return Grant(by_cookie=True)
+        return None if self._read_cookie(value) is None else Grant(by_cookie=True)
 
     def end_cookie(self, value: str) -> None:
         """Let a cookie be valid no longer, if it is."""
-        if self.check_cookie(value):
-            self._ended.add(value)
+        if cookie := self._read_cookie(value):
+            self._ended.add(cookie)
 
     def issue_cookie(self) -> str:
         return self._sign("cookie", COOKIE_SECONDS)
@@ -113,12 +112,16 @@ class Keeper:
         until = self._one_time.pop(_digest(key[:_MAX_TOKEN_CHARACTERS]), None)
         return until is not None and until > time.monotonic()
 
+    def _read_cookie(self, value: str) -> dict[str, Any] | None:
+        cookie = self._read(value, "cookie") if len(value) <= _MAX_TOKEN_CHARACTERS else None
+        return None if cookie is None or cookie in self._ended else cookie
+
     def _sign(self, purpose: str, seconds: float | None, **statement: Any) -> str:
         until = {} if seconds is None else {"until": int(time.time() + seconds)}
         claims = {"for": purpose, "nonce": secrets.token_hex(4), **until}
         claims |= {name: value for name, value in statement.items() if value}
         body = _encode(json.dumps(claims).encode())
-        return f"{_SIGNED}{body}.{_encode(self._signature(body))}"
+        return f"{_SIGNED}{body}.{self._signature(body)}"
 
     def _read(self, token: str, purpose: str) -> dict[str, Any] | None:
         """Return a signed statement if it is ours, for this purpose, and still valid."""
@@ -126,45 +129,73 @@ class Keeper:
         if not token.startswith(_SIGNED) or not token.isascii():
             return None
         with suppress(binascii.Error, ValueError):
-            if hmac.compare_digest(_decode(signature), self._signature(body)):
+            # As text: base64 has several spellings of the same bytes, and of a token there is one.
+            if hmac.compare_digest(signature, self._signature(body)):
                 statement: dict[str, Any] = json.loads(_decode(body))
                 if statement.get("for") == purpose and statement.get("until", float("inf")) > time.time():
                     return statement
         return None
 
-    def _signature(self, body: str) -> bytes:
-        return hmac.digest(self._key, body.encode(), "sha256")
+    def _signature(self, body: str) -> str:
+        return _encode(hmac.digest(self._key, body.encode(), "sha256"))
 
 
 class EndedCookies:
-    """The cookies of people who logged out, in a file if there is one: a cookie outlives the server."""
+    """
+    The cookies of people who logged out, in a file if there is one: a cookie outlives the server.
+
+    A line is the time at which a cookie expires by itself, and its nonce. After that time, it is dropped.
+    """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        self._digests: set[str] = set()
-        self._read_at = 0  # when the file was changed that was read last, in nanoseconds
+        self._lines: set[str] = set()
+        self._read_last: tuple[int, ...] = ()  # what told the file apart that was read last
 
-    def add(self, cookie: str) -> None:
-        digest = _digest(cookie).hex()
-        self._digests.add(digest)
+    def add(self, cookie: Mapping[str, Any]) -> None:
+        self._lines.add(_line(cookie))
         if self._file is not None:
             try:
                 make_folder(self._file.parent, private=True)
-                with open(self._file, "a", opener=partial(os.open, mode=0o600)) as file:
-                    file.write(f"{digest}\n")
+                with _locked(self._file.with_name(f"{self._file.name}.lock")):  # for others may add one as well
+                    self._read()
+                    self._lines = set(filter(_is_current, self._lines))
+                    content = "".join(f"{line}\n" for line in sorted(self._lines))
+                    write_atomically(self._file, content.encode(), private=True)
             except OSError as exc:
                 _log.warning("a logout holds only until this server ends: %s: %s", self._file, exc.strerror)
 
-    def __contains__(self, cookie: str) -> bool:
+    def __contains__(self, cookie: Mapping[str, Any]) -> bool:
         self._read()
-        return _digest(cookie).hex() in self._digests
+        return _line(cookie) in self._lines
 
     def _read(self) -> None:
-        """Read what another server of this user may have added."""
+        """Read what another server of this user may have added; a line that is damaged counts for nothing."""
         with suppress(OSError):
-            if self._file is not None and (changed := self._file.stat().st_mtime_ns) != self._read_at:
-                self._digests |= set(self._file.read_text("ascii").split())
-                self._read_at = changed
+            if self._file is not None:
+                state = self._file.stat()
+                # Two changes may come in one tick of the clock.
+                found = (state.st_ino, state.st_mtime_ns, state.st_size)
+                if found != self._read_last:
+                    self._lines |= set(filter(_is_current, self._file.read_text("ascii", "replace").splitlines()))
+                    self._read_last = found
+
+
+def _line(cookie: Mapping[str, Any]) -> str:
+    return f"{cookie['until']} {cookie['nonce']}"
+
+
+def _is_current(line: str) -> bool:
+    until, _, nonce = line.partition(" ")
+    return until.isdigit() and len(until) <= _MAX_TIME_DIGITS and nonce.isalnum() and int(until) > time.time()
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with open(file, "ab", opener=partial(os.open, mode=0o600)) as lock:
+        with suppress(OSError):  # where there are no locks, two logouts in one moment may become one
+            lock_file(lock, wait=True)
+        yield
 
 
 def _digest(key: str) -> bytes:

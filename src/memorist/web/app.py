@@ -44,7 +44,7 @@ from memorist.web.openapi import BASE, build_document
 from memorist.web.operations import EVENTS, LINES, MULTIPART, OPERATIONS, Operation
 from memorist.web.problems import PROBLEM_JSON, ChangedMeanwhile, Refusal, describe_problem
 from memorist.web.requests import read_body, read_query
-from memorist.web.streams import export_lines, import_upload, receive_upload
+from memorist.web.streams import Exports, ReaderStalled, import_upload, receive_upload
 
 STATIC = Path(__file__).parent / "static"
 _THREADS = min(16, 4 + (os.cpu_count() or 1))  # calls of the engine at once; each has a page cache of its own
@@ -89,6 +89,7 @@ class _ServerState:
     options: WebOptions
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     feeds: Feeds = field(default_factory=Feeds)
+    exports: Exports = field(default_factory=Exports)
     waiting: int = 0
     guesses: int = 0
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_THREADS))
@@ -207,6 +208,10 @@ async def _authorise(state: _ServerState, request: Request, operation: Operation
     if grant.project is not None and not operation.one_project:
         raise Refusal(
             403, "one-project", f"{operation.name} is not offered to a token of one project ({grant.project!r})"
+        )
+    if grant.namespace is not None and operation.machine:
+        raise Refusal(
+            403, "one-namespace", f"{operation.name} is not offered to a token of one namespace ({grant.namespace!r})"
         )
     return grant
 
@@ -389,7 +394,7 @@ def etag(memory: Memory) -> str:
     successor = memory.superseded_by.id if memory.superseded_by else None
     state = (
         memory.id, memory.updated_at.timestamp(), memory.content, memory.title, memory.tags, memory.salience,
-        memory.pinned, memory.deleted_at, memory.valid_until, successor, facts,
+        memory.pinned, memory.deleted_at, memory.valid_until, memory.expires_at, successor, facts,
     )  # fmt: skip
     return f'"{hashlib.sha256(repr(state).encode(errors="replace")).hexdigest()[:32]}"'
 
@@ -437,7 +442,8 @@ async def _export(state: _ServerState, namespace: str, vectors: bool) -> Respons
 
     await _in_thread(state, open_memory, _SECONDS)  # what goes wrong here can still be answered as a problem
     headers = {"Cache-Control": "no-store", "Content-Disposition": 'attachment; filename="memorist.jsonl"'}
-    return StreamingResponse(export_lines(use, vectors), media_type=LINES, headers=headers)
+    export = state.exports.begin(use, vectors)
+    return _Stream(export.lines(), LINES, headers, export.leave)
 
 
 async def _follow(state: _ServerState, request: Request, namespace: str) -> Response:
@@ -455,20 +461,24 @@ async def _follow(state: _ServerState, request: Request, namespace: str) -> Resp
         for subscription in joined:
             subscription.leave()
         raise
-    return _EventStream(joined[0])
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return _Stream(joined[0].events(), EVENTS, headers, joined[0].leave)
 
 
-class _EventStream(StreamingResponse):
-    """The events of a subscription, which ends with the answer, even where nothing of it could be sent."""
+class _Stream(StreamingResponse):
+    """An answer in a stream, whose source is left at its end, even where nothing of it could be sent."""
 
-    def __init__(self, subscription: Subscription) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(subscription.events(), media_type=EVENTS, headers=headers)
-        self._leave = subscription.leave
+    def __init__(
+        self, pieces: AsyncIterator[Any], media_type: str, headers: Mapping[str, str], leave: Callable[[], None]
+    ) -> None:
+        super().__init__(pieces, media_type=media_type, headers=headers)
+        self._leave = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
+        except ReaderStalled:
+            _log.warning("an export was cut off: its reader was too slow")
         finally:
             self._leave()
 

@@ -30,6 +30,14 @@ class _OpenMemory:
         self.future: Future[Memorist] = Future()
         self.users = 0
 
+    def close(self) -> None:
+        """Close the memory, if it could be opened. A failure is logged: whoever caused it asked for something else."""
+        if self.future.exception() is None:
+            try:
+                self.future.result().close()
+            except Exception as exc:
+                _log.warning("a memory that is not used any more could not be closed: %s", exc)
+
 
 class OpenMemories:
     """
@@ -61,10 +69,10 @@ class OpenMemories:
             self._entries.move_to_end(name)
             entry.users += 1
         try:
-            if idle is not None:
-                idle.future.result().close()
             if is_new:
                 self._fill(name, entry)
+            if idle is not None:
+                idle.close()
             yield entry.future.result()
         finally:
             with self._lock:
@@ -79,8 +87,7 @@ class OpenMemories:
             self._closed, entries = True, dict(self._entries)
         # That of the server's own namespace has the model that the others use.
         for _, entry in sorted(entries.items(), key=lambda item: item[0] == self.namespace):
-            if entry.future.exception() is None:
-                entry.future.result().close()
+            entry.close()
 
     def _make_room(self) -> _OpenMemory | None:
         """Return the memory that is to be closed for a new one, if there are too many."""

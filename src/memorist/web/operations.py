@@ -64,7 +64,8 @@ class Operation:
     An operation of the API.
 
     `query` are parameters of the URL, `body` the members of the JSON object that is sent. `one_project` operations are
-    offered to tokens of one project, too. A `conditional` one honours If-Match and, where `must_match`, asks for it.
+    offered to tokens of one project, too; one that tells of the `machine` is not even offered to tokens of one
+    namespace. A `conditional` one honours If-Match and, where `must_match`, asks for it.
     An operation without a `call` is a stream, which the server answers in its own way.
     """
 
@@ -80,6 +81,7 @@ class Operation:
     status: int = 200
     writes: bool = False
     one_project: bool = False
+    machine: bool = False
     conditional: bool = False
     must_match: bool = False
     takes: str = JSON
@@ -330,7 +332,7 @@ _LOOKING = (
     _read("growth", "/growth", "Count what happened on each day", Growth, calls.growth, query={"since": _TIME},
           tag="looking around"),
     _read("list_eval_runs", "/eval-runs", "List saved runs of `memorist eval`, the earliest first", list[EvalRun],
-          calls.list_eval_runs, tag="looking around"),
+          calls.list_eval_runs, machine=True, tag="looking around"),
     _read("list_recalls", "/recalls", "List recorded searches and what they found", RecallPage, calls.list_recalls,
           tag="looking around",
           query={"memory": _TEXT, "session": _TEXT, "since": _TIME, "limit": _LIMIT, "cursor": _CURSOR}),
@@ -400,7 +402,7 @@ _UPKEEP = (
     _read("list_profiles", "/profiles", "List the ranking profiles and their options", list[ProfileInfo],
           calls.list_profiles, tag="upkeep"),
     _read("settings", "/settings", "Return the settings that hold, without secrets", SettingsAnswer, calls.settings,
-          tag="upkeep"),
+          machine=True, tag="upkeep"),
     _read("access", "/access", "Return what the token in use may do", Access, calls.access, one_project=True,
           tag="upkeep"),
 )  # fmt: skip

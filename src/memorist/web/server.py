@@ -9,7 +9,8 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,6 @@ class ServeOptions:
 
 def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     """Serve until a signal ends the process."""
-    _log_to_stderr()
     keeper = Keeper(options.secret, options.state_folder / ENDED_FILE)
     listener = options.address.listen()
     port = listener.getsockname()[1]
@@ -53,7 +53,11 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
     home = f"http://{names[0]}:{port}"
     page = f"{home}/login?key={keeper.issue_key()}"
     _say(f"Memorist serves its API on {home}{BASE}")
-    _say(f"Open the page, once, with {page}")
+    if options.browser:
+        _say("Your browser opens the page. Where it finds no file (as a snap or flatpak may), or none opens,")
+        _say(f"open this address in it by hand, which works once: {page}")
+    else:
+        _say(f"Open the page, once, with {page}")
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -65,16 +69,14 @@ def serve(options: ServeOptions, open: Open, loaded: LoadedSettings) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    launch_file = _LaunchFile(page) if options.browser else None
-
-    def end() -> None:
-        app.close_feeds()
-        if launch_file:
-            launch_file.remove()
-
-    if launch_file:
-        launch_file.open()
-    _Server(config, end).run(sockets=[listener])
+    with _logging_to_stderr(), ExitStack() as at_end:
+        at_end.callback(app.close_feeds)
+        if options.browser:
+            launch_file = _LaunchFile(page)
+            at_end.callback(launch_file.remove)
+            launch_file.open()
+        # Also called by the server itself, for the signal that ends it then ends the process.
+        _Server(config, at_end.close).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
@@ -122,12 +124,18 @@ class _LaunchFile:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _log_to_stderr() -> None:
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
     """Write warnings and errors of the package to stderr, where whoever runs the server looks for them."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_LOG_FORMAT))
     handler.setLevel(logging.WARNING)
-    logging.getLogger("memorist").addHandler(handler)
+    log = logging.getLogger("memorist")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _say(line: str) -> None:

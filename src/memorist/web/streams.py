@@ -31,6 +31,7 @@ from memorist.web.requests import refuse_large
 MAX_UPLOAD_BYTES = 2 << 30
 _CHUNK_BYTES = 256 << 10
 _CHUNKS_AHEAD = 2  # of the reader
+MAX_EXPORTS = 8  # at once
 _STALL_SECONDS = 30.0
 _LEAST_BYTES_PER_SECOND = 1024
 _MAX_NAME_CHARACTERS = 100
@@ -126,36 +127,70 @@ def import_upload(memory: Memorist, upload: Upload) -> ImportReport:
     return ImportReport(report.format, report.added, report.known, report.sessions, skipped, report.redacted)
 
 
-async def export_lines(use: Callable[[], AbstractContextManager[Memorist]], vectors: bool) -> AsyncIterator[bytes]:
-    """Yield an export while it is read; a reader that stalls, or leaves, ends it."""
-    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes | None]()
-    room, left = threading.Semaphore(_CHUNKS_AHEAD), threading.Event()
+class Exports:
+    """The exports under way. Each has a thread and a connection to the database, so there may be some at once."""
 
-    def send(chunk: bytes) -> None:
-        if not room.acquire(timeout=_STALL_SECONDS) or left.is_set():
-            raise _ReaderLeft
-        loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+    def __init__(self) -> None:
+        self._places = threading.BoundedSemaphore(MAX_EXPORTS)
 
-    def work() -> None:
+    def begin(self, use: Callable[[], AbstractContextManager[Memorist]], vectors: bool) -> "Export":
+        """Return an export that has begun, or refuse to begin another."""
+        if not self._places.acquire(blocking=False):
+            raise Refusal(503, "too-many-exports", f"{MAX_EXPORTS} exports are under way", {"Retry-After": "1"})
+        return Export(use, vectors, self._places.release)
+
+
+class Export:
+    """An export that is sent while it is read from the memory; a reader that stalls, or leaves, ends it."""
+
+    def __init__(
+        self, use: Callable[[], AbstractContextManager[Memorist]], vectors: bool, end: Callable[[], object]
+    ) -> None:
+        self._loop, self._pieces = asyncio.get_running_loop(), asyncio.Queue[bytes | Exception | None]()
+        self._room, self._left = threading.Semaphore(_CHUNKS_AHEAD), threading.Event()
+        threading.Thread(target=self._work, args=(use, vectors, end), name="memorist-export").start()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield the export; raise what went wrong, so that the reader is cut off and knows that it is not whole."""
+        while (piece := await self._pieces.get()) is not None:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+            self._room.release()
+
+    def leave(self) -> None:
+        """End the export, if it has not ended."""
+        self._left.set()
+        self._room.release()
+
+    def _work(
+        self, use: Callable[[], AbstractContextManager[Memorist]], vectors: bool, end: Callable[[], object]
+    ) -> None:
+        last: Exception | None = None
         try:
-            with use() as memory, suppress(_ReaderLeft), _Sender(send) as output:
+            with use() as memory, suppress(_ReaderLeft), _Sender(self._send) as output:
                 memory.export(cast(BinaryIO, output), vectors=vectors)
+        except Exception as exc:
+            last = exc
         finally:
-            loop.call_soon_threadsafe(chunks.put_nowait, None)
+            end()
+            with suppress(RuntimeError):  # the server has ended
+                self._loop.call_soon_threadsafe(self._pieces.put_nowait, last)
 
-    export = loop.run_in_executor(None, work)
-    try:
-        while (chunk := await chunks.get()) is not None:
-            yield chunk
-            room.release()
-        await export  # which raises what went wrong: the reader is cut off, and knows that it has not got everything
-    finally:
-        left.set()
-        room.release()
+    def _send(self, chunk: bytes) -> None:
+        if not self._room.acquire(timeout=_STALL_SECONDS):
+            raise ReaderStalled
+        if self._left.is_set():
+            raise _ReaderLeft
+        self._loop.call_soon_threadsafe(self._pieces.put_nowait, chunk)
+
+
+class ReaderStalled(Exception):
+    """The reader of an export does not read."""
 
 
 class _ReaderLeft(Exception):
-    """The reader of an export is not there any more, or does not read."""
+    """The reader of an export is not there any more."""
 
 
 class _Sender:
