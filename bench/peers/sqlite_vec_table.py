@@ -1,5 +1,6 @@
 """sqlite-vec beside FTS5: two virtual tables in one file, fused by reciprocal rank in Python."""
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,19 +14,26 @@ class SqliteVecTable(System):
     package, imports = "sqlite-vec", "sqlite_vec"
 
     def open(self) -> None:
-        import apsw
-        import sqlite_vec
-
-        self._database = apsw.Connection(str(self.folder / "rows.db"))
-        self._database.pragma("journal_mode", "wal")
-        self._database.pragma("synchronous", "full")
-        self._database.enable_load_extension(True)
-        self._database.load_extension(sqlite_vec.loadable_path())
+        self._connections = threading.local()
         self._database.execute(
             f"create virtual table if not exists vectors using vec0(number integer primary key,"
             f" tenth text, thousandth text, vector float[{DIMENSIONS}] distance_metric = cosine)"
         )
         self._database.execute("create virtual table if not exists words using fts5(text, tokenize = 'porter')")
+
+    @property
+    def _database(self) -> Any:
+        """The connection of this thread."""
+        if not hasattr(self._connections, "own"):
+            import apsw
+            import sqlite_vec
+
+            database = self._connections.own = apsw.Connection(str(self.folder / "rows.db"))
+            database.pragma("journal_mode", "wal")
+            database.pragma("synchronous", "full")
+            database.enable_load_extension(True)
+            database.load_extension(sqlite_vec.loadable_path())
+        return self._connections.own
 
     def write(self, rows: Sequence[Row]) -> None:
         with self._database:
