@@ -50,7 +50,7 @@ class ExactSearch:
         if kind == "meaning":
             judged = f"recall {self.recall(search, found):.3f}"
         elif kind == "words":
-            judged = f"overlap {max(_compare(scores, found, 1, self._size) for scores in self._words):.2f}"
+            judged = f"overlap {max(_compare(scores, found, modulus, self._size) for scores in self._words):.2f}"
         else:
             judged = ""
         full = min(HITS, self._size // modulus)
