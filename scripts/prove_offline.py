@@ -432,7 +432,9 @@ def talk_over_http(run: Run) -> None:
 
 
 def open_page(run: Run) -> None:
-    api, page = run.hear().split()[-1], run.hear().split()[-1]
+    api, page = run.hear().split()[-1], ""
+    while "/login?key=" not in page:  # after what is said about the browser
+        page = run.hear().split()[-1]
     home = api.removesuffix("/api/v1")
     direct = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())

@@ -4,6 +4,7 @@ import asyncio
 import io
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -33,7 +34,8 @@ async def read(export: Export) -> bytes:
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 30))
+    with ThreadPoolExecutor(1) as thread:  # the browser's tests leave a loop in this one
+        thread.submit(asyncio.run, asyncio.wait_for(scenario, 30)).result()
 
 
 def test_exports_are_bounded_and_give_their_place_back(memory: Memorist, begin: Callable[[], Export]) -> None:

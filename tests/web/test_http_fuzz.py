@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+import schemathesis.generation.jsonschema.strategy  # imported within a test, CPython 3.11 may fail in greenlets
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import one_of, sampled_from
 from schemathesis import GenerationMode
