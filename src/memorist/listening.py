@@ -73,6 +73,10 @@ class ListenAddress:
         """Return a socket that listens there."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
-            return socket.create_server((self.host, self.port), family=family)
+            listener = socket.create_server((self.host, self.port), family=family)
         except OSError as exc:
             raise ConfigError(f"cannot listen on {self.url_host}:{self.port}: {exc.strerror or exc}") from exc
+        # Connections have it from here, as asyncio sets it only for listeners of its own: else the second packet of an
+        # answer waits 40 ms for the client to confirm the first.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listener

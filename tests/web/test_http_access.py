@@ -501,3 +501,12 @@ def test_what_goes_wrong_is_on_stderr(path: Path, caplog: pytest.LogCaptureFixtu
     assert "could not be searched" in server.log.read_text()
     assert caplog.records[-1].exc_info
     assert caplog.records[-1].name == "memorist.web.app"
+
+
+def test_an_answer_in_two_packets_does_not_wait_for_the_client_to_confirm_the_first() -> None:
+    with (
+        ListenAddress("127.0.0.1", 0).listen() as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
