@@ -3,8 +3,9 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,12 +70,22 @@ class Waiting(HashingEmbedder):
         return super().embed(texts)
 
 
-def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(target: Path | str) -> None:
+@pytest.mark.parametrize(
+    ("write", "count"),
+    [
+        (lambda memory: memory.add("a note"), 1),
+        (lambda memory: memory.add_many(f"note {number}" for number in range(300)), 300),
+    ],
+    ids=["add", "add_many"],
+)
+def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(
+    target: Path | str, write: Callable[[Any], Coroutine[Any, Any, object]], count: int
+) -> None:
     model = Waiting()
 
     async def use() -> None:
         async with memorist.open_async(target, embedder=model, near="off") as memory:
-            adding = asyncio.create_task(memory.add("a note"))
+            adding = asyncio.create_task(write(memory))
             await asyncio.to_thread(model.asked.wait, 60)
             adding.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -83,25 +94,7 @@ def test_a_write_that_is_cancelled_under_way_is_finished_as_a_whole(target: Path
 
     asyncio.run(use())
     with memorist.open(target, embedder=model) as memory:
-        assert (memory.stats().memories, memory.stats().vectors) == (1, 1)
-        assert memory.check().ok
-
-
-def test_many_that_are_added_and_cancelled_under_way_are_all_there(target: Path | str) -> None:
-    model = Waiting()
-
-    async def use() -> None:
-        async with memorist.open_async(target, embedder=model, near="off") as memory:
-            adding = asyncio.create_task(memory.add_many(f"note {number}" for number in range(300)))
-            await asyncio.to_thread(model.asked.wait, 60)
-            adding.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await adding
-            model.may_answer.set()
-
-    asyncio.run(use())
-    with memorist.open(target, embedder=model) as memory:
-        assert (memory.stats().memories, memory.stats().vectors) == (300, 300)
+        assert (memory.stats().memories, memory.stats().vectors) == (count, count)
         assert memory.check().ok
 
 

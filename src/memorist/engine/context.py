@@ -143,7 +143,7 @@ class ContextBuilder:
             texts = {id: text for id, text in block.texts.items() if not isinstance(found.get(id), DocumentHit)}
             self._resources.record_prompt(
                 message, mode, self._resources.profile.name, None,
-                tuple(_recall_memory(id, place, found.get(id), texts[id]) for place, id in enumerate(texts, 1)),
+                tuple(recall_memory(id, place, found.get(id), texts[id]) for place, id in enumerate(texts, 1)),
                 count_tokens(text) if text else 0,
             )  # fmt: skip
         return text
@@ -182,7 +182,7 @@ class ContextBuilder:
         return HitContext(before=tuple(turns[:place]), after=tuple(turns[place + 1 :]))
 
 
-def _recall_memory(id: str, place: int, hit: Hit | None, text: str) -> RecalledMemory:
+def recall_memory(id: str, place: int, hit: Hit | None, text: str) -> RecalledMemory:
     """Return a memory of a block; one that came without being asked about, as a pinned one, has no score."""
     if hit is None:
         return RecalledMemory(id, place, 0.0, 0.0, prompt=text)

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 
 from memorist.documents import DocumentHit
 from memorist.embed.wordpiece import count_tokens
+from memorist.engine.context import recall_memory
 from memorist.engine.facade import Memorist
 from memorist.engine.project_view import ProjectView
 from memorist.engine.resources import Resources
-from memorist.records import Hit, RecalledMemory, Results
+from memorist.records import Results
 
 
 def record_option(memory: Memorist | ProjectView) -> str | None:
@@ -24,7 +25,7 @@ def record_hits(memory: Memorist | ProjectView, results: Results, given: Mapping
     hits = [hit for hit in results if hit.memory.id in given and not isinstance(hit, DocumentHit)]
     resources.record_prompt(
         results.query, results.mode, results.profile, results.lens,
-        tuple(_recall_hit(hit, place, given[hit.memory.id]) for place, hit in enumerate(hits, 1)),
+        tuple(recall_memory(hit.memory.id, place, hit, given[hit.memory.id]) for place, hit in enumerate(hits, 1)),
         count_tokens("\n".join(given.values())),
         resources.profile.reinforcement if resources.profile.record == "reinforce" else 0.0,
     )  # fmt: skip
@@ -39,7 +40,3 @@ def record_last(memory: Memorist | ProjectView) -> Iterator[Callable[[], None]]:
 
 def _resources_of(memory: Memorist | ProjectView) -> Resources:
     return (memory._memory if isinstance(memory, ProjectView) else memory)._resources
-
-
-def _recall_hit(hit: Hit, place: int, text: str) -> RecalledMemory:
-    return RecalledMemory(hit.memory.id, place, hit.score, hit.relevance, tuple(fact.id for fact in hit.facts), text)

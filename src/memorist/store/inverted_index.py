@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Keys = NDArray[np.int64]
+from memorist.store.key_set import Keys
+
 Rows = NDArray[np.int32]
 Places = NDArray[np.uint16]  # the column in the high bits, the place in that column in the low ones
 

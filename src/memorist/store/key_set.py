@@ -17,7 +17,7 @@ class KeySet:
 
     def __and__(self, other: "KeySet") -> "KeySet":
         if self.inverted and other.inverted:
-            return KeySet(_sort_unique(np.concatenate([self.keys, other.keys])), inverted=True)
+            return KeySet(sort_unique(np.concatenate([self.keys, other.keys])), inverted=True)
         if self.inverted:
             return other & self
         listed = _is_in(self.keys, other.keys)
@@ -35,11 +35,18 @@ def decode_keys(listed: str) -> Keys:
     numbers = listed.strip()[1:-1]
     # As text, without a Python object for each of them: a search may read tens of thousands.
     keys: Keys = np.fromstring(numbers, np.int64, sep=",") if numbers else np.empty(0, np.int64)
-    return keys if (keys[1:] > keys[:-1]).all() else _sort_unique(keys)
+    return sort_unique(keys)
 
 
-def _sort_unique(keys: Keys) -> Keys:
+def is_ascending(keys: Keys) -> bool:
+    """Tell if keys ascend, each there once."""
+    return bool((keys[1:] > keys[:-1]).all())
+
+
+def sort_unique(keys: Keys) -> Keys:
     """Return keys in ascending order, each once; for whole numbers, this is faster than numpy's `unique`."""
+    if is_ascending(keys):
+        return keys
     ascending = np.sort(keys)
     is_first = np.ones(len(keys), np.bool_)
     is_first[1:] = ascending[1:] != ascending[:-1]

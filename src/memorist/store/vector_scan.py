@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Keys = NDArray[np.int64]
+from memorist.store.key_set import Keys, is_ascending, sort_unique
+
 Codes = NDArray[np.int8]
 Scores = NDArray[np.float32]
 Rows = NDArray[np.intp]
@@ -84,7 +85,7 @@ class VectorScan:
             if end > count or piece_codes.shape != (len(piece_keys), self.dimensions):
                 raise ValueError(f"{len(piece_keys)} keys and codes {piece_codes.shape} do not fit")
             keys[start:end], codes[start:end] = piece_keys, piece_codes
-        if end != count or not _is_ascending(keys[:count]):
+        if end != count or not is_ascending(keys[:count]):
             raise ValueError("keys have to ascend, each there once, and as many as announced")
         state = _State.from_sorted(keys, codes, count)
         with self._write:
@@ -96,7 +97,7 @@ class VectorScan:
         if np.shape(vectors) != (len(new_keys), self.dimensions):
             raise ValueError(f"{len(new_keys)} keys of {self.dimensions} dimensions do not fit {np.shape(vectors)}")
         codes = encode(vectors)
-        if not _is_ascending(new_keys):
+        if not is_ascending(new_keys):
             # Reversed, the stable sort inside `unique` finds the last of equal keys first.
             new_keys, last = np.unique(new_keys[::-1], return_index=True)
             codes = codes[::-1][last]
@@ -105,7 +106,7 @@ class VectorScan:
 
     def remove(self, keys: ArrayLike) -> None:
         """Remove keys; unknown ones are ignored."""
-        removed = _sort_unique(np.asarray(keys, np.int64))
+        removed = sort_unique(np.asarray(keys, np.int64))
         with self._write:
             self._state = self._state.without_keys(removed).compact()
 
@@ -124,10 +125,12 @@ class VectorScan:
         scale = _inverse_lengths(code)
         if among is None:
             keys, scores = state.keys[: state.count], state.similarities(code[0], scale)
-            left_out = state.dead if without is None else state.with_dead(_sort_unique(np.asarray(without, np.int64)))
+            left_out = (
+                state.dead if without is None else state.find_left_out(sort_unique(np.asarray(without, np.int64)))
+            )
             scores[left_out] = -np.inf
             return _select_best(keys, scores, min(k, state.count - len(left_out)))
-        rows = state.find_rows(_sort_unique(np.asarray(among, np.int64)))
+        rows = state.find_rows(sort_unique(np.asarray(among, np.int64)))
         if len(rows) < _MAX_GATHER_SHARE * state.count:
             scores = state.similarities_of(rows, code[0], scale)
         else:
@@ -191,7 +194,7 @@ class _State:
         rows: Rows = places if self.order is None else self.order[places]
         return rows
 
-    def with_dead(self, keys: Keys) -> Rows:
+    def find_left_out(self, keys: Keys) -> Rows:
         """Return the rows of some ascending keys, and those that are removed."""
         return np.concatenate([self.dead, self.find_rows(keys)])
 
@@ -240,18 +243,6 @@ class _State:
         codes[: self.count] = self.codes[: self.count]
         weights[: self.count] = self.weights[: self.count]
         return replace(self, keys=keys, codes=codes, weights=weights)
-
-
-def _is_ascending(keys: Keys) -> bool:
-    return bool((keys[1:] > keys[:-1]).all())
-
-
-def _sort_unique(keys: Keys) -> Keys:
-    if _is_ascending(keys):
-        return keys
-    ascending = np.sort(keys)
-    once: Keys = ascending[np.concatenate([[True], ascending[1:] != ascending[:-1]])]
-    return once
 
 
 def _inverse_lengths(codes: Codes) -> Scores:

@@ -19,10 +19,10 @@ from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import indexed_conditions
-from memorist.store.key_set import decode_keys
+from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import PART_BITS, Scope, VectorMatches
-from memorist.store.vector_scan import Keys, Scores, VectorScan, encode, pack, row_bytes, unpack
+from memorist.store.vector_scan import Scores, VectorScan, encode, pack, row_bytes, unpack
 from memorist.store.vectors import Halves, Vectors, check_dimensions, check_metric, damaged_vector
 from memorist.time_limit import without_limit
 
