@@ -1,20 +1,22 @@
 """
-Build the model that ships with Memorist, from the weights that training/build.py made.
+Build the models of Memorist, the embedding model that ships with it and the reranker, from the weights that
+training/build.py made.
 
 Run it from the root of the repository, in an environment of its own:
 
     python -m venv .venv-model
     .venv-model/bin/pip install onnx onnxruntime numpy safetensors
-    .venv-model/bin/python scripts/build_model.py mean.safetensors
+    .venv-model/bin/python scripts/build_model.py embedder mean.safetensors
+    .venv-model/bin/python scripts/build_model.py reranker reranker.safetensors
 
-It writes the network as an ONNX graph, quantises it to int8, checks the result against a plain numpy forward pass, and
-puts it into src/memorist/embed/bundled. Copy the checksum it prints to src/memorist/embed/local.py. With the same
-versions of onnx and numpy the file is the same to the byte.
+It writes a network as an ONNX graph, quantises it to int8, checks the result against a plain numpy forward pass, and
+puts it into src/memorist/embed/bundled or models/reranker. Copy the checksum that it prints to local.py or
+onnx_models.py in src/memorist/embed. With the same versions of onnx and numpy the file is the same to the byte.
 
 Choices made by measuring:
 
-- The graph takes the ids of one text and nothing else. Without padding it needs no mask and no token types, and a
-  text gets the same vector alone and among others: dynamic quantisation makes them differ in a batch.
+- A graph takes the ids of one text, or of one pair with its token types, and nothing else. Without padding it needs no
+  mask, and a text gets the same vector alone and among others: dynamic quantisation makes them differ in a batch.
 - Fused operators are written directly, so that no optimiser has to find them when the model is built or loaded.
 - Weights are int8 with one scale a column (a word's embedding: one scale a row). One scale a tensor loses far more
   (cosine .934 to fp32 against .994), and unsigned weights are as exact but nearly twice as slow.
@@ -23,6 +25,7 @@ Choices made by measuring:
 import hashlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,27 +38,35 @@ from safetensors.numpy import load as load_safetensors
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import: it would report to its maker
 import onnxruntime
 
-TARGET = Path(__file__).resolve().parents[1] / "src" / "memorist" / "embed" / "bundled" / "model.onnx"
+ROOT = Path(__file__).resolve().parents[1]
+TARGETS = {
+    "embedder": ROOT / "src" / "memorist" / "embed" / "bundled" / "model.onnx",
+    "reranker": ROOT / "models" / "reranker" / "src" / "memorist_reranker" / "model.onnx",
+}
 
-LAYERS, HEADS, HIDDEN, MAX_TOKENS = 6, 12, 384, 256
+HEADS, HIDDEN, MAX_TOKENS = 12, 384, 256
 EPSILON = 1e-12
 FUSED = "com.microsoft"  # the domain of onnxruntime's own operators
 MIN_COSINE = 0.97  # int8 to fp32, of random words, which are harder than prose (.994 on average)
+MAX_ERROR = 1.5  # int8 to fp32, of the logits of random words, which range from -10 to 10
+TESTED_LENGTHS = [4, 5, 8, 12, 30, 60, 120, 192] * 5
 
 Array = NDArray[np.float32]
 Weights = dict[str, Array]
 
 
 def main() -> None:
-    """Build the model, check it, and write its file."""
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: build_model.py WEIGHTS.safetensors")
-    stored = load_safetensors(Path(sys.argv[1]).read_bytes())
-    weights = {name: value.astype(np.float32) for name, value in stored.items()}
-    model = build_model(weights)
-    check_model(model, weights)
-    TARGET.write_bytes(model)
-    print(f"{hashlib.sha256(model).hexdigest()}  {TARGET.name}  {len(model):,} bytes")
+    """Build a model, check it, and write its file."""
+    if len(sys.argv) != 3 or sys.argv[1] not in TARGETS:
+        raise SystemExit(f"usage: build_model.py {'|'.join(TARGETS)} WEIGHTS.safetensors")
+    kind, path = sys.argv[1:]
+    stored = load_safetensors(Path(path).read_bytes())
+    weights = {name.removeprefix("bert."): value.astype(np.float32) for name, value in stored.items()}
+    build, check = {"embedder": (build_embedder, check_embedder), "reranker": (build_reranker, check_reranker)}[kind]
+    model = build(weights)
+    check(model, weights)
+    TARGETS[kind].write_bytes(model)
+    print(f"{hashlib.sha256(model).hexdigest()}  {TARGETS[kind].name}  {len(model):,} bytes")
 
 
 class Graph:
@@ -98,21 +109,39 @@ def quantise(weight: Array, axis: int) -> tuple[NDArray[np.int8], Array]:
     return np.round(weight / np.expand_dims(scale, axis)).astype(np.int8), scale
 
 
-def build_model(weights: Weights) -> bytes:
-    """Return the quantised network as an ONNX file."""
+def build_embedder(weights: Weights) -> bytes:
+    """Return the quantised embedding model as an ONNX file."""
     graph = Graph()
-    x = add_embeddings(graph, weights)
-    for number in range(LAYERS):
-        x = add_layer(graph, weights, f"encoder.layer.{number}", x)
+    # The token type, which is always 0, is part of the positions.
+    x = add_layers(graph, weights, add_embeddings(graph, weights, positions(weights) + token_types(weights)[0]))
     (mean,) = graph.add("ReduceMean", x, graph.constant("tokens_axis", np.array([1])), keepdims=0)
     graph.nodes.append(helper.make_node("LpNormalization", [mean], ["embedding"], "normalise", axis=-1, p=2))
-    proto = helper.make_graph(
-        graph.nodes,
-        "memorist-embed-v1-int8",
-        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])],
-        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, HIDDEN])],
-        graph.constants,
-    )
+    output = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, HIDDEN])
+    return serialise(graph, "memorist-embed-v1-int8", ["input_ids"], output)
+
+
+def build_reranker(weights: Weights) -> bytes:
+    """Return the quantised cross-encoder as an ONNX file."""
+    graph = Graph()
+    (types,) = graph.add("Gather", graph.constant("types", token_types(weights)), "token_type_ids")
+    x = add_layers(graph, weights, add_embeddings(graph, weights, positions(weights), types))
+    (first,) = graph.add("Gather", x, graph.constant("first_token", np.array([0])), axis=1)
+    (pooled,) = graph.add("Flatten", first)
+    for name in ("pooler.dense", "classifier"):
+        weight = graph.constant(f"{name}.weight", weights[f"{name}.weight"])
+        bias = graph.constant(f"{name}.bias", weights[f"{name}.bias"])
+        (pooled,) = graph.add("Gemm", pooled, weight, bias, transB=1)
+        if name == "pooler.dense":
+            (pooled,) = graph.add("Tanh", pooled)
+    graph.nodes.append(helper.make_node("Identity", [pooled], ["logits"], "logits"))
+    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 1])
+    return serialise(graph, "memorist-rerank-v1-int8", ["input_ids", "token_type_ids"], output)
+
+
+def serialise(graph: Graph, name: str, inputs: list[str], output: onnx.ValueInfoProto) -> bytes:
+    """Return a graph as the content of a file."""
+    tokens = [helper.make_tensor_value_info(each, TensorProto.INT64, [1, "tokens"]) for each in inputs]
+    proto = helper.make_graph(graph.nodes, name, tokens, [output], graph.constants)
     # The oldest versions that have these operators, so that older runtimes can read the file.
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(FUSED, 1)]
     model = helper.make_model(proto, opset_imports=opsets, ir_version=8, producer_name="memorist")
@@ -120,17 +149,19 @@ def build_model(weights: Weights) -> bytes:
     return content
 
 
-def add_embeddings(graph: Graph, weights: Weights) -> str:
-    """Add word and position embeddings, normalised; the token type, which is always 0, is part of the positions."""
+def add_embeddings(graph: Graph, weights: Weights, position_table: Array, types: str | None = None) -> str:
+    """Add the embeddings of words and positions, and of token types where they differ, normalised."""
     words, scale = quantise(weights["embeddings.word_embeddings.weight"], axis=1)
     (embedded,) = graph.add("Gather", graph.constant("words.int8", words), "input_ids")
     (embedded,) = graph.add("Cast", embedded, to=TensorProto.FLOAT)
     (scales,) = graph.add("Gather", graph.constant("words.scale", scale[:, None]), "input_ids")
     (embedded,) = graph.add("Mul", embedded, scales)
     (length,) = graph.add("Shape", "input_ids", start=1, end=2)
-    table = graph.constant("positions", positions(weights))
+    table = graph.constant("positions", position_table)
     (position,) = graph.add("Slice", table, graph.constant("first", np.array([0])), length)
     (total,) = graph.add("Add", embedded, position)
+    if types is not None:
+        (total,) = graph.add("Add", total, types)
     norm = "embeddings.LayerNorm"
     scale_name = graph.constant(f"{norm}.scale", weights[f"{norm}.weight"])
     shift_name = graph.constant(f"{norm}.shift", weights[f"{norm}.bias"])
@@ -138,9 +169,21 @@ def add_embeddings(graph: Graph, weights: Weights) -> str:
 
 
 def positions(weights: Weights) -> Array:
-    """Return the embeddings of positions, with that of token type 0 added."""
-    table = weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
-    return np.asarray(table + weights["embeddings.token_type_embeddings.weight"][0], np.float32)
+    return weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
+
+
+def token_types(weights: Weights) -> Array:
+    return weights["embeddings.token_type_embeddings.weight"]
+
+
+def count_layers(weights: Weights) -> int:
+    return len({name.split(".")[2] for name in weights if name.startswith("encoder.layer.")})
+
+
+def add_layers(graph: Graph, weights: Weights, x: str) -> str:
+    for number in range(count_layers(weights)):
+        x = add_layer(graph, weights, f"encoder.layer.{number}", x)
+    return x
 
 
 def add_layer(graph: Graph, weights: Weights, name: str, x: str) -> str:
@@ -177,32 +220,33 @@ def query_key_value(weights: Weights, name: str) -> tuple[Array, Array]:
     return weight, np.concatenate([weights[f"{part}.bias"] for part in parts])
 
 
-def embed_reference(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """Return the vector that the original network gives, in plain numpy and fp32."""
+def encode_reference(weights: Weights, ids: NDArray[np.int64], types: NDArray[np.int64]) -> Array:
+    """Return the hidden states that the original network gives, a row a token, in plain numpy and fp32."""
 
     def normalise(x: Array, name: str) -> Array:
         centred = x - x.mean(-1, keepdims=True)
         scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + EPSILON)
         return np.asarray(scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"])
 
-    def dense(x: Array, name: str) -> Array:
-        return np.asarray(x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"])
-
     words = weights["embeddings.word_embeddings.weight"][ids]
-    x = normalise(words + positions(weights)[: len(ids)], "embeddings.LayerNorm")
-    for number in range(LAYERS):
+    x = normalise(words + positions(weights)[: len(ids)] + token_types(weights)[types], "embeddings.LayerNorm")
+    for number in range(count_layers(weights)):
         name = f"encoder.layer.{number}"
         weight, bias = query_key_value(weights, name)
         heads = (x @ weight + bias).reshape(len(ids), 3, HEADS, HIDDEN // HEADS).transpose(1, 2, 0, 3)
         scores = heads[0] @ heads[1].transpose(0, 2, 1) / np.sqrt(np.float32(HIDDEN // HEADS))
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         context = (scores / scores.sum(-1, keepdims=True)) @ heads[2]
-        attended = dense(context.transpose(1, 0, 2).reshape(len(ids), HIDDEN), f"{name}.attention.output.dense")
+        context = context.transpose(1, 0, 2).reshape(len(ids), HIDDEN)
+        attended = apply_dense(weights, f"{name}.attention.output.dense", context)
         x = normalise(attended + x, f"{name}.attention.output.LayerNorm")
-        wide = dense(x, f"{name}.intermediate.dense")
-        x = normalise(dense(gelu(wide), f"{name}.output.dense") + x, f"{name}.output.LayerNorm")
-    mean = x.mean(0)
-    return np.asarray(mean / np.linalg.norm(mean))
+        wide = gelu(apply_dense(weights, f"{name}.intermediate.dense", x))
+        x = normalise(apply_dense(weights, f"{name}.output.dense", wide) + x, f"{name}.output.LayerNorm")
+    return x
+
+
+def apply_dense(weights: Weights, name: str, x: Array) -> Array:
+    return np.asarray(x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"])
 
 
 def gelu(x: Array) -> Array:
@@ -213,20 +257,50 @@ def gelu(x: Array) -> Array:
     return np.asarray(x * (1 + np.sign(x) * (1 - series * np.exp(-z * z))) / 2, np.float32)
 
 
-def check_model(model: bytes, weights: Weights) -> None:
-    """Stop unless the int8 vectors are near the fp32 ones and the same on every run."""
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    random = np.random.default_rng(0)
-    cosines = []
-    for length in [2, 3, 8, 12, 30, 60, 120, MAX_TOKENS] * 5:
-        ids = np.array([101, *random.integers(1996, 20000, length - 2), 102])
-        vector, again = (session.run(None, {"input_ids": ids[None]})[0][0] for _ in range(2))
-        if not np.array_equal(vector, again):
-            raise SystemExit("the model gave two vectors for one text; nothing was written")
-        cosines.append(float(vector @ embed_reference(weights, ids)))
+def check_embedder(model: bytes, weights: Weights) -> None:
+    """Stop unless the int8 vectors are near the fp32 ones."""
+
+    def compare(run: Run, ids: NDArray[np.int64]) -> float:
+        mean = encode_reference(weights, ids, np.zeros_like(ids)).mean(0)
+        return float(run({"input_ids": ids[None]})[0] @ mean / np.linalg.norm(mean))
+
+    cosines = compare_with_reference(model, compare)
     print(f"cosine to fp32: {np.mean(cosines):.4f} on average, {min(cosines):.4f} at least")
     if min(cosines) < MIN_COSINE:
         raise SystemExit(f"that is below {MIN_COSINE}; nothing was written")
+
+
+def check_reranker(model: bytes, weights: Weights) -> None:
+    """Stop unless the int8 logits are near the fp32 ones."""
+
+    def compare(run: Run, ids: NDArray[np.int64]) -> float:
+        types = (np.arange(len(ids)) >= len(ids) // 3).astype(np.int64)
+        pooled = np.tanh(apply_dense(weights, "pooler.dense", encode_reference(weights, ids, types)[0]))
+        logit = apply_dense(weights, "classifier", pooled)[0]
+        return abs(float(run({"input_ids": ids[None], "token_type_ids": types[None]})[0, 0] - logit))
+
+    errors = compare_with_reference(model, compare)
+    print(f"error of logits: {np.mean(errors):.3f} on average, {max(errors):.3f} at most")
+    if max(errors) > MAX_ERROR:
+        raise SystemExit(f"that is above {MAX_ERROR}; nothing was written")
+
+
+Run = Callable[[dict[str, NDArray[np.int64]]], Array]
+
+
+def compare_with_reference(model: bytes, compare: Callable[[Run, NDArray[np.int64]], float]) -> list[float]:
+    """Compare a model with its reference on random words; stop unless it answers the same on every run."""
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+
+    def run(inputs: dict[str, NDArray[np.int64]]) -> Array:
+        first, again = (np.asarray(session.run(None, inputs)[0]) for _ in range(2))
+        if not np.array_equal(first, again):
+            raise SystemExit("the model gave two answers for one text; nothing was written")
+        return first
+
+    random = np.random.default_rng(0)
+    texts = (np.array([101, *random.integers(1996, 20000, length - 2), 102]) for length in TESTED_LENGTHS)
+    return [compare(run, ids) for ids in texts]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """
 Train the embedding model, from the original weights of all-MiniLM-L6-v2 and a folder of pairs.
 
-    python training/build.py --data groups.jsonl.gz --sets DATA --teacher model.onnx --out OUT
+    python training/build.py --data groups.jsonl.gz --sets DATA --out OUT
 
 DATA holds the evaluation sets: nothing that they contain is trained on, and their development halves are measured.
 With --judge the other halves are measured as well. With --without the first training is done again and again, each
@@ -11,12 +11,15 @@ time without one of the recipe's parts, and measured. OUT gets a file of weights
 
 import argparse
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from figures import EvaluationSet, hold_out, measure, read_evaluation_set
-from models import Encoder, Teacher, encode_texts, fetch_original
+from models import Encoder, Ids, Teacher, encode_texts, fetch_original, fetch_teacher
 from negatives import choose_negatives, find_candidates, score_candidates
+from numpy.typing import NDArray
 from pairs import Pairs, read_pairs
 from train import QUESTION_TOKENS, TEXT_TOKENS, Recipe, TrainingData, average, train
 
@@ -43,10 +46,7 @@ WITHOUT = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("data", "sets", "teacher", "out"):
-        parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--model", type=Path, help="the original model.safetensors; downloaded if not given")
-    parser.add_argument("--limit", type=int, help="train on so many questions only")
+    add_arguments(parser)
     parser.add_argument("--judge", action="store_true", help="measure the judging halves, too")
     parser.add_argument("--without", action="store_true", help="measure what each part of the recipe brings")
     arguments = parser.parse_args()
@@ -57,7 +57,10 @@ def main() -> None:
     weights = arguments.model or fetch_original(arguments.out)
     pairs, held_out = read_pairs(arguments.data, folders)
     original = Encoder(weights).to(device)
-    data, unfiltered = prepare(pairs, original, Teacher(arguments.teacher).to(device), arguments.limit)
+    material = prepare(pairs, original, arguments.limit)
+    scores = material.score(Teacher(arguments.teacher or fetch_teacher(arguments.out)).to(device))
+    data, unfiltered = (material.choose(scores, filtered) for filtered in (True, False))
+    print(f"{len(data.examples):,} examples of {len(pairs.pairs):,} questions", flush=True)
     sets = [read_evaluation_set(folder, "development", parts) for folder in folders for parts in (False, True)]
     sets += hold_out(held_out, KINDS)
     print_figures("original", original, sets)
@@ -86,22 +89,44 @@ def main() -> None:
             print_figures(f"first, without {name}", encoder, sets)
 
 
-def prepare(pairs: Pairs, original: Encoder, teacher: Teacher, limit: int | None) -> tuple[TrainingData, TrainingData]:
-    """Turn pairs into examples: tokens, original vectors, hard negatives, scores; filtered by the teacher, and not."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that every training has."""
+    for name in ("data", "sets", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--model", type=Path, help="the original model.safetensors; downloaded if not given")
+    parser.add_argument("--teacher", type=Path, help="the cross-encoder's model.onnx; downloaded if not given")
+    parser.add_argument("--limit", type=int, help="train on so many questions only")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Pairs as tokens, with the original vectors of their texts, and candidates for negatives."""
+
+    pairs: Pairs
+    questions: list[Ids]
+    texts: list[Ids]
+    vectors: NDArray[np.float16]
+    candidates: NDArray[np.int64]
+
+    def score(self, teacher: Teacher) -> NDArray[np.float32]:
+        """Return a teacher's score of each question's answers and candidates."""
+        return score_candidates(teacher, self.pairs.pairs, self.candidates, self.questions, self.texts)
+
+    def choose(self, scores: NDArray[np.float32], filtered: bool) -> TrainingData:
+        """Return examples with negatives that a teacher's scores choose: filtered, or not."""
+        examples = choose_negatives(self.pairs.pairs, self.candidates, scores, filtered)
+        return TrainingData(self.pairs, examples, self.questions, self.texts, self.vectors)
+
+
+def prepare(pairs: Pairs, original: Encoder, limit: int | None) -> Material:
+    """Turn pairs into tokens and vectors, and find candidates for negatives."""
     if limit:
         pairs.pairs = random.Random(0).sample(pairs.pairs, min(limit, len(pairs.pairs)))
     texts = encode_texts(pairs.texts, TEXT_TOKENS)
     questions = encode_texts([pair.question for pair in pairs.pairs], QUESTION_TOKENS)
     vectors = original.embed(texts)
     candidates = find_candidates(pairs, vectors, original.embed(questions))
-    scores = score_candidates(teacher, pairs.pairs, candidates, questions, texts)
-    originals = vectors.cpu().numpy()
-    filtered, unfiltered = (
-        TrainingData(pairs, choose_negatives(pairs.pairs, candidates, scores, each), questions, texts, originals)
-        for each in (True, False)
-    )
-    print(f"{len(filtered.examples):,} examples of {len(pairs.pairs):,} questions", flush=True)
-    return filtered, unfiltered
+    return Material(pairs, questions, texts, vectors.cpu().numpy(), candidates)
 
 
 def print_figures(name: str, encoder: Encoder, sets: list[EvaluationSet]) -> None:

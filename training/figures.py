@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from models import Encoder, Ids, encode_texts
+from models import Encoder, Ids, Teacher, encode_texts
 from pairs import Pairs, read_jsonl
 
 _CUTOFF = 10
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _MIN_PART_CHARACTERS = 100  # as memorist.ingest.vectorizer cuts them
 _MAX_TOKENS = 256
+_READ_TOKENS = 192  # of a text, by the teacher
 
 
 @dataclass(slots=True)
@@ -126,3 +127,36 @@ def _ndcg(found: list[int], relevant: dict[int, int]) -> float:
     ideal = sorted(relevant.values(), reverse=True)[:_CUTOFF]
     best = sum(grade / math.log2(rank + 2) for rank, grade in enumerate(ideal))
     return sum(relevant.get(number, 0) / math.log2(rank + 2) for rank, number in enumerate(found)) / best
+
+
+def measure_teacher(teacher: Teacher, evaluation: EvaluationSet, nearest: list[list[int]]) -> float:
+    """Return the mean nDCG@10 of a set's questions, ranked by the teacher among the `nearest` texts of each."""
+    pairs = [
+        (evaluation.questions[number], evaluation.texts[text][:_READ_TOKENS])
+        for number, texts in enumerate(nearest)
+        for text in texts
+    ]
+    scores = iter(teacher.score(pairs).cpu().tolist())
+    gains = []
+    for texts, relevant in zip(nearest, evaluation.relevant, strict=True):
+        score = {text: next(scores) for text in texts}
+        gains.append(_ndcg(sorted(texts, key=score.__getitem__, reverse=True)[:_CUTOFF], relevant))
+    return float(np.mean(gains))
+
+
+def find_nearest(encoder: Encoder, evaluation: EvaluationSet, count: int) -> list[list[int]]:
+    """Return the texts nearest to each question of a set of whole texts, and those that answer it."""
+    texts, questions = encoder.embed(evaluation.texts).float(), encoder.embed(evaluation.questions).float()
+    outside = {
+        scope: torch.tensor([other != scope for other in evaluation.scopes], device=texts.device)
+        for scope in {*evaluation.question_scopes} - {None}
+    }
+    nearest = []
+    for number, question in enumerate(questions):
+        similarity = texts @ question
+        scope = evaluation.question_scopes[number]
+        if scope is not None:
+            similarity = similarity.masked_fill(outside[scope], -2.0)
+        found = similarity.topk(min(count, len(texts))).indices.tolist()
+        nearest.append(list(dict.fromkeys([*found, *evaluation.relevant[number]])))
+    return nearest

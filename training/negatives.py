@@ -57,7 +57,6 @@ def score_candidates(
     teacher: Teacher, pairs: list[Pair], candidates: NDArray[np.int64], questions: list[Ids], texts: list[Ids]
 ) -> NDArray[np.float32]:
     """Return the teacher's score of each question's first answers and of its candidates, one row a question."""
-    device = next(teacher.parameters()).device
     scores = np.full((len(pairs), MAX_ANSWERS + candidates.shape[1]), -np.inf, np.float32)
     places, rows = [], []
     for row, pair in enumerate(pairs):
@@ -67,7 +66,7 @@ def score_candidates(
                 places.append((row, column))
                 rows.append((questions[row], texts[number]))
     for start in range(0, len(rows), _SCORED_AT_ONCE):
-        part = teacher.score(rows[start : start + _SCORED_AT_ONCE], device).numpy()
+        part = teacher.score(rows[start : start + _SCORED_AT_ONCE]).cpu().numpy()
         index = np.array(places[start : start + _SCORED_AT_ONCE])
         scores[index[:, 0], index[:, 1]] = part
     return scores

@@ -2,8 +2,10 @@
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -49,11 +51,11 @@ def train(encoder: Encoder, data: TrainingData, recipe: Recipe) -> None:
     """Change the weights of an encoder."""
     torch.manual_seed(recipe.seed)
     chosen = random.Random(recipe.seed)
-    questions, answers = _vary(data, recipe, chosen)
+    questions, answers = vary(data.pairs, data.examples, recipe.user, recipe.keywords, chosen)
     size = min(recipe.batch, len(data.examples))
     steps = max(1, int(len(data.examples) * recipe.epochs) // size)
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=recipe.rate, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule_rate(step, steps))
     order: list[int] = []
     sums = torch.zeros(3)
     encoder.train()
@@ -78,17 +80,33 @@ def train(encoder: Encoder, data: TrainingData, recipe: Recipe) -> None:
     encoder.eval()
 
 
-def _vary(data: TrainingData, recipe: Recipe, chosen: random.Random) -> tuple[dict[int, Ids], dict[int, Ids]]:
-    """Return some examples' questions and answers in other words, by the number of the example."""
+class Asked(Protocol):
+    """An example of training: a question and a text that answers it, by number."""
+
+    @property
+    def question(self) -> int: ...
+
+    @property
+    def answer(self) -> int: ...
+
+
+def vary(
+    pairs: Pairs, examples: Sequence[Asked], user: float, keywords: float, chosen: random.Random
+) -> tuple[dict[int, Ids], dict[int, Ids]]:
+    """
+    Return some examples' questions and answers in other words, by the number of the example.
+
+    `user` is the share of speakers turned into the user, `keywords` that of questions cut to keywords.
+    """
     questions: dict[int, str] = {}
     answers: dict[int, str] = {}
-    for number, example in enumerate(data.examples):
-        question = data.pairs.pairs[example.question].question
-        turned = as_of_the_user(question, data.pairs.texts[example.answer])
-        if turned and chosen.random() < recipe.user:
+    for number, example in enumerate(examples):
+        question = pairs.pairs[example.question].question
+        turned = as_of_the_user(question, pairs.texts[example.answer])
+        if turned and chosen.random() < user:
             question, answers[number] = turned
             questions[number] = question
-        if chosen.random() < recipe.keywords:
+        if chosen.random() < keywords:
             questions[number] = as_keywords(question)
     ids = encode_texts([*questions.values(), *answers.values()], TEXT_TOKENS)
     return (
@@ -145,7 +163,7 @@ def average(encoders: list[Encoder]) -> dict[str, Tensor]:
     return {name: torch.stack([state[name].float() for state in states]).mean(0) for name in states[0]}
 
 
-def _rate(step: int, steps: int) -> float:
+def schedule_rate(step: int, steps: int) -> float:
     """Return the share of the rate at a step: up for a twentieth of all steps, then down along a cosine."""
     warm_up = max(1, steps // 20)
     if step < warm_up:

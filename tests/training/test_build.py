@@ -43,7 +43,9 @@ def write_set(folder: Path) -> None:
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
 
 
-def test_a_handful_of_pairs_becomes_weights_and_figures(tmp_path: Path) -> None:
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str | Path]:
+    """Arguments of a training on a handful of pairs; the teacher is downloaded."""
     for name in SETS:
         write_set(tmp_path / "sets" / name)
     with gzip.open(tmp_path / "groups.jsonl.gz", "wt") as file:
@@ -51,16 +53,32 @@ def test_a_handful_of_pairs_becomes_weights_and_figures(tmp_path: Path) -> None:
             texts = [f"Ann{number}: My {pet} is called Rex{number}." for pet in PETS]
             asked = [[f"What is the name of Ann{number}'s {pet}?", [n]] for n, pet in enumerate(PETS[:3])]
             file.write(json.dumps({"set": "friendsqa", "texts": texts, "qa": asked}) + "\n")
-    subprocess.run([PYTHON, "-c", UNTRAINED, tmp_path / "model.safetensors"], check=True)
+    model = tmp_path / "model.safetensors"
+    subprocess.run([PYTHON, "-c", UNTRAINED, model], check=True)
+    folders = ["--sets", tmp_path / "sets", "--out", tmp_path / "out"]
+    return ["--data", tmp_path / "groups.jsonl.gz", "--model", model, *folders]
 
-    teacher = ROOT / "models" / "reranker" / "src" / "memorist_reranker" / "model.onnx"
-    built = subprocess.run(
-        [PYTHON, ROOT / "training" / "build.py", "--data", tmp_path / "groups.jsonl.gz", "--sets", tmp_path / "sets",
-         "--model", tmp_path / "model.safetensors", "--teacher", teacher, "--out", tmp_path / "out", "--judge"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
 
+def train(script: str, arguments: list[str | Path]) -> str:
+    command = [PYTHON, ROOT / "training" / script, *arguments]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    assert "mean, judging: locomo" in built.stdout
-    names = {path.stem for path in (tmp_path / "out").glob("*.safetensors")}
-    assert names == {"first", "second", "third", "mean"}
+    return built.stdout
+
+
+def list_weights(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.safetensors")}
+
+
+def test_a_handful_of_pairs_becomes_an_embedding_model_and_figures(arguments: list[str | Path], tmp_path: Path) -> None:
+    printed = train("build.py", [*arguments, "--judge"])
+
+    assert "mean, judging: locomo" in printed
+    assert list_weights(tmp_path / "out") == {"first", "second", "third", "mean"}
+
+
+def test_a_handful_of_pairs_becomes_a_reranker_and_figures(arguments: list[str | Path], tmp_path: Path) -> None:
+    printed = train("build_reranker.py", arguments)
+
+    assert "reranker: locomo" in printed
+    assert list_weights(tmp_path / "out") == {"teacher", "reranker"}
