@@ -151,12 +151,8 @@ class CrossEncoder(OnnxModel):
 
     def _score(self, session: Any, question_ids: list[int], passage: str) -> float:
         ids = [*question_ids, *load_tokenizer().encode(passage)[1:]][:_MAX_PAIR_TOKENS]
-        passage_length = len(ids) - len(question_ids)
-        inputs = {
-            "input_ids": np.array([ids], np.int64),
-            "attention_mask": np.ones((1, len(ids)), np.int64),
-            "token_type_ids": np.array([[0] * len(question_ids) + [1] * passage_length], np.int64),
-        }
+        types = [0] * len(question_ids) + [1] * (len(ids) - len(question_ids))
+        inputs = {"input_ids": np.array([ids], np.int64), "token_type_ids": np.array([types], np.int64)}
         try:
             logit = float(session.run(["logits"], inputs)[0][0, 0])
         except Exception as exc:  # onnxruntime's errors share no base of their own

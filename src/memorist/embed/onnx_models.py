@@ -179,9 +179,9 @@ OPTIONAL_MODELS: Mapping[str, OptionalModel] = MappingProxyType(
         for model in (
             OptionalModel(
                 "reranker",
-                "ms-marco-MiniLM-L-12-v2 in int8: reads a question and a passage together",
+                "memorist-rerank-v1 in int8: reads a question and a passage together",
                 "Apache-2.0",
-                {MODEL: "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"},
+                {MODEL: "a23f4fc328b43b27323d092daf9b793ecb4134ef8fed13220e6ad8c0df811968"},
             ),
         )
     }

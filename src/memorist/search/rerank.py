@@ -133,7 +133,7 @@ def period_weight(moment: float, period: Period) -> float:
 # A cross-encoder reads the best candidates, and its scores are blended with those of fusion
 
 _PASSAGE_WORDS = 60  # of a memory that are read; most notes and turns are shorter
-_PARTIAL_READ_EXPONENT = 1.5  # how fast a score loses weight with the share of a memory that was read
+_PARTIAL_READ_EXPONENT = 2.5  # how fast a score loses weight with the share of a memory that was read
 _SECOND_SMOOTHING = 0.5  # of the first; a score from reading needs less context
 
 
@@ -175,8 +175,8 @@ def blend_scores(ranked: Sequence[Ranked], scores: Mapping[int, RerankScore], we
     Sort what was read by both scores, followed by the rest as it was; `scores` are by key.
 
     A passage speaks for its memory only as far as it goes: whole memories get the full `weight`, long texts of which a
-    part was read get less. (The full weight everywhere gains a little on conversations and loses .03 of nDCG@10 on
-    Cranfield's abstracts; with the plain share it still loses .008.) What was not read stays behind, with lower scores.
+    part was read get less: the full weight everywhere loses nDCG@10 on abstracts. What was not read stays behind, with
+    lower scores.
     """
     read = [entry for entry in ranked if entry.candidate.key in scores]
     rest = [entry for entry in ranked if entry.candidate.key not in scores]
