@@ -164,7 +164,7 @@ class Profile:
     time_boost: float = 0.0
     rerank: str | int = "off"
     rerank_ms: int = 500
-    rerank_weight: float = 0.7
+    rerank_weight: float = 0.6
 
     @property
     def rerank_depth(self) -> int:
