@@ -118,7 +118,8 @@ def _create_session(onnxruntime: Any, folder: Path, label: str) -> Any:
 
 
 def _matches(file: Path, sha256: str) -> bool:
-    return hashlib.sha256(file.read_bytes()).hexdigest() == sha256
+    with file.open("rb") as content:  # piece by piece: memory for all of it takes as long as its checksum
+        return hashlib.file_digest(content, "sha256").hexdigest() == sha256
 
 
 @dataclass(frozen=True, slots=True)
