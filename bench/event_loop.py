@@ -15,6 +15,7 @@ With `--freeze`, collections pass over what the program had at its start (`gc.fr
 import argparse
 import asyncio
 import gc
+import os
 import random
 import statistics
 import sys
@@ -36,6 +37,7 @@ IDLE_SECONDS = 1.0
 TARGET_RATIO, TARGET_LATE = 0.9, 5.0  # at least, of the throughput; at most, in milliseconds
 PLAIN_INTERVAL = sys.getswitchinterval()
 WAITED = Path("/proc/self/schedstat")  # of the main thread: nanoseconds on a processor, and waiting for one
+WAITED_FILE = os.open(WAITED, os.O_RDONLY) if WAITED.exists() else None  # kept open: it is read every millisecond
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ async def record_lateness(way: Way) -> None:
 
 def read_waited() -> float:
     """Return the seconds for which the loop's thread was ready to run and had no processor; 0 where nothing tells."""
-    return int(WAITED.read_text().split()[1]) / 1e9 if WAITED.exists() else 0.0
+    return 0.0 if WAITED_FILE is None else int(os.pread(WAITED_FILE, 100, 0).split()[1]) / 1e9
 
 
 def report(ways: dict[str, Way], searches: int) -> None:
@@ -148,7 +150,7 @@ def report(ways: dict[str, Way], searches: int) -> None:
         rate, busy = searches / statistics.median(way.seconds), statistics.median(way.busy) / searches * 1000
         numbers = f"{rate:.0f} | {busy:.2f}" if name != "idle" else " | "
         print(f"| {name} | {numbers} | {describe(way.late)} |")
-        if WAITED.exists():
+        if WAITED_FILE is not None:
             print(f"| ... without waiting for a processor | | | {describe(way.kept)} |")
         if name != "idle":
             print(f"| ... longest garbage collection | | | | | {max(way.collections, default=0):.2f} | |")
