@@ -2,12 +2,14 @@
 Measure a new process from inside. core.py runs this script once for each process.
 
     new_process.py start DATABASE QUESTION...     open a database and search: the stages up to the first answer
+    new_process.py embed FOLDER QUESTION          load the model of a folder and embed a question, without Memorist
     new_process.py scan COUNT VECTORS             scan that many vectors: the memory it takes
 
 Prints one JSON object. Only the standard library is imported before the clock starts.
 """
 
 import json
+import os
 import resource
 import statistics
 import sys
@@ -50,6 +52,23 @@ def time_start(database: str, questions: list[str]) -> dict[str, Any]:
         return {"stages": stages, "warm": statistics.median(warm) * 1000 if warm else None, "hits": len(first)}
 
 
+def embed(folder: str, question: str) -> dict[str, Any]:
+    """Embed a question with nothing but onnxruntime: every program that uses the model takes at least so long."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import numpy as np
+    import onnxruntime
+
+    pieces = Path(folder, "vocab.txt").read_text("utf-8").split("\n")
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(Path(folder, "model.onnx"), options, providers=["CPUExecutionProvider"])
+    words = ["[CLS]", *question.lower().rstrip("?").split(), "[SEP]"]
+    ids = [vocabulary.get(word, vocabulary["[UNK]"]) for word in words]
+    (vector,) = session.run(["embedding"], {"input_ids": np.array([ids], np.int64)})[0]
+    return {"dimensions": len(vector)}
+
+
 def load_scan(count: int, file: str) -> dict[str, Any]:
     """Load `count` vectors into a scan and search it."""
     import numpy as np
@@ -81,5 +100,8 @@ def peak_mb() -> float:
 
 if __name__ == "__main__":
     command, target, *rest = sys.argv[1:]
-    result = time_start(target, rest) if command == "start" else load_scan(int(target), rest[0])
+    if command == "start":
+        result = time_start(target, rest)
+    else:
+        result = embed(target, rest[0]) if command == "embed" else load_scan(int(target), rest[0])
     print(json.dumps(result | {"peak_mb": peak_mb()}))

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -55,6 +56,39 @@ def test_it_can_be_awaited_or_entered(path: Path) -> None:
         return count
 
     assert asyncio.run(use()) == 1
+
+
+def test_threads_hand_the_interpreter_over_sooner_while_a_memory_is_open(path: Path) -> None:
+    before = sys.getswitchinterval()
+
+    async def use() -> None:
+        first = await memorist.open_async(path, embedder="none")
+        async with memorist.open_async(path, embedder="none"):
+            await first.close()
+            await first.close()
+            assert sys.getswitchinterval() == pytest.approx(0.0005)
+
+    asyncio.run(use())
+    assert sys.getswitchinterval() == before
+
+
+def test_a_switch_interval_that_the_program_sets_is_kept(path: Path) -> None:
+    before = sys.getswitchinterval()
+
+    async def use() -> None:
+        sys.setswitchinterval(0.0001)
+        async with memorist.open_async(path, embedder="none"):
+            assert sys.getswitchinterval() == pytest.approx(0.0001)
+        assert sys.getswitchinterval() == pytest.approx(0.0001)
+        sys.setswitchinterval(0.003)
+        async with memorist.open_async(path, embedder="none"):
+            sys.setswitchinterval(0.002)
+        assert sys.getswitchinterval() == pytest.approx(0.002)
+
+    try:
+        asyncio.run(use())
+    finally:
+        sys.setswitchinterval(before)
 
 
 class Waiting(HashingEmbedder):

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -295,6 +294,8 @@ def _is_trusted(folder: Path, trusted: Iterable[str]) -> bool:
 def _parse_file(file: Path) -> dict[str, Any]:
     if not file.is_file():
         return {}
+    import tomllib  # a library that reads no file does without
+
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from importlib.resources import as_file
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +36,8 @@ def embedder() -> Iterator[LocalEmbedder]:
 @pytest.fixture
 def model_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the model's folder that the module uses."""
-    with as_file(local._FOLDER) as original:
-        shutil.copytree(original, tmp_path / "bundled")
-    monkeypatch.setattr(local, "_FOLDER", tmp_path / "bundled")
+    shutil.copytree(local.BUNDLED_FOLDER, tmp_path / "bundled")
+    monkeypatch.setattr(local, "BUNDLED_FOLDER", tmp_path / "bundled")
     return tmp_path / "bundled"
 
 

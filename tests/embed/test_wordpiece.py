@@ -48,7 +48,7 @@ REFERENCE = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> WordPiece:
-    return WordPiece.from_lines((local._FOLDER / "vocab.txt").read_bytes().decode("utf-8"))
+    return WordPiece.from_lines((local.BUNDLED_FOLDER / "vocab.txt").read_bytes().decode("utf-8"))
 
 
 @pytest.mark.parametrize(("text", "ids"), REFERENCE, ids=[ascii(text)[:30] for text, _ in REFERENCE])

@@ -16,6 +16,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import NO_FILTER, Filter
+from memorist.store import inverted_index
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import keyword, live_index
 from memorist.store.sqlite.backend import SqliteBackend
@@ -158,6 +159,7 @@ def test_any_writes_are_searched_as_fts5_searches_them(
             memorist.open(path, embedder=None) as memory,
             memorist.open(path, embedder=None, namespace="other") as other,
         ):
+            patch.setattr(inverted_index, "_MERGED_WORDS", 3)
             patch.setattr(keyword, "_COUNTS_SECONDS", -1.0)  # or FTS5's counts of words would be remembered for a while
             for step in steps[0]:
                 write(step, memory, other, ids)

@@ -267,9 +267,9 @@ def test_shapes_that_do_not_fit_are_refused_and_change_nothing() -> None:
 @pytest.mark.parametrize("dimensions", [1, 3, 65, 384, 8192])
 def test_numpy_alone_gives_the_same_numbers(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("simsimd")
-    fast = vector_scan._load_kernel()
+    fast, fast_squares = vector_scan._load_kernels()
     monkeypatch.setitem(sys.modules, "simsimd", None)
-    plain = vector_scan._load_kernel()
+    plain, plain_squares = vector_scan._load_kernels()
     codes = RNG.integers(-127, 128, (2500, dimensions), dtype=np.int8)
     codes[:500] = RNG.integers(100, 128, (500, dimensions))  # sums that float32 cannot add up exactly
 
@@ -277,6 +277,9 @@ def test_numpy_alone_gives_the_same_numbers(dimensions: int, monkeypatch: pytest
     for code in (codes[0], codes[5]):
         assert (plain(code, codes) == fast(code, codes)).all()
     assert len(plain(codes[0], codes[:0])) == len(fast(codes[0], codes[:0])) == 0
+    assert plain_squares is not fast_squares
+    for some in (codes, codes[:2], codes[:1], codes[:0]):
+        assert (plain_squares(some) == fast_squares(some)).all()
 
 
 def test_searches_leave_the_reference_count_of_none_alone() -> None:

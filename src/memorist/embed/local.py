@@ -5,8 +5,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from memorist.embed.base import Vectors
 from memorist.embed.onnx_models import MODEL, OPTIONAL_MODELS, OnnxModel, load_session
-from memorist.embed.wordpiece import MAX_TOKENS, load_tokenizer
+from memorist.embed.wordpiece import BUNDLED_FOLDER, MAX_TOKENS, load_tokenizer
 from memorist.errors import EmbedderError
 from memorist.profiles import BUNDLED
 
@@ -22,7 +20,6 @@ _CACHED_QUERIES = 256
 _MAX_CACHED_CHARACTERS = 4_096  # a longer text is hardly a question, and would only fill memory
 
 # training/build.py made the weights; scripts/build_model.py wrote the file and printed its checksum.
-_FOLDER: Traversable = files("memorist.embed") / "bundled"
 _MODEL_SHA256 = "a1adefebaa3451354969161a3a8a7b58da072e161c9c8a8791a884d9282e6eaf"
 _VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 _LABEL = "the bundled model"  # in errors
@@ -100,7 +97,7 @@ class LocalEmbedder(OnnxModel):
 
     def _load(self) -> Any:
         return load_session(
-            _FOLDER, {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}, _LABEL, _INSTALL_HINT
+            BUNDLED_FOLDER, {"model.onnx": _MODEL_SHA256, "vocab.txt": _VOCABULARY_SHA256}, _LABEL, _INSTALL_HINT
         )
 
     def _embed_one(self, text: str) -> Vectors:

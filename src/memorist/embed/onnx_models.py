@@ -8,8 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.resources import as_file
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -69,7 +67,7 @@ def import_onnxruntime() -> Any:
     return onnxruntime
 
 
-def load_session(folder: Traversable, checksums: Mapping[str, str], label: str, install_hint: str) -> Any:
+def load_session(folder: Path, checksums: Mapping[str, str], label: str, install_hint: str) -> Any:
     """
     Return an onnxruntime session of a folder's model.onnx; EmbedderUnavailable where there can be none.
 
@@ -93,7 +91,7 @@ def load_session(folder: Traversable, checksums: Mapping[str, str], label: str, 
         return session
 
 
-def _check_files(folder: Traversable, checksums: Mapping[str, str], label: str, install_hint: str) -> None:
+def _check_files(folder: Path, checksums: Mapping[str, str], label: str, install_hint: str) -> None:
     for name, sha256 in checksums.items():
         try:
             is_sound = _matches(folder / name, sha256)
@@ -103,7 +101,7 @@ def _check_files(folder: Traversable, checksums: Mapping[str, str], label: str, 
             raise EmbedderUnavailable(f"{label}'s file {name} is damaged: its sha256 is wrong; {install_hint}")
 
 
-def _create_session(onnxruntime: Any, folder: Traversable, label: str) -> Any:
+def _create_session(onnxruntime: Any, folder: Path, label: str) -> Any:
     options = onnxruntime.SessionOptions()
     # One thread a text: texts run side by side, and a short one is too small to share out.
     options.intra_op_num_threads = 1
@@ -111,8 +109,7 @@ def _create_session(onnxruntime: Any, folder: Traversable, label: str) -> Any:
     options.log_severity_level = 3  # errors only: warnings would go to a user's terminal
     try:
         # By path, not by content: that leaves much less resident.
-        with as_file(folder / MODEL) as path:
-            return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(folder / MODEL, options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # onnxruntime's errors share no base of their own
         raise EmbedderUnavailable(
             f"onnxruntime {onnxruntime.__version__} cannot load {label}: {exc}; "
@@ -120,8 +117,9 @@ def _create_session(onnxruntime: Any, folder: Traversable, label: str) -> Any:
         ) from exc
 
 
-def _matches(file: Traversable, sha256: str) -> bool:
-    return hashlib.sha256(file.read_bytes()).hexdigest() == sha256
+def _matches(file: Path, sha256: str) -> bool:
+    with file.open("rb") as content:  # piece by piece: memory for all of it takes as long as its checksum
+        return hashlib.file_digest(content, "sha256").hexdigest() == sha256
 
 
 @dataclass(frozen=True, slots=True)

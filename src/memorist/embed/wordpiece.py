@@ -8,8 +8,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
+BUNDLED_FOLDER = Path(__file__).with_name("bundled")  # of the embedding model and the vocabulary
 MAX_TOKENS = 256
 _MAX_WORD_CHARACTERS = 100  # longer words are unknown, as in BERT itself
 _MAX_BYTES_PER_TOKEN = 4  # of any model: text that its vocabulary lacks is spelt out, a few bytes at a time
@@ -22,7 +23,7 @@ _SLICE_CHARACTERS = 2_000  # 256 tokens of most prose, so that a long text is re
 _ASCII_WORD = re.compile(r"[0-9a-z]+|[!-/:-@\[-`{-~]")
 _ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
 # A text may be cut before these without touching a word: spaces, punctuation and ideographs.
-_SEPARATOR = re.compile(r"[\t\n\r !-/:-@\[-`{-~\u3001\u3002\u3400-\u4dbf\u4e00-\u9fff]")
+_SEPARATOR = r"[\t\n\r !-/:-@\[-`{-~\u3001\u3002\u3400-\u4dbf\u4e00-\u9fff]"  # slow to compile, and questions are short
 
 # The blocks that BERT splits into single characters: ideographs, but neither kana nor hangul.
 _IDEOGRAPHS = (
@@ -104,7 +105,7 @@ class WordPiece:
 @cache
 def load_tokenizer() -> WordPiece:
     """Return the tokenizer of the bundled model, which all local models share."""
-    return WordPiece.from_lines((files("memorist.embed") / "bundled" / "vocab.txt").read_bytes().decode("utf-8"))
+    return WordPiece.from_lines((BUNDLED_FOLDER / "vocab.txt").read_bytes().decode("utf-8"))
 
 
 def count_tokens(text: str) -> int:
@@ -154,7 +155,7 @@ def _split_words(text: str) -> Iterator[list[str]]:
     """Yield the words of a text, a slice of it at a time."""
     start = 0
     while len(text) - start > _SLICE_CHARACTERS:
-        cut = _SEPARATOR.search(text, start + _SLICE_CHARACTERS)
+        cut = re.compile(_SEPARATOR).search(text, start + _SLICE_CHARACTERS)
         if cut is None:
             break
         yield _split_slice(text[start : cut.start()])

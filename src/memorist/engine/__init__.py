@@ -14,7 +14,6 @@ from memorist import validation
 from memorist.config import SYNCHRONOUS, default_path, is_missing_or_empty
 from memorist.embed import create_embedder
 from memorist.embed.base import Embedder, Reranker
-from memorist.engine.asynchronous import AsyncMemorist, Opening
 from memorist.engine.backends import check_target, distribute, open_backend
 from memorist.engine.facade import Memorist
 from memorist.engine.resources import Resources
@@ -25,6 +24,7 @@ from memorist.search.options import find_profile
 from memorist.store.store import Store
 
 if TYPE_CHECKING:
+    from memorist.engine.asynchronous import AsyncMemorist, Opening
     from memorist.engine.migration import list_namespaces, migrate
 
 __all__ = [
@@ -35,6 +35,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what only few processes need when it is first asked for."""
+    if name == "AsyncMemorist":
+        from memorist.engine.asynchronous import AsyncMemorist
+
+        return AsyncMemorist
     if name in ("list_namespaces", "migrate"):
         from memorist.engine import migration
 
@@ -122,11 +126,14 @@ def open_memory(
     return Memorist(resources)
 
 
-def open_async(target: str | Path | None = None, *, concurrency: int = 4, **options: Any) -> Opening:
+def open_async(target: str | Path | None = None, *, concurrency: int = 2, **options: Any) -> "Opening":
     """
     Open a memory for asyncio: `async with memorist.open_async() as memory`, or `memory = await memorist.open_async()`.
 
-    It takes the options of `open`, and runs up to `concurrency` calls at once; further ones wait their turn.
+    It takes the options of `open`, and runs up to `concurrency` calls at once; further ones wait their turn. More than
+    two are of use where calls wait for a server. While it is open, the process's switch interval is half a millisecond.
     """
+    from memorist.engine.asynchronous import Opening  # asyncio is slow to import
+
     threads = validation.whole_number(concurrency, "concurrency", 1, 64)
     return Opening(partial(open_memory, target, **options), threads)

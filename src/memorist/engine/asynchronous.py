@@ -2,17 +2,23 @@
 
 import asyncio
 import functools
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from math import isclose
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from weakref import WeakSet
 
 from memorist.documents import IndexReport
 from memorist.engine.facade import Memorist
 from memorist.engine.files import Paths
+from memorist.forks import renew_after_fork
 from memorist.time_limit import cancel_with
+
+_SWITCH_INTERVAL = 0.0005  # seconds; Python's own is ten times as long. Less gains little more
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +57,42 @@ def _stoppable(method: Method[P, T]) -> AwaitedMethod[P, T]:
     return call
 
 
+class _ShortTurns:
+    """
+    Has threads hand over the interpreter's lock sooner while a memory is open for asyncio.
+
+    The event loop waits for a turn of each thread at work. The interval is that of the whole process.
+    """
+
+    def __init__(self) -> None:
+        self._users: WeakSet[object] = WeakSet()
+        self._before: float | None = None  # the interval that was replaced
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """In a child: another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
+    def begin(self, user: object) -> None:
+        with self._lock:
+            self._users.add(user)
+            if self._before is None and sys.getswitchinterval() > _SWITCH_INTERVAL:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(_SWITCH_INTERVAL)
+
+    def end(self, user: object) -> None:
+        with self._lock:
+            self._users.discard(user)
+            if not self._users and self._before is not None:
+                if isclose(sys.getswitchinterval(), _SWITCH_INTERVAL):  # else the program has set another one since
+                    sys.setswitchinterval(self._before)
+                self._before = None
+
+
+_short_turns = _ShortTurns()
+
+
 class AsyncMemorist:
     """
     A memory whose methods are awaited, with the names, arguments and answers of `Memorist`.
@@ -63,6 +105,7 @@ class AsyncMemorist:
     def __init__(self, memory: Memorist, threads: int) -> None:
         self._memory = memory
         self._threads = ThreadPoolExecutor(threads, "memorist-async")
+        _short_turns.begin(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,6 +119,7 @@ class AsyncMemorist:
 
     def _close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
+        _short_turns.end(self)
         self._memory.close()
 
     async def _run(self, call: Callable[[], T]) -> T:

@@ -23,6 +23,7 @@ PLACE_BITS = 13
 _LAST_PLACE = (1 << PLACE_BITS) - 1  # of all that follow
 _MAX_PHRASE_PLACES = _LAST_PLACE - 64  # of a column that phrases can be found in; the rest is for the longest phrase
 _MERGE_FACTOR = 4  # segments that differ less in size are merged
+_MERGED_WORDS = 1024  # at a time: the places of all would take more memory than the index
 _MAX_MERGED = 200_000  # occurrences that a write merges: some milliseconds
 _MIN_ROOM = 1024  # rows
 _LOOKUP_FACTOR = 16  # with so many times more occurrences than rows, it is cheaper to look up each row
@@ -97,10 +98,13 @@ class _Segment:
         rows, places = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.uint16)
         free = starts[:-1].copy()
         for segment, at in zip(segments, found, strict=True):
-            own = np.diff(segment.starts)
-            target = np.repeat(free[at] - segment.starts[:-1], own)
-            target += np.arange(len(target))
-            rows[target], places[target] = segment.rows, segment.places
+            own, moves = np.diff(segment.starts), free[at] - segment.starts[:-1]
+            for first in range(0, len(at), _MERGED_WORDS):
+                end = min(first + _MERGED_WORDS, len(at))
+                span = slice(segment.starts[first], segment.starts[end])
+                target = np.repeat(moves[first:end], own[first:end])
+                target += np.arange(span.start, span.stop)
+                rows[target], places[target] = segment.rows[span], segment.places[span]
             free[at] += own
         return cls(words, starts, rows, places)
 

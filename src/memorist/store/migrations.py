@@ -2,7 +2,6 @@
 
 import hashlib
 from contextlib import AbstractContextManager
-from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
@@ -22,9 +21,8 @@ class Schema(Protocol):
 
 def load_migrations(backend: str) -> Migrations:
     """Return the migrations of this version, in order: file name -> SQL."""
-    folder = files("memorist.store") / "sql" / backend
-    found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
-    return {Path(entry.name).stem: entry.read_text("utf-8") for entry in found}
+    found = sorted((Path(__file__).with_name("sql") / backend).glob("*.sql"))
+    return {file.stem: file.read_text("utf-8") for file in found}
 
 
 def migrate(schema: Schema, migrations: Migrations) -> None:

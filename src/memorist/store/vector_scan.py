@@ -7,7 +7,8 @@ lost.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,13 +79,24 @@ class VectorScan:
 
     def load(self, pieces: Iterable[tuple[Keys, Codes]], count: int) -> None:
         """Replace everything with these pieces, `count` rows in all, their keys ascending throughout."""
+        with self.loading(count) as add:
+            for piece_keys, piece_codes in pieces:
+                add(piece_keys, piece_codes)
+
+    @contextmanager
+    def loading(self, count: int) -> Iterator[Callable[[Keys, Codes], None]]:
+        """Replace everything with what a block adds, `count` rows in all, their keys ascending throughout."""
         keys, codes = np.empty(count + _BLOCK_ROWS, np.int64), np.empty((count + _BLOCK_ROWS, self.dimensions), np.int8)
         end = 0
-        for piece_keys, piece_codes in pieces:
+
+        def add(piece_keys: Keys, piece_codes: Codes) -> None:
+            nonlocal end
             start, end = end, end + len(piece_keys)
             if end > count or piece_codes.shape != (len(piece_keys), self.dimensions):
                 raise ValueError(f"{len(piece_keys)} keys and codes {piece_codes.shape} do not fit")
             keys[start:end], codes[start:end] = piece_keys, piece_codes
+
+        yield add
         if end != count or not is_ascending(keys[:count]):
             raise ValueError("keys have to ascend, each there once, and as many as announced")
         state = _State.from_sorted(keys, codes, count)
@@ -247,12 +259,8 @@ class _State:
 
 def _inverse_lengths(codes: Codes) -> Scores:
     """Return one over the length of each row; zero for a row of zeros, which is similar to nothing."""
-    weights = np.zeros(len(codes), np.float32)
-    for start in range(0, len(codes), _BLOCK_ROWS):
-        part = slice(start, start + _BLOCK_ROWS)
-        wide = codes[part].astype(np.int32)
-        squares = np.einsum("ij,ij->i", wide, wide)
-        np.divide(1, np.sqrt(squares, dtype=np.float64), out=weights[part], where=squares > 0, casting="same_kind")
+    weights, squares = np.zeros(len(codes), np.float32), _squares(codes)
+    np.divide(1, np.sqrt(squares), out=weights, where=squares > 0, casting="same_kind")
     return weights
 
 
@@ -286,12 +294,22 @@ def _dot_products_numpy(code: Codes, codes: Codes) -> Scores:
     return dots
 
 
-def _load_kernel() -> Callable[[Codes, Codes], Scores]:
-    """Return the fastest dot products that this machine has; all give the same numbers."""
+def _squares_numpy(codes: Codes) -> NDArray[np.float64]:
+    """Return the dot product of each code with itself."""
+    squares = np.empty(len(codes), np.float64)
+    for start in range(0, len(codes), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        wide = codes[part].astype(np.int32)
+        squares[part] = np.einsum("ij,ij->i", wide, wide)
+    return squares
+
+
+def _load_kernels() -> tuple[Callable[[Codes, Codes], Scores], Callable[[Codes], NDArray[np.float64]]]:
+    """Return the fastest dot products and squares that this machine has; all give the same numbers."""
     try:
         import simsimd
     except ImportError:  # no wheel for this platform
-        return _dot_products_numpy
+        return _dot_products_numpy, _squares_numpy
 
     def dot_products_simsimd(code: Codes, codes: Codes) -> Scores:
         if not len(codes):
@@ -300,7 +318,13 @@ def _load_kernel() -> Callable[[Codes, Codes], Scores]:
         dots: Scores = np.asarray(simsimd.cdist(code[np.newaxis], codes, metric="dot", out_dtype="float32"))[0]
         return dots
 
-    return dot_products_simsimd
+    def squares_simsimd(codes: Codes) -> NDArray[np.float64]:
+        if len(codes) < 2:  # of one row it makes a number
+            return _squares_numpy(codes)
+        squares: NDArray[np.float64] = np.asarray(simsimd.dot(codes, codes))
+        return squares
+
+    return dot_products_simsimd, squares_simsimd
 
 
-_dot_products = _load_kernel()
+_dot_products, _squares = _load_kernels()

@@ -8,7 +8,7 @@ there, so that its memory need not be looked up.
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -210,12 +210,21 @@ class SqliteVectors(Vectors):
         self._mirrors = {}
 
 
-class _PackedColumn(NamedTuple):
-    """A column of packed vectors, the rows of open blocks, and the bits of a key that are below the block's number."""
+class _OpenRows(NamedTuple):
+    """Vectors, or those of parts, of blocks that are not packed, by ascending key."""
 
-    name: str
-    read_rows: Callable[[Connection, str, int, Sequence[int]], list[tuple[int, bytes]]]
-    bits: int
+    keys: Keys
+    codes: NDArray[np.int8]
+
+    @classmethod
+    def read(cls, rows: Sequence[tuple[int, bytes]], dimensions: int) -> "_OpenRows":
+        keys, halves = _to_arrays(rows, dimensions)
+        return cls(keys, encode(halves))
+
+    def of_block(self, block: int, bits: int) -> "_OpenRows":
+        """Return the rows of a block, given the bits of a key that are below the block's number."""
+        span = slice(*np.searchsorted(self.keys, [block << bits, (block + 1) << bits]))
+        return _OpenRows(self.keys[span], self.codes[span])
 
 
 class _Mirror:
@@ -239,8 +248,7 @@ class _Mirror:
         check_metric(model, known[2])
         position = connection.fetch_value("select coalesce(max(seq), 0) from vector_log")
         mirror = cls(namespace, model, position)
-        mirror._read_blocks(connection, known[0], mirror.scan, _VECTORS)
-        mirror._read_blocks(connection, known[0], mirror.parts.scan, _PARTS)
+        mirror._read_blocks(connection, known[0])
         mirror.total = _count_live(connection, namespace)
         return mirror
 
@@ -255,24 +263,32 @@ class _Mirror:
         """Return the nearest memories with their similarities, by themselves or by a part."""
         return self.parts.find_nearest(self.scan, vector, limit, among, without)
 
-    def _read_blocks(self, connection: Connection, number: int, scan: VectorScan, column: _PackedColumn) -> None:
-        """Load packed blocks one by one, so that none is held twice, and the rows of open ones in between."""
+    def _read_blocks(self, connection: Connection, number: int) -> None:
+        """
+        Load packed blocks one by one, so that none is held twice, and the rows of open ones in between.
+
+        Both columns in one pass: SQLite reads the vectors of a block on the way to its parts.
+        """
         owner, dimensions = (number, self._namespace), self.model.dimensions
-        blocks = connection.fetch(f"select block, data is null, length({column.name}) {_BLOCKS}", owner)
-        loose = [block for block, open, _ in blocks if open]
-        keys, halves = _to_arrays(column.read_rows(connection, self._namespace, number, loose), dimensions)
-        codes = encode(halves)
-
-        def pieces() -> Iterator[tuple[Keys, NDArray[np.int8]]]:
-            for block, open, data in connection.stream(f"select block, data is null, {column.name} {_BLOCKS}", owner):
-                if open:
-                    span = slice(*np.searchsorted(keys, [block << column.bits, (block + 1) << column.bits]))
-                    yield keys[span], codes[span]
-                elif data is not None:
-                    yield unpack(data, dimensions)
-
-        packed = sum(size // row_bytes(dimensions) for _, open, size in blocks if not open and size is not None)
-        scan.load(pieces(), packed + len(keys))
+        blocks = connection.fetch(f"select block, data is null, length(data), length(parts) {_BLOCKS}", owner)
+        sizes = [size for _, is_open, size, _ in blocks if not is_open]
+        part_sizes = [size for _, is_open, _, size in blocks if not is_open and size is not None]
+        count, part_count = (sum(size // row_bytes(dimensions) for size in some) for some in (sizes, part_sizes))
+        loose = [block for block, is_open, *_ in blocks if is_open]
+        vectors = _OpenRows.read(read_block_vectors(connection, self._namespace, number, loose), dimensions)
+        parts = _OpenRows.read(read_block_parts(connection, self._namespace, number, loose), dimensions)
+        with (
+            self.scan.loading(count + len(vectors.keys)) as add,
+            self.parts.scan.loading(part_count + len(parts.keys)) as add_parts,
+        ):
+            for block, data, part_data in connection.stream(f"select block, data, parts {_BLOCKS}", owner):
+                if data is None:
+                    add(*vectors.of_block(block, BLOCK_BITS))
+                    add_parts(*parts.of_block(block, BLOCK_BITS + PART_BITS))
+                else:
+                    add(*unpack(data, dimensions))
+                    if part_data is not None:
+                        add_parts(*unpack(part_data, dimensions))
 
     def follow(self, connection: Connection) -> bool:
         """
@@ -406,10 +422,6 @@ def read_block_parts(
 
 
 _IN_BLOCK = f"v.rid >= b.value << {BLOCK_BITS} and v.rid < (b.value + 1) << {BLOCK_BITS}"
-
-
-_VECTORS = _PackedColumn("data", read_block_vectors, BLOCK_BITS)
-_PARTS = _PackedColumn("parts", read_block_parts, BLOCK_BITS + PART_BITS)
 
 
 def _to_arrays(rows: Sequence[tuple[int, bytes]], dimensions: int) -> tuple[Keys, Halves]:
