@@ -25,7 +25,7 @@ from memorist.time_limit import is_time_up
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside a database
-_PAGE_CACHE_KIB = 4_096  # of each connection; the system caches the file for all, and eight times as much saves 3 to 6 %
+_PAGE_CACHE_KIB = 4_096  # of each connection; the system has one for all, and eight times as much saves 3 to 6 %
 _BEGIN_WRITING = "begin immediate"
 _STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's virtual machine, some milliseconds
 _MIN_WAIT, _MAX_WAIT = 0.001, 0.05  # seconds between two attempts at a locked database
