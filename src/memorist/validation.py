@@ -354,7 +354,10 @@ _DRAFT_FIELDS: Mapping[str, Callable[[object], Any]] = {
     "facts": facts,
     "if_exists": lambda value: choice(value, IF_EXISTS, "if_exists"),
 }
-_EMPTY_DRAFT: Mapping[str, Any] = {**dict.fromkeys(UPDATABLE), "tags": (), **DEFAULTS}
+# In the order of a draft's fields, and with all of them.
+_EMPTY_DRAFT: Mapping[str, Any] = {
+    **dict.fromkeys(MemoryDraft._fields), **MemoryDraft._field_defaults, "tags": (), **DEFAULTS
+}  # fmt: skip
 
 
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
@@ -367,7 +370,9 @@ def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
         checked = {"if_exists": IF_EXISTS[0], "keeps_salience": "salience" not in checked, **checked}
     else:
         checked |= {"id": new_id(), "if_exists": None}
-    return MemoryDraft(**{**_EMPTY_DRAFT, "metadata": {}, "created_at": now, "recorded_at": now, **checked})
+    return MemoryDraft._make(
+        {**_EMPTY_DRAFT, "metadata": {}, "created_at": now, "recorded_at": now, **checked}.values()
+    )
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:
