@@ -279,9 +279,17 @@ def memory_id(value: object) -> str:
     """An id that a caller chose for a new memory. It is stored and compared as it is."""
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_CHARACTERS:
         raise InvalidInput(f"id {value!r:.80} cannot be used; take text of 1 to {MAX_ID_CHARACTERS} characters")
-    if not value.strip() or any(unicodedata.category(character) in _NOT_IN_ID for character in value):
+    if not value.strip() or (not _is_printable_ascii(value) and any(map(_is_unfit_for_id, value))):
         raise InvalidInput(f"id {value!r:.80} cannot be used; it may have no control characters and no ends of lines")
     return value
+
+
+def _is_printable_ascii(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _is_unfit_for_id(character: str) -> bool:
+    return unicodedata.category(character) in _NOT_IN_ID
 
 
 def session_id(value: object) -> str:
