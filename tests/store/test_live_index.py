@@ -4,6 +4,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import NO_FILTER, Filter
+from memorist.store import store as store_module
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import keyword, live_index
 from memorist.store.sqlite.backend import SqliteBackend
@@ -57,6 +59,9 @@ class Reader:
         """The live and the dead rows of the index."""
         assert self.words._live is not None
         return self.words._live.index.live, self.words._live.index.dead
+
+    def list_sharing(self, words: list[str], least: int) -> list[str]:
+        return [id for id, _, _ in self.store.list_sharing({word: word for word in words}, least, NO_FILTER)]
 
     def find(self, text: str) -> list[int]:
         return [match.key for match in self.match(text).matches]
@@ -196,33 +201,33 @@ def test_every_text_that_shares_enough_words_is_listed(texts: list[list[str]], w
         path = Path(folder, "words.db")
         with memorist.open(path, embedder="none") as memory:
             ids = memory.add_many({"content": " ".join(text), "id": f"t{n}"} for n, text in enumerate(texts[:-1]))
-            for indexed in (False, True):
+            for number, (indexed, closely) in enumerate(product((False, True), repeat=2)):
                 reader = Reader(path, indexed=indexed)
-                memory.add(" ".join(texts[-1]), id=f"last{indexed}")
+                memory.add(" ".join(texts[-1]), id=f"last{number}")
 
-                listed = [
-                    id for id, _, _ in reader.store.list_sharing({word: word for word in words}, least, NO_FILTER)
-                ]
+                with pytest.MonkeyPatch.context() as patch:
+                    if closely:
+                        patch.setattr(store_module, "_MAX_FIRST_SHARING", 0)
+                    listed = reader.list_sharing(words, least)
 
                 sharing = {id for id, text in zip(ids, texts[:-1], strict=True) if len({*words} & {*text}) >= least}
                 assert sharing <= {*listed}
-                assert not indexed or {id for id in listed if id in ids} == sharing  # and no other
-                assert len({*words} & {*texts[-1]}) < least or f"last{indexed}" in listed
+                assert not (indexed and closely) or {id for id in listed if id in ids} == sharing  # and no other
+                assert len({*words} & {*texts[-1]}) < least or f"last{number}" in listed
                 reader.store.close()
 
 
+@pytest.mark.parametrize("indexed", [False, True])
 def test_where_many_texts_share_rare_words_those_that_share_most_are_found(
-    writer: Memorist, path: Path, readers: list[Reader]
+    writer: Memorist, path: Path, readers: list[Reader], indexed: bool
 ) -> None:
     words = ["zebra", "quagga", "okapi", "tapir", "eland"]
     writer.add_many(f"zebra quagga {number} {number % 7}" for number in range(700))
     near = writer.add("zebra quagga okapi tapir eland and more").id
     writer.add_many(f"what is said lately is about {number}" for number in range(300))
-    readers.append(Reader(path, indexed=False))
+    readers.append(Reader(path, indexed=indexed))
 
-    listed = readers[0].store.list_sharing({word: word for word in words}, 5, NO_FILTER)
-
-    assert [id for id, _, _ in listed] == [near]
+    assert readers[0].list_sharing(words, 5) == [near]
 
 
 def test_what_another_process_adds_changes_or_removes_is_seen_by_the_next_search(

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from memorist.store.loader import ExportLoader
 
 _TEXTS_AT_ONCE = 1000
-_MAX_FIRST_SHARING, _MAX_SHARING = 500, 200  # memories with words of a text, looked for at first, and more closely
+_MAX_FIRST_SHARING, _MAX_SHARING = 100, 200  # memories with words of a text, looked for at first, and more closely
 _FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
 _SWEPT_AT_ONCE = 100  # expired memories that a write erases
 

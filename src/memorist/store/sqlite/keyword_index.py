@@ -35,7 +35,8 @@ class SqliteKeywordIndex(KeywordLeg):
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
     ) -> tuple[str, dict[str, Any]]:
-        if live := self._follower.refresh(connection):
+        # The index in memory counts the words of all texts, but takes in what was written since at first.
+        if closely and (live := self._follower.refresh(connection)):
             keys = live.index.find_sharing(words, least)
             return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}
         counts = self._sample_texts(connection)
