@@ -88,8 +88,10 @@ def check_record(record: Mapping[str, Any], place: str) -> ExportRecord:
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
     """Return a record as a line of an export."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode() + b"\n"
+    return _encode(record).encode() + b"\n"
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def _parse_line(line: bytes, place: str) -> dict[str, Any]:
