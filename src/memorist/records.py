@@ -151,8 +151,7 @@ class NearDuplicate(_MappingRecord):
     merged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryDraft:
+class MemoryDraft(NamedTuple):
     """
     A memory that is checked, but not stored yet.
 

@@ -279,9 +279,17 @@ def memory_id(value: object) -> str:
     """An id that a caller chose for a new memory. It is stored and compared as it is."""
     if not isinstance(value, str) or not 0 < len(value) <= MAX_ID_CHARACTERS:
         raise InvalidInput(f"id {value!r:.80} cannot be used; take text of 1 to {MAX_ID_CHARACTERS} characters")
-    if not value.strip() or any(unicodedata.category(character) in _NOT_IN_ID for character in value):
+    if not value.strip() or (not _is_printable_ascii(value) and any(map(_is_unfit_for_id, value))):
         raise InvalidInput(f"id {value!r:.80} cannot be used; it may have no control characters and no ends of lines")
     return value
+
+
+def _is_printable_ascii(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _is_unfit_for_id(character: str) -> bool:
+    return unicodedata.category(character) in _NOT_IN_ID
 
 
 def session_id(value: object) -> str:
@@ -354,7 +362,10 @@ _DRAFT_FIELDS: Mapping[str, Callable[[object], Any]] = {
     "facts": facts,
     "if_exists": lambda value: choice(value, IF_EXISTS, "if_exists"),
 }
-_EMPTY_DRAFT: Mapping[str, Any] = {**dict.fromkeys(UPDATABLE), "tags": (), **DEFAULTS}
+# In the order of a draft's fields, and with all of them.
+_EMPTY_DRAFT: Mapping[str, Any] = {
+    **dict.fromkeys(MemoryDraft._fields), **MemoryDraft._field_defaults, "tags": (), **DEFAULTS
+}  # fmt: skip
 
 
 def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
@@ -367,7 +378,9 @@ def draft(fields: Mapping[str, Any], now: datetime) -> MemoryDraft:
         checked = {"if_exists": IF_EXISTS[0], "keeps_salience": "salience" not in checked, **checked}
     else:
         checked |= {"id": new_id(), "if_exists": None}
-    return MemoryDraft(**{**_EMPTY_DRAFT, "metadata": {}, "created_at": now, "recorded_at": now, **checked})
+    return MemoryDraft._make(
+        {**_EMPTY_DRAFT, "metadata": {}, "created_at": now, "recorded_at": now, **checked}.values()
+    )
 
 
 def changes(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from memorist import Memorist
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import NO_FILTER, Filter
 from memorist.store import inverted_index
+from memorist.store import store as store_module
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import keyword, live_index
 from memorist.store.sqlite.backend import SqliteBackend
@@ -27,6 +29,7 @@ from memorist.text.query import parse_query
 from processes import forks
 
 WORDS = ["ship", "shipping", "code", "friday", "noon", "Zürich", "it's", "self-hosted", "東京都", "a", "the", "C++"]
+SHARED = ["red", "fox", "owl", "elk", "yak", "gnu", "cod", "eel", "ant", "bee"]
 CONTENT_ONLY = {**dict.fromkeys(ALL_COLUMNS, 0.0), "content": 1.0}
 
 
@@ -57,6 +60,9 @@ class Reader:
         """The live and the dead rows of the index."""
         assert self.words._live is not None
         return self.words._live.index.live, self.words._live.index.dead
+
+    def list_sharing(self, words: list[str], least: int) -> list[str]:
+        return [id for id, _, _ in self.store.list_sharing({word: word for word in words}, least, NO_FILTER)]
 
     def find(self, text: str) -> list[int]:
         return [match.key for match in self.match(text).matches]
@@ -183,6 +189,47 @@ def test_many_rows_are_guarded_as_in_fts5(writer: Memorist, path: Path, readers:
     for query in ("ship code", "ship code friday rare", "shipping noon 3", "number 17", '"code friday" ship', "of the"):
         for grammar in ("auto", "and", "or"):
             require_same(*(reader.match(query, grammar) for reader in readers))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    texts=st.lists(st.lists(st.sampled_from(SHARED), min_size=1, max_size=9), min_size=1, max_size=12),
+    words=st.lists(st.sampled_from(SHARED), min_size=1, max_size=9, unique=True),
+    lacking=st.integers(0, 3),
+)
+def test_every_text_that_shares_enough_words_is_listed(texts: list[list[str]], words: list[str], lacking: int) -> None:
+    least = max(1, len(words) - lacking)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "words.db")
+        with memorist.open(path, embedder="none") as memory:
+            ids = memory.add_many({"content": " ".join(text), "id": f"t{n}"} for n, text in enumerate(texts[:-1]))
+            for number, (indexed, closely) in enumerate(product((False, True), repeat=2)):
+                reader = Reader(path, indexed=indexed)
+                memory.add(" ".join(texts[-1]), id=f"last{number}")
+
+                with pytest.MonkeyPatch.context() as patch:
+                    if closely:
+                        patch.setattr(store_module, "_MAX_FIRST_SHARING", 0)
+                    listed = reader.list_sharing(words, least)
+
+                sharing = {id for id, text in zip(ids, texts[:-1], strict=True) if len({*words} & {*text}) >= least}
+                assert sharing <= {*listed}
+                assert not (indexed and closely) or {id for id in listed if id in ids} == sharing  # and no other
+                assert len({*words} & {*texts[-1]}) < least or f"last{number}" in listed
+                reader.store.close()
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_where_many_texts_share_rare_words_those_that_share_most_are_found(
+    writer: Memorist, path: Path, readers: list[Reader], indexed: bool
+) -> None:
+    words = ["zebra", "quagga", "okapi", "tapir", "eland"]
+    writer.add_many(f"zebra quagga {number} {number % 7}" for number in range(700))
+    near = writer.add("zebra quagga okapi tapir eland and more").id
+    writer.add_many(f"what is said lately is about {number}" for number in range(300))
+    readers.append(Reader(path, indexed=indexed))
+
+    assert readers[0].list_sharing(words, 5) == [near]
 
 
 def test_what_another_process_adds_changes_or_removes_is_seen_by_the_next_search(

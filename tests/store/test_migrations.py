@@ -119,10 +119,11 @@ class TestFromTheFirstVersion:
         database.close()
         return path
 
-    def test_it_is_sound_and_found_by_every_word(self, old: Path) -> None:
+    @pytest.mark.parametrize("word", ["port", "po*", "por*", "is"])
+    def test_it_is_sound_and_found_by_every_word_and_its_beginning(self, old: Path, word: str) -> None:
         with memorist.open(old, embedder="none") as memory:
             assert memory.check().ok
-            assert {hit.memory.id for hit in memory.search("port")} == {"first-one", "second-one"}
+            assert {hit.memory.id for hit in memory.search(word)} == {"first-one", "second-one"}
 
     def test_its_full_text_index_is_filled_from_the_text_once(self, old: Path) -> None:
         database = apsw.Connection(str(old))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.errors import EmbedderError, InvalidInput, MemoristError
-from memorist.records import Filter, Memory, Model, NearDuplicate, Query, Related, Relation, Row
+from memorist.records import Filter, Memory, Model, NearDuplicate, Related, Relation, Row
 from memorist.search.duplicates import find_near_duplicates, jaccard
 from memorist.search.legs import find_nearest, find_predecessor, load_compared_rows
 from memorist.text.query import MAX_TERMS, parse_query
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 DUPLICATE_THRESHOLD = 0.8  # the share of words that two texts have in common
 _DUPLICATE_CANDIDATES = 20  # most similar memories that are compared word by word with a new one
-_MAX_COMPARED = 200  # memories that are so by most words of a short text
 _QUERY_WORDS = 12  # the longest words of a text: long words are rare, and a similar text has most of them
 _QUERY_CHARACTERS = 2000  # of a text, from which those are taken
 _EXCERPT_CHARACTERS = 200  # of a near duplicate
@@ -122,8 +121,8 @@ class Relations:
 
     def _list_similar_texts(self, memory: Memory, filter: Filter) -> list[tuple[str, str | None, str]]:
         """Return the id, project and text of memories of the same project that a new one may nearly repeat."""
-        if query := _near_duplicate_query(memory.content):
-            found = self._store.match_texts(query, filter, _MAX_COMPARED)
+        if words := _list_looked_up(memory.content):
+            found = self._store.list_sharing(words, math.ceil(DUPLICATE_THRESHOLD * len(words)), filter)
         else:
             rows = self._similar_by_words(memory, _DUPLICATE_CANDIDATES, filter)
             found = [(one.id, one.project, one.content) for one in (row.memory() for row in rows)]
@@ -166,21 +165,12 @@ class Relations:
         return _without(rows, memory)[:limit]
 
 
-def _near_duplicate_query(content: str) -> Query | None:
-    """
-    Return a query that every near duplicate of a text matches, and little else; None for a text it does not suit.
-
-    A near duplicate lacks few of the words. Dealt into one group more than that, the words of one group are all there.
-    """
+def _list_looked_up(content: str) -> dict[str, str]:
+    """Return the words of a text by their stems, if its near duplicates can be looked up by them."""
     if find_unspaced_runs(content):
-        return None  # the expression would have to be written in pairs of characters
+        return {}  # they are indexed as pairs of characters
     words = dict(zip(list_stems(content), list_tokens(content), strict=True))
-    if not 0 < len(words) <= MAX_TERMS:
-        return None
-    rarest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare: one for each group
-    groups = len(words) - math.ceil(DUPLICATE_THRESHOLD * len(words)) + 1
-    all_of = [" AND ".join(f'"{word}"' for word in rarest_first[number::groups]) for number in range(groups)]
-    return Query(content, raw=" OR ".join(f"({group})" for group in all_of))
+    return words if len(words) <= MAX_TERMS else {}
 
 
 def _without(rows: Sequence[Row], memory: Memory) -> list[Row]:

@@ -88,8 +88,10 @@ def check_record(record: Mapping[str, Any], place: str) -> ExportRecord:
 
 def encode_line(record: Mapping[str, Any]) -> bytes:
     """Return a record as a line of an export."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode() + b"\n"
+    return _encode(record).encode() + b"\n"
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def _parse_line(line: bytes, place: str) -> dict[str, Any]:
@@ -187,7 +189,7 @@ def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
 def _any_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("it must be text")
-    if value != validation.clean(value):
+    if validation.clean(value) is not value and value != validation.clean(value):
         raise ValueError("it has characters that cannot be stored")
     return value
 
@@ -199,12 +201,12 @@ def _nonempty_text(value: Any) -> str:
 
 
 def _time(value: Any) -> datetime:
-    return _parse_time(_nonempty_text(value))
+    return _parse_time(value if type(value) is str else _any_text(value))
 
 
 @lru_cache(1000)  # most of a memory's times are the same
 def _parse_time(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(_nonempty_text(text))
     if moment.tzinfo is None:
         raise ValueError("it has no time zone")
     return moment.astimezone(UTC)

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from memorist import validation
 from memorist.ingest.redaction import Redaction
-from memorist.records import FactDraft, MemoryDraft
+from memorist.records import FactDraft
 from memorist.store.export import ExportRecord
 
 _FACT_FIELDS = ("kind", "subject", "predicate", "object", "decay_rate")
@@ -37,8 +36,7 @@ def derive_id(*parts: str | None) -> str:
 def memory_record(place: str, values: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> ExportRecord:
     """Return a record from the arguments of `add`, validated likewise; `extra` are fields that `add` does not have."""
     draft = validation.draft(values, datetime.now(UTC))
-    copied = [field.name for field in fields(MemoryDraft) if field.name not in _NOT_COPIED]
-    record = {name: getattr(draft, name) for name in copied}
+    record = {name: value for name, value in draft._asdict().items() if name not in _NOT_COPIED}
     record |= {
         "id": draft.id,
         "tags": list(draft.tags),

@@ -52,7 +52,7 @@ class Redaction:
         facts = tuple(self._redact_fact(fact, report) for fact in draft.facts)
         metadata, earlier = _split_metadata(draft.metadata)
         metadata = self._redact_value(metadata, "metadata", report)
-        return replace(draft, **texts, facts=facts, metadata=_add_report(metadata, earlier + report))
+        return draft._replace(**texts, facts=facts, metadata=_add_report(metadata, earlier + report))
 
     def redact_changes(self, changes: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """Redact the changes of an update; what the metadata `before` reports of other fields stays in the report."""

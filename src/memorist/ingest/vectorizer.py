@@ -19,6 +19,7 @@ from memorist.store.store import Store
 from memorist.text.tokenizer import is_mostly_latin
 
 BATCH = 256  # texts embedded and stored together
+_BLOCK = 1024  # texts of which the vectors are converted together
 EARLY_SECONDS = 0.1  # that a text may wait for its vector before it is stored
 TITLE_TOKENS = 56  # of a part, left for the title or heading above it
 
@@ -100,7 +101,7 @@ class Vectorizer:
 
         def embed() -> None:
             with suppress(EmbedderError):
-                made.append(ReadyVectors(self.model.identify(), jobs, parts, self.model.embed_documents(texts)))
+                made.append(ReadyVectors(self.model.identify(), jobs, parts, self._embed_in_blocks(texts)))
             done.release()
 
         # Not a Thread: Ctrl-C in the midst of its `start` raises a RuntimeError.
@@ -108,6 +109,11 @@ class Vectorizer:
         _thread.start_new_thread(embed, ())
         done.acquire(timeout=EARLY_SECONDS)
         return made[0] if made else None
+
+    def _embed_in_blocks(self, texts: Sequence[str]) -> NDArray[np.float16]:
+        """Return vectors as they are stored; a block at a time, as numpy asks the system for large arrays each time."""
+        blocks = (texts[start : start + _BLOCK] for start in range(0, len(texts), _BLOCK))
+        return np.concatenate([self.model.embed_documents(block).astype(np.float16) for block in blocks])
 
     def embed_unstored(self, texts: Sequence[str]) -> tuple[NDArray[np.float32] | None, Model | None]:
         """Return vectors of texts that are not stored yet, and the model; None where it fails or refuses a text."""

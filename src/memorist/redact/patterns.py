@@ -13,7 +13,7 @@ MIN_TOKEN_CHARACTERS = 15
 def find_secrets_by_pattern(text: str, long_words: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind of each secret that is known by its form; the long words tell which can occur."""
     yield from _find_private_keys(text)
-    for kind, hints, form in _FORMATS:
+    for kind, hints, form in _FORMATS if long_words else ():
         if any(hint in long_words for hint in hints) and contains(form, long_words):
             yield from _find_format(text, kind, form)
     if any(hint in long_words for hint in ("AKIA", "ASIA")):

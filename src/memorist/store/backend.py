@@ -27,6 +27,16 @@ class KeywordIndex(Protocol):
         """
         ...
 
+    def select_sharing(
+        self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
+    ) -> tuple[str, dict[str, Any]]:
+        """
+        Return a query for the keys `rid` of all texts with at least so many of these words, and its values.
+
+        The words are given by their stems. Other texts are found as well; fewer of them, and later, if `closely`.
+        """
+        ...
+
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
         """Return the terms that live memories contain: prefixes as they are, everything else by its stems."""
         ...

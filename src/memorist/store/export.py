@@ -12,7 +12,7 @@ import math
 from base64 import b64encode
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -241,7 +241,9 @@ class _RecordReader:
         """Return the records of rows with the keys of the rows that they belong to, which `owners` names."""
         built, names = [], dict[int, str]()
         for owner, key, hash, *row in rows:
-            name = _name_record(type, dict(zip(records.columns, row, strict=True)), owners.get(owner))
+            name = ""
+            if self._report_damage:  # of nothing else is it said where it is
+                name = _name_record(type, dict(zip(records.columns, row, strict=True)), owners.get(owner))
             record = self._convert(records, row, name)
             if record is not None:
                 if hash is not None:
@@ -374,6 +376,7 @@ def _read_object(text: str) -> dict[str, Any]:
     return found
 
 
+@lru_cache(1000)  # most of a memory's times are the same
 def _format_time(micros: int) -> str:
     return from_micros(micros).isoformat(timespec="microseconds").replace("+00:00", "Z")
 

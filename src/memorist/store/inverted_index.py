@@ -6,7 +6,7 @@ occurrence in six bytes: the number of its row, and its column and place there. 
 sorted by word; a write adds a small segment, and small ones are merged.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -259,6 +259,35 @@ class InvertedIndex:
         return Postings(
             np.concatenate([piece.rows for piece in pieces]), np.concatenate([piece.places for piece in pieces])
         )
+
+    def find_sharing(self, words: Collection[str], least: int) -> Keys:
+        """Return the keys of the live rows with at least so many of these words, ascending."""
+        rarest_first = sorted(self._find_rows_of(words), key=len)
+        lacking = len(rarest_first) - least
+        if lacking < 0:
+            return np.empty(0, np.int64)
+        # A row that lacks no more has all words of one group, if there is one group more than that.
+        rows = self.mark(rarest_first[number :: lacking + 1][:2] for number in range(lacking + 1))
+        missing = np.zeros(len(rows), np.int64)
+        for other in rarest_first:
+            if not len(rows):
+                break
+            missing += other[np.minimum(np.searchsorted(other, rows), len(other) - 1)] != rows
+            near = missing <= lacking
+            rows, missing = rows[near], missing[near]
+        return np.sort(self.keys[rows[self.alive[rows]]])
+
+    def _find_rows_of(self, words: Collection[str]) -> list[Rows]:
+        """Return the rows of each of some words that any row has, ascending; a row as often as it has the word."""
+        codes = np.fromiter(map(hash, words), np.int64, len(words))
+        found: dict[int, list[Rows]] = {}
+        for segment in self.segments:
+            at = np.minimum(np.searchsorted(segment.words, codes), len(segment.words) - 1)
+            known = np.flatnonzero(segment.words[at] == codes)
+            starts, ends = segment.starts[at[known]].tolist(), segment.starts[at[known] + 1].tolist()
+            for number, start, end in zip(known.tolist(), starts, ends, strict=True):
+                found.setdefault(number, []).append(segment.rows[start:end])
+        return [pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for pieces in found.values()]
 
     def mark(self, groups: Iterable[Sequence[Rows]]) -> Rows:
         """Return the rows that are in every list of one of the groups, ascending."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,8 @@ _TO_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "time": to_micros,
     "flag": int,
     **dict.fromkeys(JSON_KINDS, as_json),
+    "texts": lambda texts: as_json(texts) if texts else "[]",  # mostly
+    "object": lambda object: as_json(object) if object else "{}",
     **dict.fromkeys(("number", "share", "positive"), float),
 }
 
@@ -176,10 +178,9 @@ class ExportLoader:
         return True
 
     def _put_memory(self, connection: Connection, fields: Fields) -> bool:
-        hash = _hash_memory(fields)
-        if self._insert_memory(connection, fields, hash) is not None:
+        if self._insert_memory(connection, fields, _hash_memory) is not None:
             return True
-        same = find_same_text(connection, self._namespace, fields.get("project"), hash)
+        same = find_same_text(connection, self._namespace, fields.get("project"), _hash_memory(fields))
         if same and self._find_memory(connection, fields["id"]) is None:
             self._stored_ids[fields["id"]] = same[1]
         return False
@@ -208,18 +209,19 @@ class ExportLoader:
         return self._insert(connection, RECORDS["document"], fields) is not None
 
     def _put_chunk(self, connection: Connection, fields: Fields, document: int) -> None:
-        hash = identity_hash(fields["id"], fields["content"])
-        rid = self._insert_memory(connection, fields, hash, namespace=chunk_namespace(self._namespace))
+        rid = self._insert_memory(connection, fields, _hash_by_id, namespace=chunk_namespace(self._namespace))
         if rid is None:
             raise _InvalidRecord(f"the chunk {fields['id']} belongs to another document already")
         self._wait(connection, _CHUNK_ROW, fields, rid=rid, did=document)
 
-    def _insert_memory(self, connection: Connection, fields: Fields, hash: bytes, **more: Any) -> int | None:
+    def _insert_memory(
+        self, connection: Connection, fields: Fields, hash: Callable[[Fields], bytes], **more: Any
+    ) -> int | None:
         """Insert a memory or a chunk; return its key, None if its id or text is stored already."""
         if id(fields) in self._keys:
             rid = self._keys.pop(id(fields))
         else:
-            row = self._to_memory_row(connection, fields, hash) | more
+            row = self._to_memory_row(connection, fields, hash(fields)) | more
             rid = connection.fetch_value(self._prepare_insert("memories", row), row)
         if rid is not None:
             self._inserted += 1
@@ -287,17 +289,18 @@ class ExportLoader:
 
     def _to_row(self, connection: Connection, records: RecordList, fields: Fields) -> dict[str, Any]:
         """Return the columns of a record, as the database stores them."""
-        row = {}
-        for name, column, convert in _plan_columns(records):
-            field = fields.get(name)
-            if column == "sid":
-                row[column] = None if field is None else self._require_session(connection, field)
-            elif column == "rid":
-                row[column] = self._require_memory(connection, field)
+        plan = _plan_columns(records)
+        row = {column: fields.get(name) for name, column in plan.columns}
+        for column, convert in plan.converted:
+            if (value := row[column]) is not None:
+                row[column] = convert(value)
+        for column in plan.keys:
+            if column == "rid":
+                row[column] = self._require_memory(connection, row[column])
             elif column == "model":
-                row[column] = self._require_model(field, fields["vector"])
-            else:
-                row[column] = convert(field) if convert and field is not None else field
+                row[column] = self._require_model(row[column], fields["vector"])
+            elif (session := row[column]) is not None:
+                row[column] = self._require_session(connection, session)
         return row
 
     def _find_memory(self, connection: Connection, id: str) -> int | None:
@@ -330,25 +333,42 @@ class ExportLoader:
         return number
 
 
-_Column = tuple[str, str, Callable[[Any], Any] | None]  # a field, its column, and its conversion
 _KEY_COLUMNS = {"session": "sid", "memory": "rid"}  # columns with the key of what a field names
-_plans: dict[int, list[_Column]] = {}  # by the `id()` of a kind of records, of which there are a few for good
 
 
-def _plan_columns(records: RecordList) -> list[_Column]:
+class _ColumnPlan(NamedTuple):
+    """The fields of records with their columns, those columns that are converted, and those with the key of another."""
+
+    columns: list[tuple[str, str]]
+    converted: list[tuple[str, Callable[[Any], Any]]]
+    keys: list[str]
+
+
+_plans: dict[int, _ColumnPlan] = {}  # by the `id()` of a kind of records, of which there are a few for good
+
+
+def _plan_columns(records: RecordList) -> _ColumnPlan:
     """Return how the fields of records become columns."""
     if id(records) not in _plans:
-        _plans[id(records)] = [
-            (name, _KEY_COLUMNS.get(name) or RENAMED.get(name, name), _TO_COLUMN.get(kind))
-            for name, kind in records.columns.items()
+        columns = [(name, _KEY_COLUMNS.get(name) or RENAMED.get(name, name)) for name in records.columns]
+        converted = [
+            (column, _TO_COLUMN[records.columns[name]])
+            for name, column in columns
+            if records.columns[name] in _TO_COLUMN
         ]
+        keys = [column for _, column in columns if column in ("sid", "rid", "model")]
+        _plans[id(records)] = _ColumnPlan(columns, converted, keys)
     return _plans[id(records)]
 
 
 def _hash_memory(fields: Fields) -> bytes:
     """Return the hash by which a memory is known: that of its text, or of its id, too."""
     by_id = fields.get("by_id") or fields.get("kind") in (TURN, FILE)
-    return identity_hash(fields["id"], fields["content"]) if by_id else content_hash(fields["content"])
+    return _hash_by_id(fields) if by_id else content_hash(fields["content"])
+
+
+def _hash_by_id(fields: Fields) -> bytes:
+    return identity_hash(fields["id"], fields["content"])
 
 
 class _InvalidRecord(StoreError):

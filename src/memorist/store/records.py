@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ Check = Callable[[Memory], object]  # raises if a memory is not what a writer ex
 PART_BITS = 16  # number the parts of a memory; of a million characters, the bundled model makes some thousand
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingJob:
+class EmbeddingJob(NamedTuple):
     """A memory that needs a vector, made of its title and content as they are now."""
 
     key: int
@@ -49,7 +48,7 @@ class ReadyVectors:
     model: Model
     texts: Sequence[EmbeddingJob]
     parts: Sequence[Part]
-    vectors: NDArray[np.float32]  # of texts, then of parts
+    vectors: NDArray[np.float16]  # of texts, then of parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from memorist.store.loader import ExportLoader
 
 _TEXTS_AT_ONCE = 1000
+_MAX_FIRST_SHARING, _MAX_SHARING = 100, 200  # memories with words of a text, looked for at first, and more closely
 _FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
 _SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
@@ -542,19 +543,27 @@ class Store(StorePart):
             tested = self._scopes.with_test(connection, scope)
             return self._keyword.match(connection, query, tested, limit, page, weights)
 
-    def match_texts(self, query: Query, filter: Filter, limit: int) -> list[tuple[str, str | None, str]]:
-        """Return the id, project and text of memories that match a query and pass a filter, in the order of writing."""
+    def list_sharing(self, words: Mapping[str, str], least: int, filter: Filter) -> list[tuple[str, str | None, str]]:
+        """
+        Return the id, project and text of memories that pass a filter, in the order of writing.
+
+        All those are among them that have at least so many of these words, given by their stems, unless there are many.
+        """
         where, values = filter_conditions(replace(filter, hide_expired=True))
+        rows: list[tuple[Any, ...]] = []
         with self._pool.reading() as connection:
-            matching, more, _ = self._keyword.select_matching(connection, query, Scope(filter), (), filtered=False)
-            sql = f"""
-                select m.id, m.project, m.content
-                from ({matching}) found @then memories m on m.rid = found.rid
-                where @plain(m.namespace) = :namespace and m.deleted_at is null {where}
-                order by m.rid
-                limit :limit
-            """
-            rows = connection.fetch(sql, values | more | {"namespace": self.namespace, "limit": limit})
+            for most, closely in ((_MAX_FIRST_SHARING, False), (_MAX_SHARING, True)):
+                sharing, more = self._keyword.select_sharing(connection, words, least, closely=closely)
+                sql = f"""
+                    select m.id, m.project, m.content
+                    from ({sharing}) found @then memories m on m.rid = found.rid
+                    where @plain(m.namespace) = :namespace and m.deleted_at is null {where}
+                    order by m.rid
+                    limit {most}
+                """
+                rows = connection.fetch(sql, values | more | {"namespace": self.namespace})
+                if len(rows) < most:
+                    break
         return [(id, project, content) for id, project, content in rows]
 
     def count_facets(

@@ -22,6 +22,7 @@ Rows = NDArray[np.intp]
 
 _KEY_BYTES = 8
 _BLOCK_ROWS = 1024  # rows converted at a time where numpy needs wider numbers: they stay in the processor's cache
+_ENCODED_ROWS = 128  # rows encoded at a time, for the same reason
 _MAX_GATHER_SHARE = 1 / 8  # picking single rows costs several times what passing over them does
 _GROUPS_PER_RESULT = 8  # see `_select_best`: a floor that lets about 7 % more than the wanted rows through
 _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this share they are cleared away
@@ -29,9 +30,13 @@ _MAX_DEAD_SHARE = 1 / 4  # removed rows still cost time to pass over; past this 
 
 def encode(vectors: NDArray[np.float16] | NDArray[np.float32]) -> Codes:
     """Return the codes of vectors: each row scaled so that its largest component is 127, and rounded."""
-    wide = np.asarray(vectors, np.float32)
-    largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
-    codes: Codes = np.rint(wide / np.where(largest > 0, largest, 1) * 127).astype(np.int8)
+    codes = np.empty(vectors.shape, np.int8)
+    for start in range(0, len(vectors), _ENCODED_ROWS):
+        wide = vectors[start : start + _ENCODED_ROWS].astype(np.float32)
+        largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
+        wide /= np.where(largest > 0, largest, 1)
+        wide *= 127
+        codes[start : start + _ENCODED_ROWS] = np.rint(wide, out=wide)
     return codes
 
 

@@ -124,7 +124,7 @@ class Vectors(ABC):
         connection: Connection,
         model: Model,
         texts: Sequence[EmbeddingJob],
-        vectors: NDArray[np.float32],
+        vectors: NDArray[np.float32] | Halves,
         parts: Sequence[Part],
         keys: Mapping[int, int],
     ) -> None:
@@ -200,9 +200,9 @@ class Vectors(ABC):
         return [Match(rid, score) for (rid, _), score in zip(rows, similarities.tolist(), strict=True)]
 
 
-def _to_blobs(vectors: NDArray[np.float32]) -> list[bytes]:
+def _to_blobs(vectors: NDArray[np.float32] | Halves) -> list[bytes]:
     """Return vectors as they are stored, float16."""
-    whole, size = vectors.astype(np.float16).tobytes(), 2 * vectors.shape[1]
+    whole, size = vectors.astype(np.float16, copy=False).tobytes(), 2 * vectors.shape[1]
     return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 

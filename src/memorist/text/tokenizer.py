@@ -88,6 +88,8 @@ def unspaced_bigrams(*texts: str | None) -> str | None:
     prefix.
     """
     whole = [unicodedata.normalize("NFC", text) for text in texts if text and not text.isascii()]
+    if not whole:
+        return None  # mostly, at once
     return " ".join(pair for text in whole for run in find_unspaced_runs(text) for pair in _bigrams(run)) or None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from typing import Any, NamedTuple
 
-from memorist.records import Match, Query, Term
+from memorist.records import NO_FILTER, Match, Query, Term
 from memorist.store.database import Connection
 from memorist.store.keyword_search import (
     FILTERED_GUARD_ROWS,
@@ -21,6 +21,7 @@ from memorist.store.keyword_search import (
     Guard,
     KeywordSearch,
     match_past,
+    write_sharing,
 )
 from memorist.store.postgres.raw_query import RawQuery
 from memorist.store.postgres.scoring import Scorer, list_weights
@@ -402,6 +403,13 @@ class PostgresKeywordIndex:
         sql = f"select rid, min(by_words) as by_words from ({' union all '.join(arms)}) f group by rid"
         passed = search.is_narrow or not (search.expressions or raw)
         return sql, values, filtered and passed and search.substring is None and filter.as_of is None
+
+    def select_sharing(
+        self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
+    ) -> tuple[str, dict[str, Any]]:
+        longest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare
+        query = Query("", raw=write_sharing(longest_first, least))
+        return self.select_matching(connection, query, Scope(NO_FILTER), (), filtered=False)[:2]
 
     def _select_by_words(self, search: Search, values: dict[str, Any], *, filtered: bool) -> str:
         """Return a query for the rows with words of the query; add its values to others."""

@@ -115,7 +115,7 @@ class PostgresVectors(Vectors):
         connection: Connection,
         model: Model,
         texts: Sequence[EmbeddingJob],
-        vectors: NDArray[np.float32],
+        vectors: NDArray[np.float32] | NDArray[np.float16],
         parts: Sequence[Part],
         keys: Mapping[int, int],
     ) -> None:

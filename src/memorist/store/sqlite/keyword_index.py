@@ -1,16 +1,21 @@
 """The full-text index of one namespace as the store uses it: matches, everything that matches, and the vocabulary."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memorist.records import Query, Term
 from memorist.store.database import Connection
-from memorist.store.keyword_search import MAX_FACET_ROWS, Expression, match_past
+from memorist.store.keyword_search import MAX_FACET_ROWS, STEMS, Expression, match_past, write_sharing
 from memorist.store.records import Scope
 from memorist.store.sqlite.keyword import LISTED, Fts5Search, KeywordLeg, contains_condition
 from memorist.store.sqlite.live_index import IndexFollower
 from memorist.store.sqlite.vocabulary import SqliteVocabulary
+from memorist.text.tokenizer import list_stems
+
+_SAMPLED_TEXTS = 200  # the newest ones, which tell common words from rare ones
+_WORDS_PER_GROUP = 2  # a word is looked up in each segment of the index, which takes longest
 
 
 class SqliteKeywordIndex(KeywordLeg):
@@ -19,12 +24,33 @@ class SqliteKeywordIndex(KeywordLeg):
     def __init__(self, namespace: str, follower: IndexFollower) -> None:
         super().__init__(namespace, follower)
         self._vocabulary = SqliteVocabulary(namespace)
+        self._sample: tuple[int, Counter[str]] = (0, Counter())  # the texts there were, and how many of some had a word
 
     def find_known(self, connection: Connection, terms: Sequence[Term]) -> set[Term]:
         return self._vocabulary.find_known(connection, terms)
 
     def find_similar(self, connection: Connection, word: str) -> list[str]:
         return self._vocabulary.find_similar(connection, word)
+
+    def select_sharing(
+        self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
+    ) -> tuple[str, dict[str, Any]]:
+        # The index in memory counts the words of all texts, but takes in what was written since at first.
+        if closely and (live := self._follower.refresh(connection)):
+            keys = live.index.find_sharing(words, least)
+            return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}
+        counts = self._sample_texts(connection)
+        rarest_first = sorted(words, key=lambda stem: (counts[stem], -len(stem)))  # long words are rare
+        expression = write_sharing([words[stem] for stem in rarest_first], least, None if closely else _WORDS_PER_GROUP)
+        return f"select rowid as rid from {STEMS} where {STEMS} match :sharing", {"sharing": expression}
+
+    def _sample_texts(self, connection: Connection) -> Counter[str]:
+        """Return how many of some texts have a word; read again whenever there are twice as many texts."""
+        newest = connection.fetch_value("select coalesce(max(rid), 0) from memories")
+        if newest >= 2 * self._sample[0]:
+            texts = connection.fetch(f"select content from memories order by rid desc limit {_SAMPLED_TEXTS}")
+            self._sample = newest, Counter(stem for (text,) in texts for stem in set(list_stems(text)))
+        return self._sample[1]
 
     def select_matching(
         self,
