@@ -221,15 +221,17 @@ def load_compared_rows(
     models: tuple[Model | None, Model | None],
     vector: NDArray[np.float32] | None,
     filter: Filter,
+    *,
+    facts: bool = False,
 ) -> list[Row]:
     """Return rows with their similarity to a vector, by a model or, where a memory has no vector of it, the next."""
     model, predecessor = models
-    rows = store.load_rows(keys, model, vector, filter)
+    rows = store.load_rows(keys, model, vector, filter, facts=facts)
     if predecessor is None or not (waiting := [row.key for row in rows if row.similarity is None]):
         return rows
     return [
         *(row for row in rows if row.similarity is not None),
-        *store.load_rows(waiting, predecessor, vector, filter),
+        *store.load_rows(waiting, predecessor, vector, filter, facts=facts),
     ]
 
 
@@ -285,15 +287,19 @@ def gather_candidates(
     by_keyword = {match.key: match for match in results.keyword}
     keys = list(dict.fromkeys([*by_keyword, *(match.key for match in results.vector)]))
     models, vector = (results.model, results.predecessor), results.query_vector
-    rows = [row for store in stores if keys for row in load_compared_rows(store, keys, models, vector, filter)]
     uses_confidence = profile.confidence_mode != "off" or profile.min_confidence is not None
+    rows = [
+        row
+        for store in stores
+        if keys
+        for row in load_compared_rows(store, keys, models, vector, filter, facts=uses_confidence)
+    ]
     keyword_ranks, vector_ranks = _keyword_ranks(results, rows), _vector_ranks(results, rows)
     candidates = []
     for row in rows:
         match = by_keyword.get(row.key)
         if match or row.key in vector_ranks:
-            facts = with_effective_confidence(row.facts(), profile.fact_decay, now) if uses_confidence else ()
-            confidence = mean_confidence(facts)
+            confidence = mean_confidence(with_effective_confidence(row.facts, profile.fact_decay, now))
             ranks = keyword_ranks.get(row.key), vector_ranks.get(row.key)
             candidates.append(Candidate(row, match, *ranks, confidence))
     below_floor = sum(key not in by_keyword for key in results.below_floor) + len(rows) - len(candidates)

@@ -76,6 +76,8 @@ from memorist.store.rows import (
     load_memory,
     memories_table,
     memory_columns,
+    ranking_columns,
+    read_passing,
     to_memory,
     to_row,
 )
@@ -584,25 +586,22 @@ class Store(StorePart):
         model: Model | None,
         vector: NDArray[np.float32] | None,
         filter: Filter,
+        *,
+        facts: bool = False,
     ) -> list[Row]:
         """
-        Read the rows that ranking and presentation need, at once.
+        Read what ranking looks at, at once.
 
         Those that are gone, or no longer pass the filter, are left out: the legs have read them before.
         """
         past = filter.as_of is not None
-        where, values = filter_conditions(filter, past=past)
-        sql = f"""
-            select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
-            from {memories_table(past=past)}
-            where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
-              and {is_unexpired("m", past=past)} {where}
+        columns = f"""
+            {vector_column(past=past)}, {"m.reworded" if past else "false"}, {ranking_columns(past=past, facts=facts)}
         """
-        values |= {
-            "keys": as_json(list(keys)), "namespace": self.namespace, "model": model.name if model else None
-        }  # fmt: skip
         with self._pool.reading() as connection:
-            found = connection.fetch(sql, values)
+            found = read_passing(
+                connection, self.namespace, keys, filter, columns, {"model": model.name if model else None}
+            )
             parts = {}
             if model is not None and vector is not None and self.vectors.have_parts(model):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
@@ -615,6 +614,13 @@ class Store(StorePart):
             nearest, passage = (part.similarity, part.span) if part and nearer else (similarity, None)
             rows.append(to_row(row[0], nearest, half, passage, row[3:]))
         return rows
+
+    def load_memories(self, keys: Sequence[int], filter: Filter) -> dict[int, Memory]:
+        """Read memories by key. Those that are gone, or no longer pass the filter, are left out."""
+        with self._pool.reading() as connection:
+            columns = memory_columns(past=filter.as_of is not None)
+            found = read_passing(connection, self.namespace, keys, filter, columns)
+        return {row[0]: to_memory(row[1:]) for row in found}
 
     # Vectors
 
