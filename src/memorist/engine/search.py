@@ -325,7 +325,9 @@ class Searcher:
         if request.mode == "semantic" or not few or request.filter.walled:  # the words are those of all projects
             return None
         store = self._store if request.memories else self._store.documents.chunks
-        return suggest_query(request.query, store.find_known_terms, store.find_similar_words)
+        # With files, the words that are unknown are those of both.
+        suspects = None if request.documents else results.unknown_words
+        return suggest_query(request.query, store.find_known_terms, store.find_similar_words, suspects)
 
     def _with_neighbours(self, hits: Sequence[Hit], count: int) -> tuple[Hit, ...]:
         """Extend each hit by the chunks around it; hits whose chunks then meet become one."""

@@ -23,7 +23,7 @@ _MICROSECOND = timedelta(microseconds=1)
 END_OF_TIME = 1 << 62  # microseconds; later than any time that can be given
 
 MAX_SCOPE_KEYS = 2000  # up to so many, comparing all memories that pass a filter is the cheapest way
-_MAX_INDEXED_KEYS = 30_000  # up to so many, reading them from the index of fields is cheaper than checking memories
+MAX_LISTED_KEYS = 30_000  # up to so many, looking up keys that are known is cheaper than checking memories
 _MAX_BROAD_FILTERS, _BROAD_SECONDS = 1000, 60.0  # how many filters are remembered to let more through, and how long
 
 # The values that a memory `m` had at `:as_of`.
@@ -283,7 +283,7 @@ class Scopes:
         if not self._many or replace(filter, metadata=None, superseded=True, hide_expired=False) != NO_FILTER:
             return None
         assert filter.metadata is not None, "the filter restricts"
-        return self._fields.find_keys(connection, filter.metadata, _MAX_INDEXED_KEYS)
+        return self._fields.find_keys(connection, filter.metadata, MAX_LISTED_KEYS)
 
     def _read_hidden(self, connection: Connection, filter: Filter, superseded: bool, expired: bool) -> KeySet | None:
         """Return the memories that were superseded, unless the filter lets them pass, or have expired, if any."""

@@ -36,6 +36,7 @@ from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.feed import FeedStore
 from memorist.store.filters import (
     END_OF_TIME,
+    MAX_LISTED_KEYS,
     Scopes,
     filter_conditions,
     from_micros,
@@ -530,7 +531,9 @@ class Store(StorePart):
     def resolve_scope(self, filter: Filter) -> Scope:
         """Resolve a filter once for both legs of a search."""
         with self._reading(filter) as connection:
-            return self._scopes.resolve(connection, filter)
+            scope = self._scopes.resolve(connection, filter)
+        known = None if scope.is_listed else self.vectors.recall_passing(scope.filter)
+        return scope if known is None or len(known) > MAX_LISTED_KEYS else replace(scope, keys=known)
 
     def match_keywords(
         self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
