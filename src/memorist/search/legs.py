@@ -3,12 +3,13 @@
 import contextvars
 import math
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from itertools import chain, groupby
 
 import numpy as np
@@ -27,6 +28,7 @@ from memorist.text.query import parse_query
 from memorist.text.tokenizer import is_mostly_latin
 
 _KEYWORD_THREADS = 4
+_QUICK_SECONDS = 0.003  # of a keyword leg that is not worth a thread: handing it over takes .4 ms of the processor
 _ESTIMATE_ERROR = 0.02  # how far the scan's similarity may be off
 
 
@@ -72,11 +74,16 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
 
 
 class Legs:
-    """Runs the keyword leg in a thread beside the vector leg; both spend their time outside the interpreter's lock."""
+    """
+    Runs the keyword leg in a thread beside the vector leg, unless it is quick.
+
+    A database spends its time outside the interpreter's lock. An index in memory does not, and would gain nothing.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._closed = False
+        self._keyword_seconds = math.inf  # that the last keyword leg took
         self.after_fork()
         renew_after_fork(self)
 
@@ -98,9 +105,11 @@ class Legs:
         limit, scope = candidate_count(profile), self._store.resolve_scope(filter)
 
         def match_keywords(asked: Query = query) -> KeywordMatches:
-            page, weights = profile.limit, profile.columns
+            page, weights, started = profile.limit, profile.columns, time.perf_counter()
             with _leg_named_in_errors("keyword"):
-                return self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
+                found = self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
+            self._keyword_seconds = time.perf_counter() - started
+            return found
 
         # Of nothing but identifiers and phrases, for which keyword search suffices.
         is_exact = profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
@@ -121,10 +130,10 @@ class Legs:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
             reason = f"keyword search only: {exc}"
-            if keyword_leg and (not query.spare or len(keyword_leg.result().matches) >= profile.limit):
-                return _keyword_results(keyword_leg.result(), reason)
+            if keyword_leg and (not query.spare or len(keyword_leg().matches) >= profile.limit):
+                return _keyword_results(keyword_leg(), reason)
             return _keyword_results(match_keywords(), reason)
-        return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
+        return _add_keyword_results(results, keyword_leg()) if keyword_leg else results
 
     def find_missing_phrases(self, query: Query, filter: Filter) -> frozenset[Term]:
         """Return the quoted phrases of a query that no memory has; a stricter grammar is taken at its word."""
@@ -166,13 +175,17 @@ class Legs:
             degraded=degraded,
         )
 
-    def _start(self, work: Callable[[], KeywordMatches]) -> "Future[KeywordMatches]":
+    def _start(self, work: Callable[[], KeywordMatches]) -> Callable[[], KeywordMatches]:
+        """Return what gives the result of some work: done in a thread meanwhile, or, if it is quick, when asked for."""
+        if self._keyword_seconds < _QUICK_SECONDS:
+            return cache(work)
         with self._lock:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
-            return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
+            # With the time limit of this call.
+            return self._threads.submit(contextvars.copy_context().run, work).result
 
 
 def loosen_phrases(query: Query, missing: Collection[Term]) -> tuple[Query, str | None]:
