@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from statistics import median
 from typing import NamedTuple
 
@@ -61,12 +60,21 @@ class Candidate(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A candidate's score, 0..1. The values of `trace` add up to it; `raw` has the numbers before scaling."""
+    """A candidate's score, 0..1. The values of `trace` add up to it; `fused` is a fusion's own number, by its name."""
 
     candidate: Candidate
     score: float
     trace: Mapping[str, float]
-    raw: Mapping[str, float]
+    fused: Mapping[str, float] | None = None
+
+    @property
+    def raw(self) -> dict[str, float]:
+        """The numbers before scaling."""
+        match, similarity = self.candidate.match, self.candidate.row.similarity
+        raw = {"bm25": match.score} if match else {}
+        if similarity is not None:
+            raw["cosine"] = similarity
+        return {**raw, **(self.fused or {})}
 
 
 @dataclass(slots=True)
@@ -75,12 +83,11 @@ class _ScoreBuilder:
 
     candidate: Candidate
     trace: dict[str, float]
-    raw: dict[str, float]
+    fused: Mapping[str, float] | None = None
     group: int = 0
 
     def multiply(self, step: str, factor: float) -> None:
-        if factor != 1.0:
-            self.trace[step] = math.fsum(self.trace.values()) * (factor - 1.0)
+        self.trace[step] = math.fsum(self.trace.values()) * (factor - 1.0)
 
     def build(self) -> Ranked:
         """Return the finished score: the sum of the trace, clamped to 0..1."""
@@ -88,7 +95,7 @@ class _ScoreBuilder:
         score = min(1.0, max(0.0, total))
         if score != total:
             self.trace["clamp"] = score - total
-        return Ranked(self.candidate, score, self.trace, self.raw)
+        return Ranked(self.candidate, score, self.trace, self.fused)
 
 
 def rank_candidates(
@@ -100,7 +107,8 @@ def rank_candidates(
     for builder in _FUSIONS[profile.fusion](candidates, profile, now):
         row = builder.candidate.row
         for step, factor in factors:
-            builder.multiply(step, factor(builder.candidate))
+            if (value := factor(builder.candidate)) != 1.0:
+                builder.multiply(step, value)
         ranked = builder.build()
         unlike = max(0.0, -(row.similarity or 0.0))  # a cosine below 0 adds nothing to a score, but it has an order
         order.append(((-ranked.score, builder.group, unlike, -row.created_at, row.key), ranked))
@@ -141,24 +149,26 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
     for candidate in candidates:
         # A leg that counts for nothing, because all its matches are alike, has found them all the same.
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
-            keyword = (1.0 - share) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
+            match, keyword = candidate.match, 0.0
+            if match:
+                keyword = (1.0 - share) * scaled.get(match.key, 0.0) * match.coverage**strictness
             trace = {"keyword": keyword, "vector": share * _cosine(candidate)}
             if candidate.feedback_gain:
                 trace["expansion"] = share * candidate.feedback_gain
-            builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
+            builders.append(_ScoreBuilder(candidate, trace))
     return builders
 
 
 def _vector_share(candidates: Sequence[Candidate], alpha: float) -> float:
     """Return the weight of the vector leg: more than `alpha` where its best stands out further than the words' best."""
-    keyword = (1.0 - alpha) * _clarity(candidate.match.score for candidate in candidates if candidate.match)
-    vector = alpha * _clarity(candidate.row.similarity or 0.0 for candidate in candidates)
+    keyword = (1.0 - alpha) * _clarity([candidate.match.score for candidate in candidates if candidate.match])
+    vector = alpha * _clarity([candidate.row.similarity or 0.0 for candidate in candidates])
     return vector / (keyword + vector) if keyword + vector > 0.0 else alpha
 
 
-def _clarity(scores: Iterable[float]) -> float:
+def _clarity(scores: Sequence[float]) -> float:
     """Return how far the best score stands out from the eleventh, as a share of it; 1 where there are not as many."""
-    best = nlargest(_CLARITY_RANK + 1, scores)
+    best = sorted(scores, reverse=True)[: _CLARITY_RANK + 1]
     if not best or best[0] <= 0.0:
         return 0.0
     other = max(0.0, best[_CLARITY_RANK]) if len(best) > _CLARITY_RANK else 0.0
@@ -206,7 +216,7 @@ def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float)
                 for part, weight, last in zip(parts, weights, behind, strict=True)
             ]
         trace = {"keyword": parts[0] / most, "vector": parts[1] / most}
-        builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"rrf": math.fsum(parts)}))
+        builders.append(_ScoreBuilder(candidate, trace, {"rrf": math.fsum(parts)}))
     return builders
 
 
@@ -225,7 +235,7 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
         if profile.recency.form == "add":
             since = _reference_time(row, profile)
             trace["recency"] = weights.recency * decay(1.0, profile.recency.rate, since, now)
-        builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
+        builders.append(_ScoreBuilder(candidate, trace, {"sum": math.fsum(trace.values())}))
     return builders
 
 
@@ -243,11 +253,8 @@ def _fuse_vector_first(candidates: Sequence[Candidate], profile: Profile, now: f
     ceiling = min((_cosine(candidate) for candidate in head), default=1.0)
     scaled = _scale_bm25(tail, profile.bm25_norm)
     return [
-        *(_ScoreBuilder(candidate, {"vector": _cosine(candidate)}, _raw_scores(candidate)) for candidate in head),
-        *(
-            _ScoreBuilder(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw_scores(candidate), 1)
-            for candidate in tail
-        ),
+        *(_ScoreBuilder(candidate, {"vector": _cosine(candidate)}) for candidate in head),
+        *(_ScoreBuilder(candidate, {"keyword": ceiling * scaled[candidate.key]}, group=1) for candidate in tail),
     ]
 
 
@@ -274,8 +281,8 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str, *, whole_first: bool
     if norm == "rank":
         return {candidate.key: 1.0 / candidate.keyword_rank for candidate in candidates if candidate.keyword_rank}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
-    whole = {key for key, match in matches.items() if match.has_all_words}
-    if not whole or not whole_first:
+    whole = {key for key, match in matches.items() if match.has_all_words} if whole_first else set()
+    if not whole:
         return scaled
     return {key: _ALL_WORDS_SHARE * (key in whole) + (1 - _ALL_WORDS_SHARE) * score for key, score in scaled.items()}
 
@@ -289,13 +296,6 @@ def _reference_time(row: Row, profile: Profile) -> float:
 
 def _cosine(candidate: Candidate) -> float:
     return min(1.0, max(0.0, candidate.row.similarity or 0.0))
-
-
-def _raw_scores(candidate: Candidate) -> dict[str, float]:
-    raw = {"bm25": candidate.match.score} if candidate.match else {}
-    if candidate.row.similarity is not None:
-        raw["cosine"] = candidate.row.similarity
-    return raw
 
 
 def _last_rank(ranks: Iterable[int | None]) -> int:

@@ -312,15 +312,17 @@ def gather_candidates(
     for row in rows:
         match = by_keyword.get(row.key)
         if match or row.key in vector_ranks:
-            confidence = mean_confidence(with_effective_confidence(row.facts, profile.fact_decay, now))
+            facts = with_effective_confidence(row.facts, profile.fact_decay, now) if row.facts else ()
             ranks = keyword_ranks.get(row.key), vector_ranks.get(row.key)
-            candidates.append(Candidate(row, match, *ranks, confidence))
+            candidates.append(Candidate(row, match, *ranks, mean_confidence(facts)))
     below_floor = sum(key not in by_keyword for key in results.below_floor) + len(rows) - len(candidates)
     return Candidates(candidates, below_floor, len(keys) - len(rows))
 
 
 def _keyword_ranks(results: LegResults, rows: Sequence[Row]) -> dict[int, int]:
     """Rank the matches of the keyword leg; of equal ones the newer is first, then the first added."""
+    if len({match.score for match in results.keyword}) == len(results.keyword):
+        return {match.key: rank for rank, match in enumerate(results.keyword, 1)}
     created = {row.key: row.created_at for row in rows}
     ranked: list[Match] = []
     for _, equal in groupby(results.keyword, key=lambda match: (match.has_all_words, match.score)):
