@@ -698,3 +698,20 @@ def test_a_filter_whose_keys_are_known_answers_by_what_is_written_since(path: An
         assert moved.content not in found
         assert found[0] == "another note 7 on foxes"
         assert search() == found
+
+
+def test_a_filter_that_is_asked_for_again_sees_what_another_process_has_written(path: Any) -> None:
+    with (
+        memorist.open(path, embedder=HashingEmbedder()) as memory,
+        memorist.open(path, embedder=HashingEmbedder()) as other,
+    ):
+        memory.add("the fox sleeps", project="den")
+
+        def search() -> set[str]:
+            return {hit.memory.content for hit in memory.search("fox", project="den")}
+
+        assert search() == search() == {"the fox sleeps"}
+        added = other.add("the fox hunts", project="den")
+        assert search() == search() == {"the fox sleeps", "the fox hunts"}
+        other.update(added.id, project="field")
+        assert search() == search() == {"the fox sleeps"}

@@ -530,8 +530,12 @@ class Store(StorePart):
 
     def resolve_scope(self, filter: Filter) -> Scope:
         """Resolve a filter once for both legs of a search."""
+        # Before the keys are read: what is written in between has another one.
+        mark = self._pool.read_mark() if self._scopes.can_keep(filter) else None
+        if mark is not None and (kept := self._scopes.recall(filter, mark)):
+            return kept
         with self._reading(filter) as connection:
-            scope = self._scopes.resolve(connection, filter)
+            scope = self._scopes.resolve(connection, filter, mark)
         known = None if scope.is_listed else self.vectors.recall_passing(scope.filter)
         return scope if known is None or len(known) > MAX_LISTED_KEYS else replace(scope, keys=known)
 
