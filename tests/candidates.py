@@ -9,7 +9,7 @@ _LEG_FIELDS = ("vector_rank", "confidence", "feedback_gain")
 _ROW: dict[str, Any] = dict(
     similarity=None, vector=None, created_at=0.0, updated_at=0.0, recorded_at=0.0, accessed_at=None, reinforced_at=0.0,
     salience=0.5, sector="semantic", kind=None, source=None, tags=(), superseded=False, session=None, position=None,
-    role=None, length=0, facts=tuple, memory=None,
+    role=None, length=0,
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 import memorist
 from memorist import Memorist, NotFound
 from memorist.engine.inspection import Inspection
+from memorist.records import Filter
 
 PAST, FUTURE = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=1)
 READS: dict[str, Callable[[Memorist], Any]] = {
@@ -163,3 +164,15 @@ def test_a_near_duplicate_that_has_expired_is_not_reported(memory: Memorist) -> 
     memory.add(text, expires_at=PAST, near="off")
 
     assert memory.add(f"{text} now", near="report").near is None
+
+
+def test_what_passes_a_filter_is_listed_anew_for_each_search_while_a_memory_may_expire(path: Path) -> None:
+    with memorist.open(path) as memory:
+        memory.add("the fox sleeps", project="den")
+        store, den = memory._resources.store, Filter(project=("den",))
+        assert store.resolve_scope(den) is store.resolve_scope(den)
+
+        memory.add("the fox sleeps for a day", project="den", expires_at=FUTURE)
+
+        assert store.resolve_scope(den) is not store.resolve_scope(den)
+        assert store.resolve_scope(den).keys is not None

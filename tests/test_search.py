@@ -14,6 +14,7 @@ from conftest import FailingEmbedder, HashingEmbedder
 from memorist import EmbedderUnavailable, InvalidInput, Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.profiles import BUNDLED, PREDECESSORS, PROFILES
+from memorist.records import Filter
 from placed import PlacedEmbedder, contents
 from statements import Statement, watched
 
@@ -672,3 +673,45 @@ def test_a_filter_that_lets_much_through_follows_what_others_write(path: Path) -
         assert nearest() == ["@0.99 the newest of mine"]
         other.forget(added.id)
         assert nearest() == before
+
+
+def test_a_filter_whose_keys_are_known_answers_by_what_is_written_since(path: Any) -> None:
+    foxes = [{"content": f"note {n} on foxes", "project": "foxes"} for n in range(2500)]
+    bears = [{"content": f"note {n} on bears", "project": "bears"} for n in range(2100)]
+    with memorist.open(path, embedder=HashingEmbedder()) as memory:
+        memory.add_many([*foxes, *bears])
+        store, inside = memory._resources.store, Filter(project=("bears",))
+
+        def search() -> list[str]:
+            return [hit.memory.content for hit in memory.search("note 7 on foxes", project="bears", limit=20)]
+
+        first = search()
+        assert not store.resolve_scope(Filter(project=("foxes",))).is_listed
+        assert store.resolve_scope(inside).keys is not None  # the vector leg has read them
+        assert search() == first
+        moved = memory.search("note 7 on bears", project="bears")[0].memory
+        memory.update(moved.id, project="foxes")
+        memory.add("another note 7 on foxes", project="bears")
+
+        assert store.resolve_scope(inside).keys is None
+        found = search()
+        assert moved.content not in found
+        assert found[0] == "another note 7 on foxes"
+        assert search() == found
+
+
+def test_a_filter_that_is_asked_for_again_sees_what_another_process_has_written(path: Any) -> None:
+    with (
+        memorist.open(path, embedder=HashingEmbedder()) as memory,
+        memorist.open(path, embedder=HashingEmbedder()) as other,
+    ):
+        memory.add("the fox sleeps", project="den")
+
+        def search() -> set[str]:
+            return {hit.memory.content for hit in memory.search("fox", project="den")}
+
+        assert search() == search() == {"the fox sleeps"}
+        added = other.add("the fox hunts", project="den")
+        assert search() == search() == {"the fox sleeps", "the fox hunts"}
+        other.update(added.id, project="field")
+        assert search() == search() == {"the fox sleeps"}

@@ -924,3 +924,4 @@ def test_what_left_the_project_after_it_was_found_is_not_read(memory: Memorist) 
 
     assert [match.key for match in found.matches]
     assert store.load_rows([match.key for match in found.matches], None, None, inside) == []
+    assert store.load_memories([match.key for match in found.matches], inside) == {}

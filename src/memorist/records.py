@@ -4,7 +4,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
@@ -363,8 +363,8 @@ class Row(NamedTuple):
 
     `similarity` is exact, where it has a vector of the active model: that of the whole text or of the nearest part, if
     it is nearer; then `passage` is the span of that part. `session` is the id of the session it was created in,
-    `position` its place among the memories created there, and `role` says who said it there. Ranking sees many rows and
-    a page shows few, so the memory and its facts are built when they are asked for.
+    `position` its place among the memories created there, and `role` says who said it there. `length` is that of its
+    text, in characters. Ranking sees many rows and a page shows few: the memories themselves are read for the page.
     """
 
     key: int
@@ -385,8 +385,7 @@ class Row(NamedTuple):
     position: int | None
     role: str | None
     length: int
-    facts: Callable[[], tuple[Fact, ...]]
-    memory: Callable[[], Memory]
+    facts: tuple[Fact, ...] = ()  # read only where ranking looks at them
     passage: tuple[int, int] | None = None
 
 

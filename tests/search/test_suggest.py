@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import memorist
 from memorist import Memorist
-from memorist.records import GRAMMARS, Term
+from memorist.records import GRAMMARS, NO_FILTER, Term
 from memorist.search.suggest import MAX_QUERY_CHARACTERS, MAX_UNKNOWN_WORDS, suggest_query
 from memorist.store.sqlite.dialect import SqliteConnection
 from memorist.store.sqlite.vocabulary import SqliteVocabulary
@@ -240,3 +240,25 @@ class TestLimits:
         suggested = ask(note[:at] + data.draw(st.sampled_from(["", "e", "q"])) + note[at + 1 :])
 
         assert suggested is None or ask(suggested) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["relaese branch", "how do we dpeloy the relese?", "test_chekout_timeout fails", '"make shp" branch', "ma ke ship"],
+)
+def test_only_doubtful_words_are_asked_for_where_they_are_known_and_the_suggestion_is_the_same(
+    memory: Memorist, question: str
+) -> None:
+    memory.add_many(NOTES)
+    store, query = memory._resources.store, parse_query(question, "auto")
+    found = store.match_keywords(query, store.resolve_scope(NO_FILTER), limit=5, page=5, weights={"content": 1.0})
+    asked: list[Term] = []
+
+    def known(terms: Sequence[Term]) -> set[Term]:
+        asked.extend(terms)
+        return store.find_known_terms(terms)
+
+    suggested = suggest_query(query, known, store.find_similar_words, found.unknown_words)
+
+    assert suggested == suggest_query(query, store.find_known_terms, store.find_similar_words)
+    assert not {"branch", "fails", "ship"} & {term.text for term in asked}

@@ -1,7 +1,10 @@
 """Snippets: as many words as asked for, around the matches."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from memorist.text import snippet
 from memorist.text.query import parse_query
 from memorist.text.snippet import ELLIPSIS, HighlightTerms, best_passage, strip_marks
 
@@ -65,3 +68,9 @@ def test_a_snippet_stays_short_whatever_is_in_the_text(filler: str) -> None:
 
     assert "<mark>walrus</mark>" in shown
     assert len(shown) < 8 * 45
+
+
+@given(st.text(st.sampled_from("ab \n語é" + "c" * 4), max_size=120), st.integers(1, 12))
+def test_a_text_that_is_taken_for_short_has_no_more_words_than_a_snippet(text: str, width: int) -> None:
+    if snippet._is_short(text, width):
+        assert len(snippet._SNIPPET_WORD.findall(text)) <= width

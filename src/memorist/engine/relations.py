@@ -1,7 +1,7 @@
 """Relations between memories: supersession and links that were stated, and similarity that is found."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.errors import EmbedderError, InvalidInput, MemoristError
-from memorist.records import Filter, Memory, Model, NearDuplicate, Related, Relation, Row
+from memorist.records import Filter, Memory, Model, NearDuplicate, Related, Relation
 from memorist.search.duplicates import find_near_duplicates, jaccard
 from memorist.search.legs import find_nearest, find_predecessor, load_compared_rows
 from memorist.text.query import MAX_TERMS, parse_query
@@ -70,9 +70,9 @@ class Relations:
         linked = self._store.links.list_related(memory.id, count, moment)
         related = [replace(one, memory=self._resources.present(one.memory, as_of=moment)) for one in linked]
         known = {memory.id, *(one.memory.id for one in linked)}
-        for row in self._most_similar(memory, count + len(known), replace(_NOT_SUPERSEDED, as_of=moment)):
-            if len(related) < count and (other := row.memory()).id not in known:
-                related.append(Related(self._resources.present(other, as_of=moment), similarity=row.similarity))
+        for other, similarity in self._most_similar(memory, count + len(known), replace(_NOT_SUPERSEDED, as_of=moment)):
+            if len(related) < count and other.id not in known:
+                related.append(Related(self._resources.present(other, as_of=moment), similarity=similarity))
         return related
 
     def duplicates(
@@ -124,25 +124,26 @@ class Relations:
         if words := _list_looked_up(memory.content):
             found = self._store.list_sharing(words, math.ceil(DUPLICATE_THRESHOLD * len(words)), filter)
         else:
-            rows = self._similar_by_words(memory, _DUPLICATE_CANDIDATES, filter)
-            found = [(one.id, one.project, one.content) for one in (row.memory() for row in rows)]
+            similar = self._similar_by_words(memory, _DUPLICATE_CANDIDATES, filter)
+            found = [(one.id, one.project, one.content) for one in similar]
         return [other for other in found if other[0] != memory.id and other[1] == memory.project]
 
-    def _most_similar(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
-        """Return other memories, the most similar first: by vector where it has one, else by words."""
+    def _most_similar(self, memory: Memory, limit: int, filter: Filter) -> list[tuple[Memory, float | None]]:
+        """Return other memories with their similarities, best first: by vector where it has one, else by words."""
         try:
             model = self._resources.model.identify()
             vector = self._load_vector(memory, model, filter.as_of)
         except EmbedderError:
             vector = None
         if vector is None:
-            return self._similar_by_words(memory, limit, filter)
+            return [(other, None) for other in self._similar_by_words(memory, limit, filter)]
         scope = self._store.resolve_scope(filter)
         nearest, predecessor = find_nearest(self._store, model, vector, scope, limit + 1)
         keys = [match.key for match in nearest.matches]
         rows = load_compared_rows(self._store, keys, (model, predecessor), vector, filter)
         rows.sort(key=lambda row: (-(row.similarity or 0.0), row.key))
-        return _without(rows, memory)[:limit]
+        similarities = {row.key: row.similarity for row in rows}
+        return [(other, similarities[key]) for key, other in self._load_others(similarities, memory, filter)][:limit]
 
     def _load_vector(self, memory: Memory, model: Model, as_of: datetime | None) -> "NDArray[np.float32] | None":
         """Return the vector of a memory by a model, or else by its predecessor."""
@@ -154,15 +155,18 @@ class Relations:
     def _redact_author(self, said_by: str | None) -> str | None:
         return self._resources.redaction.redact_optional(validation.name(said_by, "said_by"))
 
-    def _similar_by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Row]:
+    def _similar_by_words(self, memory: Memory, limit: int, filter: Filter) -> list[Memory]:
         text = parse_query(memory.content[:_QUERY_CHARACTERS], "auto")
         terms = sorted(text.terms or text.spare, key=lambda term: -len(term.text))[:_QUERY_WORDS]
         query = replace(text, terms=tuple(terms), spare=(), every=False)
         scope, weights = self._store.resolve_scope(filter), self._resources.profile.columns
         matches = self._store.match_keywords(query, scope, limit=limit + 1, page=limit, weights=weights).matches
-        rank = {match.key: number for number, match in enumerate(matches)}
-        rows = sorted(self._store.load_rows(list(rank), None, None, filter), key=lambda row: rank[row.key])
-        return _without(rows, memory)[:limit]
+        return [other for _, other in self._load_others([match.key for match in matches], memory, filter)][:limit]
+
+    def _load_others(self, keys: Collection[int], memory: Memory, filter: Filter) -> list[tuple[int, Memory]]:
+        """Return the memories with some keys, in their order, without one of them."""
+        found = self._store.load_memories([*keys], filter)
+        return [(key, found[key]) for key in keys if key in found and found[key].id != memory.id]
 
 
 def _list_looked_up(content: str) -> dict[str, str]:
@@ -171,10 +175,6 @@ def _list_looked_up(content: str) -> dict[str, str]:
         return {}  # they are indexed as pairs of characters
     words = dict(zip(list_stems(content), list_tokens(content), strict=True))
     return words if len(words) <= MAX_TERMS else {}
-
-
-def _without(rows: Sequence[Row], memory: Memory) -> list[Row]:
-    return [row for row in rows if row.memory().id != memory.id]
 
 
 def _word_set(text: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from memorist import validation
@@ -12,7 +13,7 @@ from memorist.documents import DocumentHit
 from memorist.engine.resources import Resources
 from memorist.present.hits import HitPage, attach_locations, build_page, extend_with_chunks
 from memorist.profiles import Profile
-from memorist.records import Filter, Hit, Lens, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
+from memorist.records import Filter, Hit, Lens, Memory, Query, Recall, RecalledMemory, Reinforcement, Results, new_id
 from memorist.search.fusion import Ranked, rank_candidates
 from memorist.search.legs import (
     Candidates,
@@ -229,12 +230,14 @@ class Searcher:
         if asks_assistant(request.text):
             weighted = replace(weighted, assistant_factor=1.0)
         candidates = gather_candidates(stores, results, weighted, request.now, request.filter)
+        load_memories = partial(_load_memories, stores, request.filter)
         if request.documents and candidates.gone and not again:  # a file was indexed anew in the meantime
             return self._rank(request, profile, again=True)
         ranked = smooth_scores(self._fuse(request, weighted, results, candidates), profile.session_smoothing)
         ranked = boost_by_time(ranked, request.periods, profile.time_boost)
         if profile.rerank_depth and ranked:
-            ranked, failure = rerank(self._resources.reranker, request.query, request.periods, ranked, profile)
+            reranker = self._resources.reranker
+            ranked, failure = rerank(reranker, request.query, request.periods, ranked, profile, load_memories)
             results = replace(results, degraded=join_notes(results.degraded, failure))
         locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
         grouped = ranked
@@ -246,7 +249,7 @@ class Searcher:
         model = results.model.name if results.model else None
         evidence = Evidence.of(request.query, (candidate.row.similarity for candidate in candidates.candidates))
         page = build_page(
-            grouped, request.query, weighted, model, evidence, request.now,
+            grouped, load_memories, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,
         )  # fmt: skip
         asked_for = candidate_count(profile)
@@ -322,7 +325,9 @@ class Searcher:
         if request.mode == "semantic" or not few or request.filter.walled:  # the words are those of all projects
             return None
         store = self._store if request.memories else self._store.documents.chunks
-        return suggest_query(request.query, store.find_known_terms, store.find_similar_words)
+        # With files, the words that are unknown are those of both.
+        suspects = None if request.documents else results.unknown_words
+        return suggest_query(request.query, store.find_known_terms, store.find_similar_words, suspects)
 
     def _with_neighbours(self, hits: Sequence[Hit], count: int) -> tuple[Hit, ...]:
         """Extend each hit by the chunks around it; hits whose chunks then meet become one."""
@@ -343,6 +348,10 @@ class Searcher:
                 extended.append(hit)
                 wanted.append((hit.document, *stretch))
         return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
+
+
+def _load_memories(stores: Sequence[Store], filter: Filter, keys: Sequence[int]) -> dict[int, Memory]:
+    return {key: memory for store in stores for key, memory in store.load_memories(keys, filter).items()}
 
 
 def _build_recall(request: SearchRequest, results: Results, surface: str) -> Recall:

@@ -1,9 +1,10 @@
 """Hits: thresholds, snippets and relevance applied to what was ranked, and the files that chunks come from."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from itertools import islice
 
 from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
@@ -27,6 +28,7 @@ class HitPage:
 
 def build_page(
     ranked: Sequence[Ranked],
+    load_memories: Callable[[Sequence[int]], Mapping[int, Memory]],
     query: Query,
     profile: Profile,
     model: str | None,
@@ -36,28 +38,42 @@ def build_page(
     detail: str,
     include_facts: bool,
 ) -> HitPage:
-    """Return the best hits that pass every threshold, up to the limit, and count what was held back before that."""
+    """
+    Return the best hits that pass every threshold, up to the limit, and count what was held back before that.
+
+    Only their memories are read. One that is gone by then, or no longer passes the filter, makes room for the next.
+    """
     terms = HighlightTerms.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
     keys: list[int] = []
-    for entry in ranked:
-        if len(hits) == profile.limit:
-            break
-        candidate = entry.candidate
-        row = candidate.row
-        relevance = estimate_relevance(model, row.similarity, candidate.coverage, row.length, evidence)
-        failed = _failed_threshold(entry, relevance, profile)
-        if failed is None:
-            memory = candidate.row.memory()
+    passing = _pass_thresholds(ranked, profile, model, evidence, hidden)
+    while chosen := list(islice(passing, profile.limit - len(hits))):
+        memories = load_memories([entry.candidate.key for entry, _ in chosen])
+        for entry, relevance in chosen:
+            memory = memories.get(entry.candidate.key)
+            if memory is None:
+                continue
             if memory.facts:
                 memory = replace(memory, facts=with_effective_confidence(memory.facts, profile.fact_decay, now))
             hit = _build_hit(entry, relevance, memory, terms, profile)
             hits.append(_limit_detail(hit, detail, include_facts))
-            keys.append(candidate.key)
+            keys.append(entry.candidate.key)
+    return HitPage(tuple(hits), tuple(keys), dict(hidden))
+
+
+def _pass_thresholds(
+    ranked: Sequence[Ranked], profile: Profile, model: str | None, evidence: Evidence, hidden: Counter[str]
+) -> Iterator[tuple[Ranked, float]]:
+    """Yield what passes every threshold, with its relevance, and count what does not."""
+    for entry in ranked:
+        row = entry.candidate.row
+        relevance = estimate_relevance(model, row.similarity, entry.candidate.coverage, row.length, evidence)
+        failed = _failed_threshold(entry, relevance, profile)
+        if failed is None:
+            yield entry, relevance
         else:
             hidden[failed] += 1
-    return HitPage(tuple(hits), tuple(keys), dict(hidden))
 
 
 def _limit_detail(hit: Hit, detail: str, include_facts: bool) -> Hit:

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from heapq import nlargest
 from statistics import median
 from typing import NamedTuple
 
@@ -61,61 +59,62 @@ class Candidate(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A candidate's score, 0..1. The values of `trace` add up to it; `raw` has the numbers before scaling."""
+    """A candidate's score, 0..1. The values of `trace` add up to it; `fused` is a fusion's own number, by its name."""
 
     candidate: Candidate
     score: float
     trace: Mapping[str, float]
-    raw: Mapping[str, float]
+    fused: Mapping[str, float] | None = None
+
+    @property
+    def raw(self) -> dict[str, float]:
+        """The numbers before scaling."""
+        match, similarity = self.candidate.match, self.candidate.row.similarity
+        raw = {"bm25": match.score} if match else {}
+        if similarity is not None:
+            raw["cosine"] = similarity
+        return {**raw, **(self.fused or {})}
 
 
-@dataclass(slots=True)
-class _ScoreBuilder:
-    """A score under construction."""
+class _Fused(NamedTuple):
+    """A candidate with the beginning of its trace. Groups follow one another, of equal scores."""
 
     candidate: Candidate
     trace: dict[str, float]
-    raw: dict[str, float]
+    fused: Mapping[str, float] | None = None
     group: int = 0
-
-    def multiply(self, step: str, factor: float) -> None:
-        if factor != 1.0:
-            self.trace[step] = math.fsum(self.trace.values()) * (factor - 1.0)
-
-    def build(self) -> Ranked:
-        """Return the finished score: the sum of the trace, clamped to 0..1."""
-        total = math.fsum(self.trace.values())
-        score = min(1.0, max(0.0, total))
-        if score != total:
-            self.trace["clamp"] = score - total
-        return Ranked(self.candidate, score, self.trace, self.raw)
 
 
 def rank_candidates(
     candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts | None = None
 ) -> list[Ranked]:
     """Rank the candidates, best first. The order is total: score, then less unlike, newer, lower key."""
-    order: list[tuple[tuple[float, ...], Ranked]] = []
-    factors = list(_list_factors(profile, now, boosts))
-    for builder in _FUSIONS[profile.fusion](candidates, profile, now):
-        row = builder.candidate.row
+    order: list[tuple[float, int, float, float, int, Ranked]] = []
+    factors = list(_list_factors(candidates, profile, now, boosts))
+    for candidate, trace, fused, group in _FUSIONS[profile.fusion](candidates, profile, now):
         for step, factor in factors:
-            builder.multiply(step, factor(builder.candidate))
-        ranked = builder.build()
+            if (value := factor(candidate)) != 1.0:
+                trace[step] = math.fsum(trace.values()) * (value - 1.0)
+        total = math.fsum(trace.values())
+        score = min(1.0, max(0.0, total))
+        if score != total:
+            trace["clamp"] = score - total
+        row = candidate.row
         unlike = max(0.0, -(row.similarity or 0.0))  # a cosine below 0 adds nothing to a score, but it has an order
-        order.append(((-ranked.score, builder.group, unlike, -row.created_at, row.key), ranked))
-    order.sort(key=lambda entry: entry[0])
-    return [ranked for _, ranked in order]
+        ranked = Ranked(candidate, score, trace, fused)
+        order.append((-score, group, unlike, -row.created_at, row.key, ranked))  # no two keys are equal
+    return [ranked for *_, ranked in sorted(order)]
 
 
 def _list_factors(
-    profile: Profile, now: float, boosts: Boosts | None
+    candidates: Sequence[Candidate], profile: Profile, now: float, boosts: Boosts | None
 ) -> Iterator[tuple[str, Callable[[Candidate], float]]]:
-    """Yield the steps that multiply a score, in order; those that a profile does not use cost no time."""
+    """Yield the steps that multiply a score, in order; those that change none cost no time."""
     if profile.sector_boosts:
         yield "sector", lambda found: profile.sector_boosts.get(found.row.sector, 1.0)
-    yield "superseded", lambda found: profile.superseded_factor if found.row.superseded else 1.0
-    if profile.assistant_factor != 1.0:
+    if any(found.row.superseded for found in candidates):
+        yield "superseded", lambda found: profile.superseded_factor if found.row.superseded else 1.0
+    if profile.assistant_factor != 1.0 and any(found.row.role == ASSISTANT for found in candidates):
         yield "assistant", lambda found: profile.assistant_factor if found.row.role == ASSISTANT else 1.0
     if profile.recency.form in ("multiply", "tiers"):
         yield "recency", lambda found: recency_factor(profile.recency, _reference_time(found.row, profile), now)
@@ -125,7 +124,7 @@ def _list_factors(
         yield "lens", lambda found: _lens_factor(boosts, found.row)
 
 
-def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Fused]:
     """
     Score by (1 - a) * scaled BM25 * coverage ** strictness + a * (cosine + feedback gain), where a is the vector leg's
     share.
@@ -137,28 +136,30 @@ def _fuse_convex(candidates: Sequence[Candidate], profile: Profile, now: float) 
     share = _vector_share(candidates, alpha) if profile.weigh_by_clarity else alpha
     strictness = _STRICTNESS + long_text_share(candidates) * (_STRICTNESS_LONG - _STRICTNESS)
     scaled = _scale_bm25(candidates, profile.bm25_norm, whole_first=share == 0.0)
-    builders = []
+    fused = []
     for candidate in candidates:
         # A leg that counts for nothing, because all its matches are alike, has found them all the same.
         if (candidate.keyword_rank and alpha < 1.0) or (candidate.vector_rank and alpha > 0.0):
-            keyword = (1.0 - share) * scaled.get(candidate.key, 0.0) * candidate.coverage**strictness
+            match, keyword = candidate.match, 0.0
+            if match:
+                keyword = (1.0 - share) * scaled.get(match.key, 0.0) * match.coverage**strictness
             trace = {"keyword": keyword, "vector": share * _cosine(candidate)}
             if candidate.feedback_gain:
                 trace["expansion"] = share * candidate.feedback_gain
-            builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate)))
-    return builders
+            fused.append(_Fused(candidate, trace))
+    return fused
 
 
 def _vector_share(candidates: Sequence[Candidate], alpha: float) -> float:
     """Return the weight of the vector leg: more than `alpha` where its best stands out further than the words' best."""
-    keyword = (1.0 - alpha) * _clarity(candidate.match.score for candidate in candidates if candidate.match)
-    vector = alpha * _clarity(candidate.row.similarity or 0.0 for candidate in candidates)
+    keyword = (1.0 - alpha) * _clarity([candidate.match.score for candidate in candidates if candidate.match])
+    vector = alpha * _clarity([candidate.row.similarity or 0.0 for candidate in candidates])
     return vector / (keyword + vector) if keyword + vector > 0.0 else alpha
 
 
-def _clarity(scores: Iterable[float]) -> float:
+def _clarity(scores: Sequence[float]) -> float:
     """Return how far the best score stands out from the eleventh, as a share of it; 1 where there are not as many."""
-    best = nlargest(_CLARITY_RANK + 1, scores)
+    best = sorted(scores, reverse=True)[: _CLARITY_RANK + 1]
     if not best or best[0] <= 0.0:
         return 0.0
     other = max(0.0, best[_CLARITY_RANK]) if len(best) > _CLARITY_RANK else 0.0
@@ -181,7 +182,7 @@ def long_text_share(candidates: Sequence[Candidate]) -> float:
     return min(1.0, max(0.0, (typical - _SHORT_TEXT) / (_LONG_TEXT - _SHORT_TEXT)))
 
 
-def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Fused]:
     """
     Score by reciprocal rank: the sum of weight / (k + rank), divided by the largest possible.
 
@@ -194,7 +195,7 @@ def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float)
         _last_rank(candidate.vector_rank for candidate in candidates) + 1,
     )
     most = sum(weight for weight, last in zip(weights, behind, strict=True) if last > 1) / (profile.k + 1)
-    builders = []
+    fused = []
     for candidate in candidates:
         ranks = (candidate.keyword_rank, candidate.vector_rank)
         parts = [weight / (profile.k + place) if place else 0.0 for weight, place in zip(weights, ranks, strict=True)]
@@ -206,15 +207,15 @@ def _fuse_by_rank(candidates: Sequence[Candidate], profile: Profile, now: float)
                 for part, weight, last in zip(parts, weights, behind, strict=True)
             ]
         trace = {"keyword": parts[0] / most, "vector": parts[1] / most}
-        builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"rrf": math.fsum(parts)}))
-    return builders
+        fused.append(_Fused(candidate, trace, {"rrf": math.fsum(parts)}))
+    return fused
 
 
-def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Fused]:
     """Score by a weighted sum of both legs, salience and recency."""
     weights = profile.weights
     scaled = _scale_bm25(candidates, profile.bm25_norm)
-    builders = []
+    fused = []
     for candidate in candidates:
         row, rate = candidate.row, profile.sector_decay.get(candidate.row.sector, 0.0)
         trace = {
@@ -225,11 +226,11 @@ def _fuse_linear(candidates: Sequence[Candidate], profile: Profile, now: float) 
         if profile.recency.form == "add":
             since = _reference_time(row, profile)
             trace["recency"] = weights.recency * decay(1.0, profile.recency.rate, since, now)
-        builders.append(_ScoreBuilder(candidate, trace, _raw_scores(candidate) | {"sum": math.fsum(trace.values())}))
-    return builders
+        fused.append(_Fused(candidate, trace, {"sum": math.fsum(trace.values())}))
+    return fused
 
 
-def _fuse_vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_ScoreBuilder]:
+def _fuse_vector_first(candidates: Sequence[Candidate], profile: Profile, now: float) -> list[_Fused]:
     """
     Put what the vector leg found first, by similarity, then what only the keyword leg found.
 
@@ -243,15 +244,12 @@ def _fuse_vector_first(candidates: Sequence[Candidate], profile: Profile, now: f
     ceiling = min((_cosine(candidate) for candidate in head), default=1.0)
     scaled = _scale_bm25(tail, profile.bm25_norm)
     return [
-        *(_ScoreBuilder(candidate, {"vector": _cosine(candidate)}, _raw_scores(candidate)) for candidate in head),
-        *(
-            _ScoreBuilder(candidate, {"keyword": ceiling * scaled[candidate.key]}, _raw_scores(candidate), 1)
-            for candidate in tail
-        ),
+        *(_Fused(candidate, {"vector": _cosine(candidate)}) for candidate in head),
+        *(_Fused(candidate, {"keyword": ceiling * scaled[candidate.key]}, group=1) for candidate in tail),
     ]
 
 
-_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_ScoreBuilder]]] = {
+_FUSIONS: dict[str, Callable[[Sequence[Candidate], Profile, float], list[_Fused]]] = {
     "convex": _fuse_convex,
     "rrf": _fuse_by_rank,
     "linear": _fuse_linear,
@@ -274,8 +272,8 @@ def _scale_bm25(candidates: Sequence[Candidate], norm: str, *, whole_first: bool
     if norm == "rank":
         return {candidate.key: 1.0 / candidate.keyword_rank for candidate in candidates if candidate.keyword_rank}
     scaled = {key: score / most if most > 0 else 0.0 for key, score in found.items()}
-    whole = {key for key, match in matches.items() if match.has_all_words}
-    if not whole or not whole_first:
+    whole = {key for key, match in matches.items() if match.has_all_words} if whole_first else set()
+    if not whole:
         return scaled
     return {key: _ALL_WORDS_SHARE * (key in whole) + (1 - _ALL_WORDS_SHARE) * score for key, score in scaled.items()}
 
@@ -289,13 +287,6 @@ def _reference_time(row: Row, profile: Profile) -> float:
 
 def _cosine(candidate: Candidate) -> float:
     return min(1.0, max(0.0, candidate.row.similarity or 0.0))
-
-
-def _raw_scores(candidate: Candidate) -> dict[str, float]:
-    raw = {"bm25": candidate.match.score} if candidate.match else {}
-    if candidate.row.similarity is not None:
-        raw["cosine"] = candidate.row.similarity
-    return raw
 
 
 def _last_rank(ranks: Iterable[int | None]) -> int:

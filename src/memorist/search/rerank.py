@@ -6,7 +6,7 @@ the best candidates, and grouping by document.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from memorist.embed.base import Reranker
 from memorist.errors import EmbedderError
 from memorist.profiles import Profile
-from memorist.records import Query, Row
+from memorist.records import Memory, Query
 from memorist.search.fusion import Candidate, Ranked, long_text_share
 from memorist.search.signals import DAY
 from memorist.text.dates import Period
@@ -146,15 +146,21 @@ class RerankScore:
 
 
 def rerank(
-    reranker: Reranker, query: Query, periods: Sequence[Period], ranked: Sequence[Ranked], profile: Profile
+    reranker: Reranker,
+    query: Query,
+    periods: Sequence[Period],
+    ranked: Sequence[Ranked],
+    profile: Profile,
+    load_memories: Callable[[Sequence[int]], Mapping[int, Memory]],
 ) -> tuple[list[Ranked], str | None]:
     """
     Read query and passage together and rank again; return also why not, where the reranker failed.
 
     `periods` are those the query names: the reranker does not see when a text is from, so they are applied again.
     """
-    best, terms = ranked[: profile.rerank_depth], HighlightTerms.of(query)
-    passages = [_passage_to_read(entry.candidate.row, terms) for entry in best]
+    memories = load_memories([entry.candidate.key for entry in ranked[: profile.rerank_depth]])
+    best, terms = [entry for entry in ranked if entry.candidate.key in memories], HighlightTerms.of(query)
+    passages = [_passage_to_read(memories[entry.candidate.key], entry.candidate.row.passage, terms) for entry in best]
     seconds = profile.rerank_ms / 1000 if profile.rerank == "auto" else math.inf
     try:
         scores = reranker.score_passages(query.text, [text for text, _ in passages], seconds)
@@ -194,10 +200,9 @@ def blend_scores(ranked: Sequence[Ranked], scores: Mapping[int, RerankScore], we
     return [*blended, *(_rescore(entry, "rerank", min(1.0, entry.score / top_of_rest) * lowest) for entry in rest)]
 
 
-def _passage_to_read(row: Row, terms: HighlightTerms) -> tuple[str, float]:
+def _passage_to_read(memory: Memory, nearest: tuple[int, int] | None, terms: HighlightTerms) -> tuple[str, float]:
     """Return the passage that fits the query best, under its title, and the share of the memory it is."""
-    memory = row.memory()
-    text = strip_marks(best_passage(memory.content, terms, _PASSAGE_WORDS, row.passage).text)
+    text = strip_marks(best_passage(memory.content, terms, _PASSAGE_WORDS, nearest).text)
     share = min(1.0, len(text) / len(memory.content))
     return f"{memory.title}\n{text}" if memory.title else text, share
 

@@ -49,16 +49,21 @@ class _QueryWord:
     asked: bool
 
 
-def suggest_query(query: Query, known: Known, similar: Similar) -> str | None:
+def suggest_query(query: Query, known: Known, similar: Similar, suspects: Collection[str] | None = None) -> str | None:
     """
     Return the query with its unknown words corrected; None if all are known, or nothing in the store is similar.
 
-    `known` picks the terms that the store has; `similar` returns its most similar words, best first.
+    `known` picks the terms that the store has; `similar` returns its most similar words, best first. Where it is known
+    already which words may be in no memory, those are the `suspects`, and the store is not asked about others.
     """
     if len(query.text) > MAX_QUERY_CHARACTERS:
         return None
     words = list(_query_words(query))
-    unknown = _find_unknown([word for word in words if word.asked], known)
+    doubted = [word for word in words if word.asked]
+    if suspects is not None:
+        stems = {stem for suspect in suspects for stem in list_stems(suspect)}
+        doubted = [word for word in doubted if not stems.isdisjoint(list_stems(word.text))]
+    unknown = _find_unknown(doubted, known) if doubted else []
     if len({word.text for word in unknown}) > MAX_UNKNOWN_WORDS:
         return None
     fixes = _join_words(query.text, words, unknown, known)

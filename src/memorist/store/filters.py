@@ -23,8 +23,9 @@ _MICROSECOND = timedelta(microseconds=1)
 END_OF_TIME = 1 << 62  # microseconds; later than any time that can be given
 
 MAX_SCOPE_KEYS = 2000  # up to so many, comparing all memories that pass a filter is the cheapest way
-_MAX_INDEXED_KEYS = 30_000  # up to so many, reading them from the index of fields is cheaper than checking memories
+MAX_LISTED_KEYS = 30_000  # up to so many, looking up keys that are known is cheaper than checking memories
 _MAX_BROAD_FILTERS, _BROAD_SECONDS = 1000, 60.0  # how many filters are remembered to let more through, and how long
+_MAX_KEPT_KEYS, _SCOPE_KEYS = 500_000, 1000  # kept of all scopes together: 4 MB; a scope counts for so many
 
 # The values that a memory `m` had at `:as_of`.
 STRENGTH_AS_OF = """coalesce((
@@ -68,6 +69,7 @@ def select_expired(time: str) -> str:
 
 
 _ANY_EXPIRED = f"exists ({select_expired('@now')})"
+_ANY_EXPIRING = "exists (select 1 from memories x where x.namespace = :namespace and x.expires_at is not null)"
 
 
 def to_micros(moment: datetime) -> int:
@@ -221,27 +223,51 @@ def _one_of(column: str, name: str, accepted: tuple[str, ...], values: dict[str,
 
 
 class Scopes:
-    """Resolves the filters of one namespace, and remembers those that let too much through to be listed."""
+    """
+    Resolves the filters of one namespace.
+
+    It remembers filters that let too much through to be listed, and, until something is written, what was listed.
+    """
 
     def __init__(self, fields: MetadataIndex, *, searched_in_memory: bool) -> None:
         """With indexes that are `searched_in_memory`, the keys of a scope may be many, and of forgotten memories."""
         self._namespace, self._fields, self._many = fields.namespace, fields, searched_in_memory
         self._broad: dict[Filter, float] = {}
+        self._kept: dict[Filter, Scope] = {}  # as of the mark
+        self._kept_mark: str | None = None
         self.after_fork()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def resolve(self, connection: Connection, filter: Filter) -> Scope:
+    def can_keep(self, filter: Filter) -> bool:
+        """Tell if what passes a filter may be kept: it depends on nothing but what is stored, and is worth it."""
+        return self._many and filter.as_of is None and _restricts(filter)
+
+    def recall(self, filter: Filter, mark: str) -> Scope | None:
+        """Return the scope of a filter that was kept, if nothing was written since: the database has the same mark."""
+        with self._lock:
+            if self._kept_mark != mark:
+                self._kept, self._kept_mark = {}, mark
+            return self._kept.get(filter)
+
+    def _keep(self, filter: Filter, scope: Scope, mark: str) -> None:
+        with self._lock:
+            if self._kept_mark == mark:
+                if sum(map(_size, self._kept.values())) + _size(scope) > _MAX_KEPT_KEYS:
+                    self._kept.clear()
+                self._kept[filter] = scope
+
+    def resolve(self, connection: Connection, filter: Filter, mark: str | None = None) -> Scope:
         """
         Read the keys of all memories that pass a filter, if they are few, and drop a condition without effect.
 
-        For a filter by metadata, the connection sees one moment.
+        For a filter by metadata, the connection sees one moment. With the `mark` that the database had before, the
+        scope is kept.
         """
-        filter = replace(filter, hide_expired=True)
-        restricts = replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER
-        is_listed = restricts and not self._is_broad(filter)
+        asked, filter = filter, replace(filter, hide_expired=True)
+        is_listed = _restricts(filter) and not self._is_broad(filter)
         by_index = self._find_by_index(connection, filter) if is_listed else None
         where, values, select_keys = "", dict[str, Any](), "null"
         if is_listed and by_index is None:
@@ -253,8 +279,9 @@ class Scopes:
                 select case when count(*) <= {MAX_SCOPE_KEYS} then @list(rid) end from (
                     select m.rid from memories m {hint}
                     where {where} and m.deleted_at is null limit {MAX_SCOPE_KEYS + 1}) p)"""
-        ((any_superseded, any_expired, listed),) = connection.fetch(
-            f"select {_ANY_SUPERSEDED}, {_ANY_EXPIRED}, {select_keys}", values | {"namespace": self._namespace}
+        ((any_superseded, any_expired, any_expiring, listed),) = connection.fetch(
+            f"select {_ANY_SUPERSEDED}, {_ANY_EXPIRED}, {_ANY_EXPIRING}, {select_keys}",
+            values | {"namespace": self._namespace},
         )
         if where and listed is None:
             self._remember_broad(filter)
@@ -268,7 +295,10 @@ class Scopes:
             filter = replace(filter, superseded=True)
         if keys is None:
             return Scope(filter)
-        return Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
+        scope = Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
+        if mark is not None and not any_expiring:  # otherwise it depends on the time, too
+            self._keep(asked, scope, mark)
+        return scope
 
     def with_test(self, connection: Connection, scope: Scope) -> Scope:
         """Have what is not listed tested by the index of fields, as of the moment that the connection sees."""
@@ -283,7 +313,7 @@ class Scopes:
         if not self._many or replace(filter, metadata=None, superseded=True, hide_expired=False) != NO_FILTER:
             return None
         assert filter.metadata is not None, "the filter restricts"
-        return self._fields.find_keys(connection, filter.metadata, _MAX_INDEXED_KEYS)
+        return self._fields.find_keys(connection, filter.metadata, MAX_LISTED_KEYS)
 
     def _read_hidden(self, connection: Connection, filter: Filter, superseded: bool, expired: bool) -> KeySet | None:
         """Return the memories that were superseded, unless the filter lets them pass, or have expired, if any."""
@@ -305,3 +335,13 @@ class Scopes:
             if len(self._broad) >= _MAX_BROAD_FILTERS:
                 self._broad.clear()
             self._broad[filter] = time.monotonic() + _BROAD_SECONDS
+
+
+def _restricts(filter: Filter) -> bool:
+    """Tell if a filter asks for more than that memories are neither superseded nor expired."""
+    return replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER
+
+
+def _size(scope: Scope) -> int:
+    keys = scope.keys if scope.excluded is None else scope.excluded
+    return _SCOPE_KEYS + (0 if keys is None else len(keys))

@@ -46,9 +46,9 @@ class Postings(NamedTuple):
     @property
     def distinct_rows(self) -> Rows:
         """The rows, each once."""
-        rows: Rows = (
-            self.rows[np.concatenate([[True], self.rows[1:] != self.rows[:-1]])] if len(self.rows) else self.rows
-        )
+        is_first = np.ones(len(self.rows), np.bool_)
+        np.not_equal(self.rows[1:], self.rows[:-1], out=is_first[1:])
+        rows: Rows = self.rows[is_first]
         return rows
 
 

@@ -120,9 +120,10 @@ class VectorMatches:
 class KeywordMatches:
     """
     The matches of the keyword leg, and the words of the query that may be in no memory. `all_keys` are the keys of
-    every memory with one of the words, where the leg read them all.
+    every memory with one of the words, where the leg read them all. An index `in_memory` answers in a millisecond.
     """
 
     matches: list[Match]
     unknown_words: tuple[str, ...] = ()
     all_keys: Sequence[int] | None = None
+    in_memory: bool = False

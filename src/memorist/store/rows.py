@@ -3,21 +3,21 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache, partial
-from operator import itemgetter
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memorist.errors import Ambiguous, Hint, NotFound
-from memorist.records import SUPERSEDES, Fact, Memory, Row, SessionRef, Successor
+from memorist.records import SUPERSEDES, Fact, Filter, Memory, Row, SessionRef, Successor
 from memorist.store.database import Connection, Database
 from memorist.store.filters import (
     ACCESS_AS_OF,
     EXISTED,
     STRENGTH_AS_OF,
     VALID_UNTIL_AS_OF,
+    filter_conditions,
     from_micros,
     is_unexpired,
 )
@@ -95,7 +95,7 @@ def memory_columns(*, past: bool = False) -> str:
     """Return the columns of a memory `m`, for `to_memory`."""
     return f"""
         {", ".join(f"m.{name}" for name in _COLUMNS)},
-        ({_select_facts(past)}), ({_ORIGIN}), case when m.valid_until is not null then ({_select_successor(past)}) end,
+        ({_select_facts(past)}), ({_SESSION}), case when m.valid_until is not null then ({_select_successor(past)}) end,
         ({_count_related(past)})
     """
 
@@ -121,15 +121,15 @@ _FACTS = """
         {reinforced_at}))
     from {source}
 """
-# The position in the session and the session, as one text: a second query would cost each row.
 _ORIGIN = """
-    select concat(u.position, @array(s.id, s.started_at, s.summary, s.project))
+    select {}
     from session_memories u
     join sessions s on s.sid = u.sid
     where u.rid = m.rid and u.usage = 'created'
     order by u.at
     limit 1
 """
+_SESSION = _ORIGIN.format("@array(s.id, s.started_at, s.summary, s.project)")
 
 
 def relation_holds(relation: str, past: bool) -> str:
@@ -185,14 +185,18 @@ def _count_related(past: bool) -> str:
 
 
 _ROLE = re.compile(r'"role"\s*:\s*"(\w+)"')
+_RANKED_TIMES = ("created_at", "updated_at", "recorded_at", "accessed_at", "reinforced_at")
+_POSITION = _ORIGIN.format("concat(u.position, ' ', s.id)")
 
-_pick_ranking_columns = itemgetter(
-    *map(
-        (*_COLUMNS, "facts", "origin").index,
-        ("id", "created_at", "updated_at", "recorded_at", "accessed_at", "reinforced_at", "salience", "sector", "kind",
-         "source", "tags", "valid_until", "content", "metadata", "facts", "origin"),
-    )
-)  # fmt: skip
+
+@cache
+def ranking_columns(*, past: bool = False, facts: bool = False) -> str:
+    """Return the columns of a memory `m` that ranking looks at, for `to_row`."""
+    return f"""
+        {", ".join(f"cast(m.{name} as double precision) / 1e6" for name in _RANKED_TIMES)},
+        m.salience, m.sector, m.kind, m.source, m.tags, m.valid_until is not null, length(m.content), m.metadata,
+        ({_POSITION}), {f"m.id, ({_select_facts(past)})" if facts else "null, null"}
+    """
 
 
 def to_row(
@@ -202,35 +206,41 @@ def to_row(
     passage: tuple[int, int] | None,
     columns: Sequence[Any],
 ) -> Row:
-    """Make the row that ranking needs of the columns of a memory."""
+    """Make the row that ranking needs of its columns."""
     (
-        id, created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector, kind, source, tags,
-        valid_until, content, metadata, facts, origin,
-    ) = _pick_ranking_columns(columns)  # fmt: skip
-    session, position = _decode_origin(origin)
+        created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector, kind, source, tags,
+        superseded, length, metadata, place, id, facts,
+    ) = columns  # fmt: skip
+    session = position = role = None
+    if place is not None:
+        number, _, session = place.partition(" ")
+        position, role = int(number) if number else None, _decode_role(metadata)
+    # By place: a search makes a hundred of them.
     return Row(
-        key=key,
-        similarity=similarity,
-        vector=vector,
-        created_at=created_at / 1e6,
-        updated_at=updated_at / 1e6,
-        recorded_at=recorded_at / 1e6,
-        accessed_at=None if accessed_at is None else accessed_at / 1e6,
-        reinforced_at=reinforced_at / 1e6,
-        salience=salience,
-        sector=sector,
-        kind=kind,
-        source=source,
-        tags=_decode_tags(tags),
-        superseded=valid_until is not None,
-        session=session.id if session else None,
-        position=position,
-        role=_decode_role(metadata) if session else None,
-        length=len(content),
-        facts=partial(_decode_facts, id, facts),
-        memory=partial(to_memory, columns),
-        passage=passage,
-    )
+        key, similarity, vector, created_at, updated_at, recorded_at, accessed_at, reinforced_at, salience, sector,
+        kind, source, _decode_tags(tags), bool(superseded), session, position, role, length,
+        () if facts is None else _decode_facts(id, facts), passage,
+    )  # fmt: skip
+
+
+def read_passing(
+    connection: Connection,
+    namespace: str,
+    keys: Sequence[int],
+    filter: Filter,
+    columns: str,
+    values: Mapping[str, Any] | None = None,
+) -> list[tuple[Any, ...]]:
+    """Return the keys and columns of those live memories `m` of some that pass a filter now."""
+    past = filter.as_of is not None
+    where, own = filter_conditions(filter, past=past)
+    sql = f"""
+        select m.rid, {columns}
+        from {memories_table(past=past)}
+        where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
+          and {is_unexpired("m", past=past)} {where}
+    """
+    return connection.fetch(sql, {**own, **(values or {}), "keys": json.dumps(list(keys)), "namespace": namespace})
 
 
 def load_memory(connection: Connection, rid: int) -> Memory:
@@ -240,7 +250,7 @@ def load_memory(connection: Connection, rid: int) -> Memory:
 
 def to_memory(columns: Sequence[Any]) -> Memory:
     """Make a memory of its columns."""
-    *own, facts, origin, successor, related_count = columns
+    *own, facts, session, successor, related_count = columns
     values = dict(zip(_COLUMNS, own, strict=True))
     for name, decode in _DECODERS.items():
         if values[name] is not None:
@@ -248,7 +258,7 @@ def to_memory(columns: Sequence[Any]) -> Memory:
     return Memory(
         **values,
         facts=_decode_facts(values["id"], facts),
-        session=_decode_origin(origin)[0],
+        session=None if session is None else _decode_session(session),
         superseded_by=_decode_successor(successor),
         related_count=related_count,
     )
@@ -300,17 +310,9 @@ def to_fact(memory_id: str, columns: Sequence[Any]) -> Fact:
     )  # fmt: skip
 
 
-def _decode_origin(origin: str | None) -> tuple[SessionRef | None, int | None]:
-    """Return the session that a memory was created in, and its position there."""
-    if origin is None:
-        return None, None
-    position, _, session = origin.partition("[")
-    return _decode_session(session), int(position) if position else None
-
-
 @lru_cache(1000)
 def _decode_session(session: str) -> SessionRef:
-    id, started_at, summary, project = json.loads(f"[{session}")
+    id, started_at, summary, project = json.loads(session)
     return SessionRef(id, from_micros(started_at), summary, project)
 
 

@@ -36,6 +36,7 @@ from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.feed import FeedStore
 from memorist.store.filters import (
     END_OF_TIME,
+    MAX_LISTED_KEYS,
     Scopes,
     filter_conditions,
     from_micros,
@@ -76,6 +77,8 @@ from memorist.store.rows import (
     load_memory,
     memories_table,
     memory_columns,
+    ranking_columns,
+    read_passing,
     to_memory,
     to_row,
 )
@@ -528,8 +531,14 @@ class Store(StorePart):
 
     def resolve_scope(self, filter: Filter) -> Scope:
         """Resolve a filter once for both legs of a search."""
+        # Before the keys are read: what is written in between has another one.
+        mark = self._pool.read_mark() if self._scopes.can_keep(filter) else None
+        if mark is not None and (kept := self._scopes.recall(filter, mark)):
+            return kept
         with self._reading(filter) as connection:
-            return self._scopes.resolve(connection, filter)
+            scope = self._scopes.resolve(connection, filter, mark)
+        known = None if scope.is_listed else self.vectors.recall_passing(scope.filter)
+        return scope if known is None or len(known) > MAX_LISTED_KEYS else replace(scope, keys=known)
 
     def match_keywords(
         self, query: Query, scope: Scope, *, limit: int, page: int, weights: Mapping[str, float]
@@ -593,25 +602,22 @@ class Store(StorePart):
         model: Model | None,
         vector: NDArray[np.float32] | None,
         filter: Filter,
+        *,
+        facts: bool = False,
     ) -> list[Row]:
         """
-        Read the rows that ranking and presentation need, at once.
+        Read what ranking looks at, at once.
 
         Those that are gone, or no longer pass the filter, are left out: the legs have read them before.
         """
         past = filter.as_of is not None
-        where, values = filter_conditions(filter, past=past)
-        sql = f"""
-            select m.rid, {vector_column(past=past)}, {"m.reworded" if past else "false"}, {memory_columns(past=past)}
-            from {memories_table(past=past)}
-            where m.rid in @keys(:keys) and @plain(m.namespace) = :namespace and m.deleted_at is null
-              and {is_unexpired("m", past=past)} {where}
+        columns = f"""
+            {vector_column(past=past)}, {"m.reworded" if past else "false"}, {ranking_columns(past=past, facts=facts)}
         """
-        values |= {
-            "keys": as_json(list(keys)), "namespace": self.namespace, "model": model.name if model else None
-        }  # fmt: skip
         with self._pool.reading() as connection:
-            found = connection.fetch(sql, values)
+            found = read_passing(
+                connection, self.namespace, keys, filter, columns, {"model": model.name if model else None}
+            )
             parts = {}
             if model is not None and vector is not None and self.vectors.have_parts(model):
                 current = [row[0] for row in found if not row[2]]  # stored parts are those of the present text
@@ -624,6 +630,13 @@ class Store(StorePart):
             nearest, passage = (part.similarity, part.span) if part and nearer else (similarity, None)
             rows.append(to_row(row[0], nearest, half, passage, row[3:]))
         return rows
+
+    def load_memories(self, keys: Sequence[int], filter: Filter) -> dict[int, Memory]:
+        """Read memories by key. Those that are gone, or no longer pass the filter, are left out."""
+        with self._pool.reading() as connection:
+            columns = memory_columns(past=filter.as_of is not None)
+            found = read_passing(connection, self.namespace, keys, filter, columns)
+        return {row[0]: to_memory(row[1:]) for row in found}
 
     # Vectors
 

@@ -60,6 +60,10 @@ class Vectors(ABC):
     def have_parts(self, model: Model) -> bool:
         """Tell if any memory has parts, or may have."""
 
+    def recall_passing(self, filter: Filter) -> NDArray[np.int64] | None:
+        """Return the ascending keys of all memories that pass a filter, where they are known already."""
+        return None
+
     def load(self, model: Model) -> None:  # noqa: B027
         """Read into memory what the first search needs, if it is not there."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from memorist.records import Query
-from memorist.text.tokenizer import UNSPACED_SCRIPTS, Word, split_unspaced, stem_words
+from memorist.text.tokenizer import UNSPACED_SCRIPTS, Word, has_unspaced, split_unspaced, stem_words
 
 MARK, UNMARK, ELLIPSIS = "<mark>", "</mark>", "…"
 _MARKS = re.compile(f"{MARK}|{UNMARK}")
@@ -16,8 +16,10 @@ _WINDOW_CHARACTERS, _MAX_WINDOWS = 20_000, 10  # searched for the best passage o
 _NEAREST_MARGIN, _MARGIN_A_WORD, _LONGEST_WORD = 1_000, 10, 50
 _SPACE = re.compile(r"\s+")
 # What counts as a word of a snippet: one between spaces, or else so many characters, so that no text makes it long.
+_WHOLE_WORD, _LONG_SPACE = 40, 20
 _SNIPPET_WORD = re.compile(
-    rf"[{UNSPACED_SCRIPTS}]{{1,4}}|(?<!\S)[^\s{UNSPACED_SCRIPTS}]{{1,40}}(?!\S)|[^\s{UNSPACED_SCRIPTS}]{{1,8}}|\s{{20,40}}"
+    rf"[{UNSPACED_SCRIPTS}]{{1,4}}|(?<!\S)[^\s{UNSPACED_SCRIPTS}]{{1,{_WHOLE_WORD}}}(?!\S)"
+    rf"|[^\s{UNSPACED_SCRIPTS}]{{1,8}}|\s{{{_LONG_SPACE},40}}"
 )
 _MAX_BIGRAMS = 128  # of a run of unspaced script that are looked for
 
@@ -131,6 +133,8 @@ def preview(content: str, length: int) -> str:
 
 def _best_window(text: str, found: Sequence[tuple[int, int, str]], width: int, beginning: int) -> tuple[int, int]:
     """Return the span of `width` words with the most different matches; without a match, that at the beginning."""
+    if _is_short(text, width):
+        return 0, len(text)
     starts = [word.start() for word in _SNIPPET_WORD.finditer(text)]
     if len(starts) <= width:
         return 0, len(text)
@@ -146,6 +150,18 @@ def _best_window(text: str, found: Sequence[tuple[int, int, str]], width: int, b
     last = first + width
     end = len(text) if last == len(starts) else starts[last]
     return (starts[first] if first else 0), len(text[:end].rstrip())
+
+
+def _is_short(text: str, width: int) -> bool:
+    """Tell if a text surely has no more than `width` words, without looking for them one by one, as most notes."""
+    words = text.split(None, width)
+    spaces = len(text) - sum(map(len, words))
+    return (
+        0 < len(words) <= width
+        and max(map(len, words)) <= _WHOLE_WORD
+        and spaces < len(words) + _LONG_SPACE - 1
+        and not has_unspaced(text)
+    )
 
 
 def _mark_matches(content: str, start: int, end: int, highlights: Sequence[tuple[int, int]]) -> str:

@@ -93,6 +93,11 @@ def unspaced_bigrams(*texts: str | None) -> str | None:
     return " ".join(pair for text in whole for run in find_unspaced_runs(text) for pair in _bigrams(run)) or None
 
 
+def has_unspaced(text: str) -> bool:
+    """Tell if a text has any unspaced script."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
 def find_unspaced_runs(text: str) -> list[str]:
     """Return the runs of unspaced script in a text."""
     return _UNSPACED.findall(text)

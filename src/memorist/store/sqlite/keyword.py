@@ -69,35 +69,35 @@ class KeywordLeg:
         search.values |= {"limit": limit, "min_found": min(limit, max(page, MIN_GUARDED))}
         search.values |= {f"weight{number}": columns.get(column, 0.0) for number, column in enumerate(INDEX_COLUMNS)}
         found = None if query.raw is None else self._match_raw(connection, query.raw, search)
-        raw, all_keys = None if found is None else query.raw, None
+        raw, all_keys, in_memory = None if found is None else query.raw, None, False
         if found is None:
             if not search.expressions:
                 return KeywordMatches([])
-            found, all_keys = self._rank(connection, search, scope, columns)
+            found, all_keys, in_memory = self._rank(connection, search, scope, columns)
         if filter.as_of is not None:
             all_keys = None
             found += match_past(connection, self.namespace, filter, search.past_query(raw), columns)
             found = sorted(found, key=lambda match: (not match.has_all_words, -match.score, match.key))[:limit]
         # If there are other namespaces, the index cannot tell which words are unknown in this one.
         unknown = (atom.text for atom, count in search.counts.items() if not count or search.shares_index)
-        return KeywordMatches(found, tuple(unknown), all_keys)
+        return KeywordMatches(found, tuple(unknown), all_keys, in_memory)
 
     def _rank(
         self, connection: Connection, search: "Fts5Search", scope: Scope, weights: Mapping[str, float]
-    ) -> tuple[list[Match], list[int] | None]:
-        """Return the matches of a search, by the inverted index if it can answer, and all keys if they are known."""
+    ) -> tuple[list[Match], list[int] | None, bool]:
+        """Return the matches of a search, all keys if they are known, and if the inverted index has answered."""
         if can_rank(search):
             live = self._follower.refresh(connection)
             ranking = WordRanking.plan(live, search, scope, self.namespace, weights) if live else None
             answer = ranking.run(connection, search.values["limit"], search.values["min_found"]) if ranking else None
             if answer is not None:
-                return answer
+                return *answer, True
         started = time.thread_time()  # time at work: a busy machine makes no search long
         self.plan(connection, search)
         found = _run(connection, search)
         if can_rank(search):
             self._follower.charge(time.thread_time() - started)
-        return found
+        return *found, False
 
     def _match_raw(self, connection: Connection, expression: str, search: "Fts5Search") -> list[Match] | None:
         """Return the matches of an expression in the index's own syntax; None if it is not valid."""

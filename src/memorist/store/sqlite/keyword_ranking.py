@@ -6,7 +6,7 @@ of FTS5, and walls are left to FTS5 itself.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -67,6 +67,26 @@ class _Scored(NamedTuple):
     has_all: bool
 
 
+Located = tuple[NDArray[np.intp], NDArray[np.uint16]]  # the numbers of rows among some, and the places there
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurrences:
+    """The occurrences of words in some ascending rows."""
+
+    rows: Rows
+    located: dict[tuple[str, ...], Located] = field(default_factory=dict)
+
+    def restrict(self, words: tuple[str, ...], numbers: NDArray[np.intp]) -> Located:
+        """Return those in the rows with these ascending numbers, renumbered."""
+        number_of = np.full(len(self.rows), -1)
+        number_of[numbers] = np.arange(len(numbers))
+        owners, places = self.located[words]
+        owners = number_of[owners]
+        chosen = owners >= 0
+        return owners[chosen], places[chosen]
+
+
 @dataclass(slots=True)
 class WordRanking:
     """A keyword search on the inverted index."""
@@ -78,6 +98,7 @@ class WordRanking:
     weights: Scores  # of the columns
     _found: dict[tuple[str, ...], Postings] = field(default_factory=dict)
     _rows: dict[Atom, Rows] = field(default_factory=dict)
+    _occurrences: _Occurrences | None = None  # in the rows that were scored last
     _passing: Rows | None = None
     _excluded: Rows | None = None
 
@@ -180,8 +201,10 @@ class WordRanking:
         length = K1 * (1 - B + B * index.lengths[rows].astype(np.float64) / index.mean_words)
         scores, matched = np.zeros(len(rows)), np.zeros(len(rows), np.bool_)
         present: dict[Atom, Flags] = {}
+        self._occurrences = _Occurrences(rows)
         for atom in wanted:
             numbers, places = index.locate(self._find(_stems(atom)), rows)
+            self._occurrences.located[_stems(atom)] = numbers, places
             present[atom] = _flag(numbers, len(rows))
             matched |= present[atom]
             counts = np.bincount(numbers, self.weights[places >> PLACE_BITS], len(rows))
@@ -243,7 +266,7 @@ class WordRanking:
         """Return what `measure_coverage` does for the texts of some ascending rows."""
         words, index = self.search.query_words(), self.live.index
         lengths = index.lengths[rows]
-        stems = {stem: index.locate(self._find((stem,)), rows) for each in words for stem in each.stems}
+        stems = self._locate_stems({stem for each in words for stem in each.stems}, rows)
         contained = np.ones((len(words), len(rows)), np.bool_)
         for number, each in enumerate(words):
             for stem in each.stems:
@@ -259,9 +282,23 @@ class WordRanking:
             found |= self._measure_by_text(connection, words, too_long)
         return found
 
+    def _locate_stems(self, stems: Iterable[str], rows: Rows) -> dict[str, Located]:
+        """Return the occurrences of stems in some ascending rows, from those that were found for the scores if any."""
+        index, known = self.live.index, self._occurrences
+        if known is None or not len(known.rows):
+            return {stem: index.locate(self._find((stem,)), rows) for stem in stems}
+        numbers = np.minimum(np.searchsorted(known.rows, rows), len(known.rows) - 1)
+        is_known = np.array_equal(known.rows[numbers], rows)
+        return {
+            stem: known.restrict((stem,), numbers)
+            if is_known and (stem,) in known.located
+            else index.locate(self._find((stem,)), rows)
+            for stem in stems
+        }
+
     def _list_places(
         self,
-        stems: Mapping[str, tuple[NDArray[np.intp], NDArray[np.uint16]]],
+        stems: Mapping[str, Located],
         words: Sequence[QueryWords],
         wanted: Flags,
         rows: Rows,
@@ -276,13 +313,14 @@ class WordRanking:
         sizes = self.live.index.sizes[rows][:, _TEXT_ORDER].astype(np.int64)
         offsets = np.empty_like(sizes)
         offsets[:, _TEXT_ORDER] = np.cumsum(sizes, axis=1) - sizes
-        parts = []
+        found: list[tuple[NDArray[np.intp], NDArray[np.uint16], int]] = []
         for number, each in enumerate(words):
             for stem in dict.fromkeys(each.stems):
-                owners, local = (found[wanted[number][stems[stem][0]]] for found in stems[stem])
-                places = offsets[owners, local >> PLACE_BITS] + (local & _PLACE_MASK)
-                parts.append(np.stack([owners, places, np.full(len(owners), number)]))
-        owners, places, numbers = np.concatenate(parts, axis=1)
+                inside = wanted[number][stems[stem][0]]
+                found.append((stems[stem][0][inside], stems[stem][1][inside], number))
+        owners, local = np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+        numbers = np.repeat([number for *_, number in found], [len(each) for each, *_ in found])
+        places = offsets[owners, local >> PLACE_BITS] + (local & _PLACE_MASK)
         order = np.lexsort((places, owners))
         owners, listed = owners[order], list(zip(places[order].tolist(), numbers[order].tolist(), strict=True))
         for row, start, end in zip(*_group(owners), strict=True):

@@ -145,15 +145,22 @@ class SqliteVectors(Vectors):
                 self._narrow.clear()
             self._narrow.add(filter)
 
+    def recall_passing(self, filter: Filter) -> Keys | None:
+        return self._kept_passing().get(filter) if filter in self._narrow else None
+
+    def _kept_passing(self) -> dict[Filter, Keys]:
+        """Return the keys that pass some filters, as of now."""
+        mark = self._database.read_mark()  # before keys are read: what is written in between has another one
+        with self._lock:
+            if self._passing_mark != mark:
+                self._passing, self._passing_mark = {}, mark
+            return self._passing
+
     def _list_passing(self, filter: Filter) -> Keys:
         """Return all keys that pass a filter. Those of some filters are kept until something is written."""
         if filter.hide_expired or filter.as_of is not None:  # they pass by the time, too
             return self._read_passing(filter)
-        mark = self._database.read_mark()  # before the keys are read: what is written in between has another one
-        with self._lock:
-            if self._passing_mark != mark:
-                self._passing, self._passing_mark = {}, mark
-            passing = self._passing
+        passing = self._kept_passing()
         keys = passing.get(filter)
         if keys is None:
             keys = self._read_passing(filter)
