@@ -17,8 +17,7 @@ from conftest import HashingEmbedder
 from memorist import Memorist
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import NO_FILTER, Filter
-from memorist.store import inverted_index
-from memorist.store import store as store_module
+from memorist.store import inverted_index, near_duplicates
 from memorist.store.records import KeywordMatches
 from memorist.store.sqlite import keyword, live_index
 from memorist.store.sqlite.backend import SqliteBackend
@@ -209,7 +208,7 @@ def test_every_text_that_shares_enough_words_is_listed(texts: list[list[str]], w
 
                 with pytest.MonkeyPatch.context() as patch:
                     if closely:
-                        patch.setattr(store_module, "_MAX_FIRST_SHARING", 0)
+                        patch.setattr(near_duplicates, "_MAX_FIRST_SHARING", 0)
                     listed = reader.list_sharing(words, least)
 
                 sharing = {id for id, text in zip(ids, texts[:-1], strict=True) if len({*words} & {*text}) >= least}

@@ -260,15 +260,3 @@ def match_past(
         matching = _match_raw_texts(texts, query.raw)
         texts = {rid: text for rid, text in texts.items() if rid in matching}
     return match_texts(texts, query, weights)
-
-
-def write_sharing(rarest_first: Sequence[str], least: int, most: int | None = None) -> str:
-    """
-    Return an expression that matches every text with at least so many of these words.
-
-    Such a text lacks few of them. Dealt into one group more than that, the words of one group are all there. With the
-    `most` rarest words of each group, more texts are found, but sooner.
-    """
-    groups = len(rarest_first) - least + 1
-    dealt = (rarest_first[number::groups][:most] for number in range(groups))
-    return " OR ".join("(" + " AND ".join(f'"{word}"' for word in group) + ")" for group in dealt)

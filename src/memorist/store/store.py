@@ -47,6 +47,7 @@ from memorist.store.filters import (
 )
 from memorist.store.inspection import InspectionStore
 from memorist.store.metadata_index import MAX_COUNTED, MetadataIndex
+from memorist.store.near_duplicates import list_sharing
 from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
 from memorist.store.records import (
     AddedBatch,
@@ -102,7 +103,6 @@ if TYPE_CHECKING:
     from memorist.store.loader import ExportLoader
 
 _TEXTS_AT_ONCE = 1000
-_MAX_FIRST_SHARING, _MAX_SHARING = 100, 200  # memories with words of a text, looked for at first, and more closely
 _FORGOTTEN_AT_ONCE = 1000  # memories, so that other writers need not wait for all of them
 _SWEPT_AT_ONCE = 100  # expired memories that a write erases
 
@@ -553,27 +553,9 @@ class Store(StorePart):
             return self._keyword.match(connection, query, tested, limit, page, weights)
 
     def list_sharing(self, words: Mapping[str, str], least: int, filter: Filter) -> list[tuple[str, str | None, str]]:
-        """
-        Return the id, project and text of memories that pass a filter, in the order of writing.
-
-        All those are among them that have at least so many of these words, given by their stems, unless there are many.
-        """
-        where, values = filter_conditions(replace(filter, hide_expired=True))
-        rows: list[tuple[Any, ...]] = []
+        """Return the id, project and text of memories with at least so many of these words, given by their stems."""
         with self._pool.reading() as connection:
-            for most, closely in ((_MAX_FIRST_SHARING, False), (_MAX_SHARING, True)):
-                sharing, more = self._keyword.select_sharing(connection, words, least, closely=closely)
-                sql = f"""
-                    select m.id, m.project, m.content
-                    from ({sharing}) found @then memories m on m.rid = found.rid
-                    where @plain(m.namespace) = :namespace and m.deleted_at is null {where}
-                    order by m.rid
-                    limit {most}
-                """
-                rows = connection.fetch(sql, values | more | {"namespace": self.namespace})
-                if len(rows) < most:
-                    break
-        return [(id, project, content) for id, project, content in rows]
+            return list_sharing(connection, self.namespace, self._keyword, words, least, filter)
 
     def count_facets(
         self, query: Query | None, filter: Filter, keys: Sequence[int], fields: Sequence[str]

@@ -21,8 +21,8 @@ from memorist.store.keyword_search import (
     Guard,
     KeywordSearch,
     match_past,
-    write_sharing,
 )
+from memorist.store.near_duplicates import write_sharing
 from memorist.store.postgres.raw_query import RawQuery
 from memorist.store.postgres.scoring import Scorer, list_weights
 from memorist.store.postgres.statistics import IN_WALL, TokenStatistics

@@ -7,7 +7,8 @@ from typing import Any
 
 from memorist.records import Query, Term
 from memorist.store.database import Connection
-from memorist.store.keyword_search import MAX_FACET_ROWS, STEMS, Expression, match_past, write_sharing
+from memorist.store.keyword_search import MAX_FACET_ROWS, STEMS, Expression, match_past
+from memorist.store.near_duplicates import write_sharing
 from memorist.store.records import Scope
 from memorist.store.sqlite.keyword import LISTED, Fts5Search, KeywordLeg, contains_condition
 from memorist.store.sqlite.live_index import IndexFollower
