@@ -1,14 +1,20 @@
 """A page of hits is made of memories that are read last."""
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
 
 from candidates import make_candidate
 from memorist import Memorist
 from memorist.present.hits import build_page
 from memorist.profiles import PROFILES
-from memorist.records import NO_FILTER
+from memorist.records import NO_FILTER, Filter
+from memorist.records import Memory as StoredMemory
 from memorist.search.fusion import Ranked
 from memorist.search.signals import Evidence
+from memorist.store.store import Store
 from memorist.text.query import parse_query
 
 
@@ -22,9 +28,66 @@ def test_a_memory_that_was_forgotten_after_it_was_ranked_makes_room_for_the_next
     ranked = [Ranked(make_candidate(key), 1.0 - place / 100, {}, {}) for place, key in enumerate(keys)]
     memory.forget(ids[3])
 
+    def load_memories(chosen: Sequence[Ranked]) -> dict[int, StoredMemory]:
+        return store.load_memories([entry.candidate.key for entry in chosen], NO_FILTER)
+
     page = build_page(
-        ranked, lambda keys: store.load_memories(keys, NO_FILTER), query, PROFILES["balanced"], None,
+        ranked, load_memories, query, PROFILES["balanced"], None,
         Evidence.of(query, []), datetime.now(UTC), detail="full", include_facts=True,
     )  # fmt: skip
 
     assert [hit.memory.id for hit in page.hits] == [*ids[:3], *ids[4:11]]
+
+
+@pytest.fixture
+def before_the_page_is_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Have something happen once, after candidates were ranked and before their memories are read."""
+    load = Store.load_memories
+
+    def arrange(happens: Callable[[], object]) -> None:
+        pending = [happens]
+
+        def load_late(self: Store, keys: Sequence[int], filter: Filter) -> dict[int, StoredMemory]:
+            while pending:
+                pending.pop()()
+            return load(self, keys, filter)
+
+        monkeypatch.setattr(Store, "load_memories", load_late)
+
+    return arrange
+
+
+def test_a_memory_that_changes_before_it_is_read_is_not_found_by_what_it_said(
+    memory: Memorist, before_the_page_is_read: Callable[[Callable[[], object]], None]
+) -> None:
+    id = memory.add("the fox sleeps in the den").id
+    before_the_page_is_read(lambda: memory.update(id, content="nothing of that kind"))
+
+    assert memory.search("fox", mode="keyword").hits == ()
+
+
+def test_a_memory_that_changes_before_it_is_read_is_found_by_what_it_says_now(
+    memory: Memorist, before_the_page_is_read: Callable[[Callable[[], object]], None]
+) -> None:
+    id = memory.add("the fox sleeps in the den").id
+    before_the_page_is_read(lambda: memory.update(id, content="the fox has left"))
+
+    assert [hit.memory.content for hit in memory.search("fox", mode="keyword")] == ["the fox has left"]
+
+
+def test_a_file_that_is_indexed_anew_before_it_is_read_is_found(
+    memory: Memorist, tmp_path: Path, before_the_page_is_read: Callable[[Callable[[], object]], None]
+) -> None:
+    file = tmp_path / "notes" / "ships.md"
+    file.parent.mkdir()
+    file.write_text("The fox ships code on Friday.\n")
+    memory.index(file.parent)
+
+    def index_again() -> None:
+        file.write_text("The fox ships code on Monday.\n")
+        memory.index(file.parent)
+
+    before_the_page_is_read(index_again)
+    found = memory.search("fox", mode="keyword", include_documents=True)
+
+    assert [hit.memory.content for hit in found] == ["The fox ships code on Monday."]

@@ -1,7 +1,7 @@
 """Hits: thresholds, snippets and relevance applied to what was ranked, and the files that chunks come from."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import islice
@@ -9,7 +9,7 @@ from itertools import islice
 from memorist.documents import ChunkLocation, DocumentHit, StoredChunk
 from memorist.profiles import MatchLabels, Profile
 from memorist.records import Hit, Memory, Query
-from memorist.search.fusion import Ranked
+from memorist.search.fusion import LoadMemories, Ranked
 from memorist.search.signals import Evidence, estimate_relevance, mean_confidence, with_effective_confidence
 from memorist.text.snippet import HighlightTerms, Passage, best_passage, preview
 
@@ -19,16 +19,21 @@ _SNIPPET_CHARACTERS = 300  # of a memory listed by its beginning
 
 @dataclass(frozen=True, slots=True)
 class HitPage:
-    """A page of hits, their keys, and how many each threshold held back."""
+    """
+    A page of hits, their keys, and how many each threshold held back.
+
+    `outdated` says that a memory was removed or changed after it was ranked.
+    """
 
     hits: tuple[Hit, ...]
     keys: tuple[int, ...]
     hidden: Mapping[str, int]
+    outdated: bool = False
 
 
 def build_page(
     ranked: Sequence[Ranked],
-    load_memories: Callable[[Sequence[int]], Mapping[int, Memory]],
+    load_memories: LoadMemories,
     query: Query,
     profile: Profile,
     model: str | None,
@@ -41,15 +46,17 @@ def build_page(
     """
     Return the best hits that pass every threshold, up to the limit, and count what was held back before that.
 
-    Only their memories are read. One that is gone by then, or no longer passes the filter, makes room for the next.
+    Only their memories are read. One that has changed by then makes room for the next.
     """
     terms = HighlightTerms.of(query)
     hidden: Counter[str] = Counter()
     hits: list[Hit] = []
     keys: list[int] = []
+    outdated = False
     passing = _pass_thresholds(ranked, profile, model, evidence, hidden)
     while chosen := list(islice(passing, profile.limit - len(hits))):
-        memories = load_memories([entry.candidate.key for entry, _ in chosen])
+        memories = load_memories([entry for entry, _ in chosen])
+        outdated = outdated or len(memories) < len(chosen)
         for entry, relevance in chosen:
             memory = memories.get(entry.candidate.key)
             if memory is None:
@@ -59,7 +66,7 @@ def build_page(
             hit = _build_hit(entry, relevance, memory, terms, profile)
             hits.append(_limit_detail(hit, detail, include_facts))
             keys.append(entry.candidate.key)
-    return HitPage(tuple(hits), tuple(keys), dict(hidden))
+    return HitPage(tuple(hits), tuple(keys), dict(hidden), outdated)
 
 
 def _pass_thresholds(

@@ -6,7 +6,7 @@ from statistics import median
 from typing import NamedTuple
 
 from memorist.profiles import Profile
-from memorist.records import ASSISTANT, Match, Row
+from memorist.records import ASSISTANT, Match, Memory, Row
 from memorist.search.signals import confidence_factor, decay, recency_factor
 
 Boosts = Mapping[str, Mapping[str, float]]
@@ -59,7 +59,7 @@ class Candidate(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A candidate's score, 0..1. The values of `trace` add up to it; `fused` is a fusion's own number, by its name."""
+    """A candidate's score, 0..1. The values of `trace` add up to it; a fusion adds numbers of its own to `raw`."""
 
     candidate: Candidate
     score: float
@@ -74,6 +74,9 @@ class Ranked(NamedTuple):
         if similarity is not None:
             raw["cosine"] = similarity
         return {**raw, **(self.fused or {})}
+
+
+LoadMemories = Callable[[Sequence[Ranked]], Mapping[int, Memory]]  # by key, without those that have changed since
 
 
 class _Fused(NamedTuple):

@@ -6,7 +6,7 @@ the best candidates, and grouping by document.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,7 +17,7 @@ from memorist.embed.base import Reranker
 from memorist.errors import EmbedderError
 from memorist.profiles import Profile
 from memorist.records import Memory, Query
-from memorist.search.fusion import Candidate, Ranked, long_text_share
+from memorist.search.fusion import Candidate, LoadMemories, Ranked, long_text_share
 from memorist.search.signals import DAY
 from memorist.text.dates import Period
 from memorist.text.snippet import HighlightTerms, best_passage, strip_marks
@@ -151,14 +151,14 @@ def rerank(
     periods: Sequence[Period],
     ranked: Sequence[Ranked],
     profile: Profile,
-    load_memories: Callable[[Sequence[int]], Mapping[int, Memory]],
+    load_memories: LoadMemories,
 ) -> tuple[list[Ranked], str | None]:
     """
     Read query and passage together and rank again; return also why not, where the reranker failed.
 
     `periods` are those the query names: the reranker does not see when a text is from, so they are applied again.
     """
-    memories = load_memories([entry.candidate.key for entry in ranked[: profile.rerank_depth]])
+    memories = load_memories(ranked[: profile.rerank_depth])
     best, terms = [entry for entry in ranked if entry.candidate.key in memories], HighlightTerms.of(query)
     passages = [_passage_to_read(memories[entry.candidate.key], entry.candidate.row.passage, terms) for entry in best]
     seconds = profile.rerank_ms / 1000 if profile.rerank == "auto" else math.inf
