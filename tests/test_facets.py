@@ -320,3 +320,22 @@ class TestArguments:
 
         assert counted == {"month": {"2026-03": 1}}
         assert found == (1, 0)
+
+    @pytest.mark.sqlite_only("a connection keeps the time zone in which it was made")
+    def test_a_search_by_month_follows_a_changed_time_zone(
+        self, memory: Memorist, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import time
+
+        memory.add("badger", created_at="2026-03-31T23:30Z")
+        try:
+            found = []
+            for zone in ("UTC", "Asia/Tokyo"):
+                monkeypatch.setenv("TZ", zone)
+                time.tzset()
+                found.append(len(memory.search("badger", month="2026-04")))
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+
+        assert found == [0, 1]

@@ -243,7 +243,8 @@ class Scopes:
 
     def can_keep(self, filter: Filter) -> bool:
         """Tell if what passes a filter may be kept: it depends on nothing but what is stored, and is worth it."""
-        return self._many and filter.as_of is None and _restricts(filter)
+        # A month is one of the local time zone, which a program can change.
+        return self._many and filter.as_of is None and not filter.month and _restricts(filter)
 
     def recall(self, filter: Filter, mark: str) -> Scope | None:
         """Return the scope of a filter that was kept, if nothing was written since: the database has the same mark."""
@@ -254,7 +255,7 @@ class Scopes:
 
     def _keep(self, filter: Filter, scope: Scope, mark: str) -> None:
         with self._lock:
-            if self._kept_mark == mark:
+            if self._kept_mark == mark and _size(scope) <= _MAX_KEPT_KEYS:
                 if sum(map(_size, self._kept.values())) + _size(scope) > _MAX_KEPT_KEYS:
                     self._kept.clear()
                 self._kept[filter] = scope
