@@ -159,7 +159,7 @@ def _is_short(text: str, width: int) -> bool:
     return (
         0 < len(words) <= width
         and max(map(len, words)) <= _WHOLE_WORD
-        and spaces < len(words) + _LONG_SPACE - 1
+        and spaces < len(words) + _LONG_SPACE - 2
         and not has_unspaced(text)
     )
 
