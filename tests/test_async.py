@@ -1,6 +1,7 @@
 """A memory for asyncio: the same names, awaited; cancelled calls leave nothing half done."""
 
 import asyncio
+import gc
 import inspect
 import sys
 import threading
@@ -69,6 +70,17 @@ def test_threads_hand_the_interpreter_over_sooner_while_a_memory_is_open(path: P
             assert sys.getswitchinterval() == pytest.approx(0.0005)
 
     asyncio.run(use())
+    assert sys.getswitchinterval() == before
+
+
+def test_a_memory_that_is_dropped_without_being_closed_puts_the_switch_interval_back(path: Path) -> None:
+    before = sys.getswitchinterval()
+
+    async def drop() -> None:
+        await memorist.open_async(path, embedder="none")
+
+    asyncio.run(drop())
+    gc.collect()
     assert sys.getswitchinterval() == before
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from math import isclose
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-from weakref import WeakSet
+from weakref import finalize
 
 from memorist.documents import IndexReport
 from memorist.engine.facade import Memorist
@@ -65,25 +65,27 @@ class _ShortTurns:
     """
 
     def __init__(self) -> None:
-        self._users: WeakSet[object] = WeakSet()
+        self._users = 0
         self._before: float | None = None  # the interval that was replaced
         self.after_fork()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """In a child: another thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a user may be collected as garbage while its thread holds the lock
 
-    def begin(self, user: object) -> None:
+    def begin(self, user: object) -> Callable[[], object]:
+        """Begin for a user; return what ends it, which is called at last when the user is collected as garbage."""
         with self._lock:
-            self._users.add(user)
+            self._users += 1
             if self._before is None and sys.getswitchinterval() > _SWITCH_INTERVAL:
                 self._before = sys.getswitchinterval()
                 sys.setswitchinterval(_SWITCH_INTERVAL)
+        return finalize(user, self._end)
 
-    def end(self, user: object) -> None:
+    def _end(self) -> None:
         with self._lock:
-            self._users.discard(user)
+            self._users -= 1
             if not self._users and self._before is not None:
                 if isclose(sys.getswitchinterval(), _SWITCH_INTERVAL):  # else the program has set another one since
                     sys.setswitchinterval(self._before)
@@ -105,7 +107,7 @@ class AsyncMemorist:
     def __init__(self, memory: Memorist, threads: int) -> None:
         self._memory = memory
         self._threads = ThreadPoolExecutor(threads, "memorist-async")
-        _short_turns.begin(self)
+        self._end_short_turns = _short_turns.begin(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,7 +121,7 @@ class AsyncMemorist:
 
     def _close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
-        _short_turns.end(self)
+        self._end_short_turns()
         self._memory.close()
 
     async def _run(self, call: Callable[[], T]) -> T:
