@@ -98,7 +98,8 @@ def _check_files(folder: Path, checksums: Mapping[str, str], label: str, install
         except OSError as exc:
             raise EmbedderUnavailable(f"{label}'s file {name} cannot be read ({exc}); {install_hint}") from exc
         if not is_sound:
-            raise EmbedderUnavailable(f"{label}'s file {name} is damaged: its sha256 is wrong; {install_hint}")
+            reason = "is damaged or of another version: its sha256 is wrong"
+            raise EmbedderUnavailable(f"{label}'s file {name} {reason}; {install_hint}")
 
 
 def _create_session(onnxruntime: Any, folder: Path, label: str) -> Any:
@@ -144,6 +145,11 @@ class OptionalModel:
         """A hint on how to install it, in words that can follow a comma."""
         return f"`pip install {self.distribution}` adds it (from a checkout: `pip install ./models/{self.name}`)"
 
+    @property
+    def _reinstall_hint(self) -> str:
+        command = "pip install --upgrade --force-reinstall"
+        return f"`{command} {self.distribution}` (from a checkout: `{command} ./models/{self.name}`)"
+
     def user_folder(self) -> Path:
         """Return the folder in the user's data that `memorist models add` copies it to."""
         from platformdirs import user_data_path
@@ -162,7 +168,7 @@ class OptionalModel:
         folder = self.find(models)
         if folder is None:
             raise EmbedderUnavailable(f"{self.distribution} is not installed; {self.install_hint}")
-        return load_session(folder, self.checksums, self.distribution, f"install it again: {self.install_hint}")
+        return load_session(folder, self.checksums, self.distribution, f"install it again: {self._reinstall_hint}")
 
     def matches(self, folder: Path) -> bool:
         """Return whether a folder holds all of its files, undamaged."""
