@@ -262,3 +262,13 @@ def test_only_doubtful_words_are_asked_for_where_they_are_known_and_the_suggesti
 
     assert suggested == suggest_query(query, store.find_known_terms, store.find_similar_words)
     assert not {"branch", "fails", "ship"} & {term.text for term in asked}
+
+
+def test_a_word_that_was_forgotten_a_moment_ago_is_corrected(memory: Memorist) -> None:
+    memory.add_many(f"note {number} about the harbour and its quota" for number in range(300))
+    id = memory.add("a quotta lives here").id
+    assert memory.search("quotta", mode="keyword").suggestion is None
+
+    memory.forget(id)
+
+    assert memory.search("quotta", mode="keyword").suggestion == "quota"

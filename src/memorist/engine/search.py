@@ -252,6 +252,8 @@ class Searcher:
             grouped, load_memories, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,
         )  # fmt: skip
+        if page.outdated and not again:
+            return self._rank(request, profile, again=True)
         asked_for = candidate_count(profile)
         there_is_more = max(len(results.keyword), len(results.vector)) >= asked_for
         removed = bool(page.hidden) or len(grouped) < len(ranked)
@@ -325,8 +327,8 @@ class Searcher:
         if request.mode == "semantic" or not few or request.filter.walled:  # the words are those of all projects
             return None
         store = self._store if request.memories else self._store.documents.chunks
-        # With files, the words that are unknown are those of both.
-        suspects = None if request.documents else results.unknown_words
+        # With files, the words that are unknown are those of both. Other counts of words may be a minute old.
+        suspects = results.unknown_words if results.words_counted and not request.documents else None
         return suggest_query(request.query, store.find_known_terms, store.find_similar_words, suspects)
 
     def _with_neighbours(self, hits: Sequence[Hit], count: int) -> tuple[Hit, ...]:
@@ -350,8 +352,11 @@ class Searcher:
         return tuple(map(extend_with_chunks, extended, self._store.documents.load_chunk_ranges(wanted)))
 
 
-def _load_memories(stores: Sequence[Store], filter: Filter, keys: Sequence[int]) -> dict[int, Memory]:
-    return {key: memory for store in stores for key, memory in store.load_memories(keys, filter).items()}
+def _load_memories(stores: Sequence[Store], filter: Filter, ranked: Sequence[Ranked]) -> dict[int, Memory]:
+    """Read memories that were ranked, by key, without those that were changed or removed since."""
+    rows = {entry.candidate.key: entry.candidate.row for entry in ranked}
+    found = (each for store in stores for each in store.load_memories([*rows], filter).items())
+    return {key: memory for key, memory in found if memory.updated_at.timestamp() == rows[key].updated_at}
 
 
 def _build_recall(request: SearchRequest, results: Results, surface: str) -> Recall:

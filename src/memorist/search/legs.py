@@ -35,14 +35,16 @@ class LegResults:
     """
     The matches of both legs, best first.
 
-    `unknown_words` are in no memory; `keyword_keys` are the keys of all that holds one of the words, where they are
-    known. Vector matches below `similarity_floor` do not count as found: the scan estimates, so `vector` holds a few
-    below it, and `below_floor` are the keys of the rest. `unfiltered` are the keys the vector leg finds without the
-    filter. `degraded` says in words what could not be used.
+    `unknown_words` are in no memory, and all of them are known if `words_counted`; otherwise counts may be a minute
+    old. `keyword_keys` are the keys of all that holds one of the words, where they are known. Vector matches below
+    `similarity_floor` do not count as found: the scan estimates, so `vector` holds a few below it, and `below_floor`
+    are the keys of the rest. `unfiltered` are the keys the vector leg finds without the filter. `degraded` says in
+    words what could not be used.
     """
 
     keyword: Sequence[Match] = ()
     unknown_words: Sequence[str] = ()
+    words_counted: bool = False
     keyword_keys: Sequence[int] | None = None
     vector: Sequence[Match] = ()
     unfiltered: Sequence[int] = ()
@@ -262,7 +264,13 @@ def _keyword_results(matches: KeywordMatches, degraded: str | None = None) -> Le
 
 
 def _add_keyword_results(results: LegResults, matches: KeywordMatches) -> LegResults:
-    return replace(results, keyword=matches.matches, unknown_words=matches.unknown_words, keyword_keys=matches.all_keys)
+    return replace(
+        results,
+        keyword=matches.matches,
+        unknown_words=matches.unknown_words,
+        words_counted=matches.in_memory,
+        keyword_keys=matches.all_keys,
+    )
 
 
 @contextmanager
