@@ -1,6 +1,6 @@
 """
 Build the models of Memorist, the embedding model that ships with it and the reranker, from the weights that
-training/build.py made.
+training/build.py and training/build_reranker.py made.
 
 Run it from the root of the repository, in an environment of its own:
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 
 from memorist.redact.heuristics import contains, is_example, regex
 
@@ -97,4 +97,4 @@ def _find_word_runs(text: str, start: int, end: int) -> _Found:
 
 @cache
 def _seed_words() -> frozenset[str]:
-    return frozenset(files("memorist.redact").joinpath("bip39_english.txt").read_text("utf-8").split())
+    return frozenset(Path(__file__).with_name("bip39_english.txt").read_text("utf-8").split())

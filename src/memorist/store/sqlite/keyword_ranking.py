@@ -118,7 +118,7 @@ class WordRanking:
 
     def run(self, connection: Connection, limit: int, min_found: int) -> tuple[list[Match], list[int] | None] | None:
         """
-        Return what `keyword.run_on_fts5` does: the matches, best first, and all keys with a word if they are known.
+        Return what the search on FTS5 does: the matches, best first, and all keys with a word if they are known.
 
         None if the words have to be looked for inside of others.
         """
