@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -192,10 +192,11 @@ def test_many_rows_are_guarded_as_in_fts5(writer: Memorist, path: Path, readers:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    texts=st.lists(st.lists(st.sampled_from(SHARED), min_size=1, max_size=9), min_size=1, max_size=12),
+    texts=st.lists(st.lists(st.sampled_from([*SHARED, "!!!"]), min_size=1, max_size=9), min_size=1, max_size=12),
     words=st.lists(st.sampled_from(SHARED), min_size=1, max_size=9, unique=True),
     lacking=st.integers(0, 3),
 )
+@example(texts=[["red", "fox"], ["!!!"]], words=["red", "fox"], lacking=0)
 def test_every_text_that_shares_enough_words_is_listed(texts: list[list[str]], words: list[str], lacking: int) -> None:
     least = max(1, len(words) - lacking)
     with tempfile.TemporaryDirectory() as folder:
