@@ -232,6 +232,20 @@ def test_where_many_texts_share_rare_words_those_that_share_most_are_found(
     assert readers[0].list_sharing(words, 5) == [near]
 
 
+def test_of_long_texts_only_the_beginnings_tell_which_words_are_common(
+    writer: Memorist, path: Path, readers: list[Reader]
+) -> None:
+    writer.add_many(f"tapir tiger {number} {'and more ' * 250} zebra eland" for number in range(3))
+    readers.append(reader := Reader(path, indexed=False))
+    words = {word: word for word in ("tapir", "tiger", "zebra", "eland")}
+
+    with reader.backend.database.reading() as connection:
+        index = reader.backend.open_keyword_index("default")
+        _, values = index.select_sharing(connection, words, 4, closely=False)
+
+    assert values == {"sharing": '("zebra" AND "eland")'}  # the rarest, as far as was read
+
+
 def test_what_another_process_adds_changes_or_removes_is_seen_by_the_next_search(
     writer: Memorist, path: Path, readers: list[Reader]
 ) -> None:

@@ -16,6 +16,7 @@ from memorist.store.sqlite.vocabulary import SqliteVocabulary
 from memorist.text.tokenizer import list_stems
 
 _SAMPLED_TEXTS = 200  # the newest ones, which tell common words from rare ones
+_SAMPLED_CHARACTERS = 2_000  # of each, as whole files may be among them
 _WORDS_PER_GROUP = 2  # a word is looked up in each segment of the index, which takes longest
 
 
@@ -49,7 +50,8 @@ class SqliteKeywordIndex(KeywordLeg):
         """Return how many of some texts have a word; read again whenever there are twice as many texts."""
         newest = connection.fetch_value("select coalesce(max(rid), 0) from memories")
         if newest >= 2 * self._sample[0]:
-            texts = connection.fetch(f"select content from memories order by rid desc limit {_SAMPLED_TEXTS}")
+            read = f"substr(content, 1, {_SAMPLED_CHARACTERS})"
+            texts = connection.fetch(f"select {read} from memories order by rid desc limit {_SAMPLED_TEXTS}")
             self._sample = newest, Counter(stem for (text,) in texts for stem in set(list_stems(text)))
         return self._sample[1]
 
