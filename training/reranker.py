@@ -54,6 +54,10 @@ def train_reranker(
     torch.manual_seed(recipe.seed)
     chosen = random.Random(recipe.seed)
     lessons = _choose_lessons(pairs, candidates, scores, recipe, chosen)
+    if not lessons:
+        raise SystemExit(
+            f"no question has an answer that the teacher scores {recipe.least:g} or more, and two candidates"
+        )
     varied_questions, varied_answers = vary(pairs, lessons, recipe.user, recipe.keywords, chosen)
     size = min(recipe.batch, len(lessons))
     steps = max(1, int(len(lessons) * recipe.epochs) // size)
