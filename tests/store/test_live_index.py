@@ -241,7 +241,7 @@ def test_of_long_texts_only_the_beginnings_tell_which_words_are_common(
 
     with reader.backend.database.reading() as connection:
         index = reader.backend.open_keyword_index("default")
-        _, values = index.select_sharing(connection, words, 4, closely=False)
+        _, values, _ = index.select_sharing(connection, words, 4, closely=False)
 
     assert values == {"sharing": '("zebra" AND "eland")'}  # the rarest, as far as was read
 

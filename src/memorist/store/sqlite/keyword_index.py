@@ -36,15 +36,15 @@ class SqliteKeywordIndex(KeywordLeg):
 
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str, dict[str, Any], bool]:
         # The index in memory counts the words of all texts, but takes in what was written since at first.
         if closely and (live := self._follower.refresh(connection)):
             keys = live.index.find_sharing(words, least)
-            return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}
+            return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}, True
         counts = self._sample_texts(connection)
         rarest_first = sorted(words, key=lambda stem: (counts[stem], -len(stem)))  # long words are rare
         expression = write_sharing([words[stem] for stem in rarest_first], least, None if closely else _WORDS_PER_GROUP)
-        return f"select rowid as rid from {STEMS} where {STEMS} match :sharing", {"sharing": expression}
+        return f"select rowid as rid from {STEMS} where {STEMS} match :sharing", {"sharing": expression}, closely
 
     def _sample_texts(self, connection: Connection) -> Counter[str]:
         """Return how many of some texts have a word; read again whenever there are twice as many texts."""
