@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from figures import EvaluationSet, hold_out, measure, read_evaluation_set
-from models import Encoder, Ids, Teacher, encode_texts, fetch_original, fetch_teacher
+from models import CrossEncoder, Encoder, Ids, encode_texts, fetch_original, fetch_teacher
 from negatives import choose_negatives, find_candidates, score_candidates
 from numpy.typing import NDArray
 from pairs import Pairs, read_pairs
@@ -58,7 +58,7 @@ def main() -> None:
     pairs, held_out = read_pairs(arguments.data, folders)
     original = Encoder(weights).to(device)
     material = prepare(pairs, original, arguments.limit)
-    scores = material.score(Teacher(arguments.teacher or fetch_teacher(arguments.out)).to(device))
+    scores = material.score(CrossEncoder(arguments.teacher or fetch_teacher(arguments.out)).to(device))
     data, unfiltered = (material.choose(scores, filtered) for filtered in (True, False))
     print(f"{len(data.examples):,} examples of {len(pairs.pairs):,} questions", flush=True)
     sets = [read_evaluation_set(folder, "development", parts) for folder in folders for parts in (False, True)]
@@ -108,7 +108,7 @@ class Material:
     vectors: NDArray[np.float16]
     candidates: NDArray[np.int64]
 
-    def score(self, teacher: Teacher) -> NDArray[np.float32]:
+    def score(self, teacher: CrossEncoder) -> NDArray[np.float32]:
         """Return a teacher's score of each question's answers and candidates."""
         return score_candidates(teacher, self.pairs.pairs, self.candidates, self.questions, self.texts)
 

@@ -12,7 +12,7 @@ import argparse
 import torch
 from build import KINDS, SETS, add_arguments, prepare
 from figures import EvaluationSet, find_nearest, hold_out, measure_teacher, read_evaluation_set
-from models import Encoder, Teacher, fetch_original, fetch_teacher
+from models import CrossEncoder, Encoder, fetch_original, fetch_teacher
 from pairs import read_pairs
 from reranker import RerankerRecipe, train_reranker
 
@@ -39,7 +39,7 @@ def main() -> None:
     sets = [read_evaluation_set(folder, "development", False) for folder in folders] + hold_out(held_out, KINDS)
     ranked = [(one, find_nearest(encoder, one, NEAREST)) for one in sets]
 
-    teacher = Teacher(arguments.teacher or fetch_teacher(arguments.out)).to(device)
+    teacher = CrossEncoder(arguments.teacher or fetch_teacher(arguments.out)).to(device)
     print_figures("original", teacher, ranked)
     scores = material.score(teacher)
     train_reranker(teacher, pairs, material.candidates, scores, material.questions, material.texts, TEACHER)
@@ -53,7 +53,7 @@ def main() -> None:
     teacher.save(arguments.out / "reranker.safetensors")
 
 
-def print_figures(name: str, teacher: Teacher, sets: list[tuple[EvaluationSet, list[list[int]]]]) -> None:
+def print_figures(name: str, teacher: CrossEncoder, sets: list[tuple[EvaluationSet, list[list[int]]]]) -> None:
     """Print the nDCG@10 of a cross-encoder's ranking on each set."""
     measured = (f"{one.name} {measure_teacher(teacher, one, nearest):.3f}" for one, nearest in sets)
     print(f"{name}: " + ", ".join(measured), flush=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from models import Encoder, Ids, Teacher, encode_texts
+from models import CrossEncoder, Encoder, Ids, encode_texts
 from pairs import Pairs, read_jsonl
 
 _CUTOFF = 10
@@ -129,7 +129,7 @@ def _ndcg(found: list[int], relevant: dict[int, int]) -> float:
     return sum(relevant.get(number, 0) / math.log2(rank + 2) for rank, number in enumerate(found)) / best
 
 
-def measure_teacher(teacher: Teacher, evaluation: EvaluationSet, nearest: list[list[int]]) -> float:
+def measure_teacher(teacher: CrossEncoder, evaluation: EvaluationSet, nearest: list[list[int]]) -> float:
     """Return the mean nDCG@10 of a set's questions, ranked by the teacher among the `nearest` texts of each."""
     pairs = [
         (evaluation.questions[number], evaluation.texts[text][:_READ_TOKENS])

@@ -128,7 +128,7 @@ class Encoder(torch.nn.Module):
         save_file({name: value.half().contiguous() for name, value in self.bert.state_dict().items()}, path)
 
 
-class Teacher(torch.nn.Module):
+class CrossEncoder(torch.nn.Module):
     """A cross-encoder, with the weights of an int8 ONNX file."""
 
     def __init__(self, path: Path) -> None:

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
-from models import Ids, Teacher
+from models import CrossEncoder, Ids
 from numpy.typing import NDArray
 from pairs import Pair, Pairs
 from torch import Tensor
@@ -54,7 +54,7 @@ def find_candidates(training: Pairs, texts: Tensor, questions: Tensor) -> NDArra
 
 
 def score_candidates(
-    teacher: Teacher, pairs: list[Pair], candidates: NDArray[np.int64], questions: list[Ids], texts: list[Ids]
+    teacher: CrossEncoder, pairs: list[Pair], candidates: NDArray[np.int64], questions: list[Ids], texts: list[Ids]
 ) -> NDArray[np.float32]:
     """Return the teacher's score of each question's first answers and of its candidates, one row a question."""
     scores = np.full((len(pairs), MAX_ANSWERS + candidates.shape[1]), -np.inf, np.float32)

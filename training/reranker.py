@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from models import Ids, Teacher
+from models import CrossEncoder, Ids
 from negatives import MAX_ANSWERS
 from numpy.typing import NDArray
 from pairs import Pairs
@@ -42,7 +42,7 @@ class _Lesson:
 
 
 def train_reranker(
-    reranker: Teacher,
+    encoder: CrossEncoder,
     pairs: Pairs,
     candidates: NDArray[np.int64],
     scores: NDArray[np.float32],
@@ -54,15 +54,19 @@ def train_reranker(
     torch.manual_seed(recipe.seed)
     chosen = random.Random(recipe.seed)
     lessons = _choose_lessons(pairs, candidates, scores, recipe, chosen)
+    if not lessons:
+        raise SystemExit(
+            f"no question has an answer that the teacher scores {recipe.least:g} or more, and two candidates"
+        )
     varied_questions, varied_answers = vary(pairs, lessons, recipe.user, recipe.keywords, chosen)
     size = min(recipe.batch, len(lessons))
     steps = max(1, int(len(lessons) * recipe.epochs) // size)
     print(f"{len(lessons):,} lessons, {steps:,} steps", flush=True)
-    optimizer = torch.optim.AdamW(reranker.parameters(), lr=recipe.rate, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=recipe.rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule_rate(step, steps))
     order: list[int] = []
     total = 0.0
-    reranker.train()
+    encoder.train()
     for step in range(1, steps + 1):
         while len(order) < size:
             order += chosen.sample(range(len(lessons)), len(lessons))
@@ -75,17 +79,17 @@ def train_reranker(
             asked += [question] * len(lesson.texts)
             read += [answer, *(texts[text] for text in lesson.texts[1:])]
             taught.append(lesson.scores)
-        loss = _compute_loss(reranker(list(zip(asked, read, strict=True))), np.array(taught), recipe.marked)
+        loss = _compute_loss(encoder(list(zip(asked, read, strict=True))), np.array(taught), recipe.marked)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(reranker.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         total += float(loss.detach())
         if step % _PRINTED_STEPS == 0:
             print(f"step {step} of {steps}: {total / _PRINTED_STEPS:.3f}", flush=True)
             total = 0.0
-    reranker.eval()
+    encoder.eval()
 
 
 def _choose_lessons(

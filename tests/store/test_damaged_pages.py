@@ -11,7 +11,12 @@ import pytest
 import memorist
 from conftest import HashingEmbedder
 from memorist import InvalidInput, Memorist, StoreBusy, StoreCorrupt, StoreError, salvage
+from memorist.cli.app import describe_error as for_people
+from memorist.present.framing import describe_error as for_agents
+from memorist.store.migrations import load_migrations
+from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.sqlite.pages import Pages
+from memorist.store.writes import content_hash
 
 MEMORIES = 60
 
@@ -199,6 +204,51 @@ def test_a_full_text_index_that_is_gone_is_made_again_when_the_database_is_opene
         assert memory.search("word1")
         memory.add("word1 again")
         assert memory.check().ok
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """A database from before its full-text index was last made anew, which a migration does."""
+    path = tmp_path / "older.db"
+    migrations = load_migrations("sqlite")
+    SqliteBackend(str(path), migrations={name: sql for name, sql in migrations.items() if name < "013"}).close()
+    with closing(apsw.Connection(str(path))) as raw:
+        raw.executemany(
+            """
+            insert into memories(
+                id, namespace, content, content_hash, sector, tier, salience, created_at, updated_at, reinforced_at)
+            values (?, 'default', ?, ?, 'semantic', 'project', 0.5, 0, 0, 0)
+            """,
+            [(id, text := f"a word of {id}", content_hash(text)) for id in sorted(ALL)],
+        )
+    return path
+
+
+def test_an_older_database_is_brought_up_to_date_though_its_full_text_index_is_gone(older: Path) -> None:
+    with closing(apsw.Connection(str(older))) as raw:
+        raw.execute("drop table memories_words")
+
+    with memorist.open(older, embedder="none") as memory:
+        assert memory.check().ok
+        assert len(memory.search("word", limit=100)) == MEMORIES
+
+
+def test_an_older_database_that_cannot_be_brought_up_to_date_is_salvaged(older: Path, tmp_path: Path) -> None:
+    for number in list_pages(older)["memories_words_data"]:
+        overwrite_page(older, number, "noise")
+    before = older.read_bytes()
+
+    with pytest.raises(StoreCorrupt, match="cannot be brought up to date") as failed:
+        memorist.open(older, embedder="none")
+
+    assert older.read_bytes() == before
+    for describe in (for_people, for_agents):
+        assert "memorist salvage" in describe(failed.value)
+        assert "repair" not in describe(failed.value)  # which opens the database, too
+    assert not salvage(older, tmp_path / "new.db").lost
+    with memorist.open(tmp_path / "new.db", embedder="none") as memory:
+        assert memory.check().ok
+        assert list_ids(memory) == ALL
 
 
 @pytest.mark.parametrize("kind", ["trigger", "index", "view"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import memorist
@@ -192,10 +192,11 @@ def test_many_rows_are_guarded_as_in_fts5(writer: Memorist, path: Path, readers:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    texts=st.lists(st.lists(st.sampled_from(SHARED), min_size=1, max_size=9), min_size=1, max_size=12),
+    texts=st.lists(st.lists(st.sampled_from([*SHARED, "!!!"]), min_size=1, max_size=9), min_size=1, max_size=12),
     words=st.lists(st.sampled_from(SHARED), min_size=1, max_size=9, unique=True),
     lacking=st.integers(0, 3),
 )
+@example(texts=[["red", "fox"], ["!!!"]], words=["red", "fox"], lacking=0)
 def test_every_text_that_shares_enough_words_is_listed(texts: list[list[str]], words: list[str], lacking: int) -> None:
     least = max(1, len(words) - lacking)
     with tempfile.TemporaryDirectory() as folder:
@@ -229,6 +230,20 @@ def test_where_many_texts_share_rare_words_those_that_share_most_are_found(
     readers.append(Reader(path, indexed=indexed))
 
     assert readers[0].list_sharing(words, 5) == [near]
+
+
+def test_of_long_texts_only_the_beginnings_tell_which_words_are_common(
+    writer: Memorist, path: Path, readers: list[Reader]
+) -> None:
+    writer.add_many(f"tapir tiger {number} {'and more ' * 250} zebra eland" for number in range(3))
+    readers.append(reader := Reader(path, indexed=False))
+    words = {word: word for word in ("tapir", "tiger", "zebra", "eland")}
+
+    with reader.backend.database.reading() as connection:
+        index = reader.backend.open_keyword_index("default")
+        _, values, _ = index.select_sharing(connection, words, 4, closely=False)
+
+    assert values == {"sharing": '("zebra" AND "eland")'}  # the rarest, as far as was read
 
 
 def test_what_another_process_adds_changes_or_removes_is_seen_by_the_next_search(

@@ -34,8 +34,9 @@ HINTS = {
     "overwrite": " (--force)",
     "reembed": " (`memorist reembed`)",
     "repair": "; `memorist check --repair` repairs indexes and vectors",
+    "repair_or_salvage": " (`memorist check --repair`, `memorist backup restore`, `memorist salvage {0} NEW`)",
     "restore_memory": " (`memorist restore {0}`)",
-    "salvage": " (`memorist check --repair`, `memorist backup restore`, `memorist salvage {0} NEW`)",
+    "salvage": " (`memorist backup restore`, `memorist salvage {0} NEW`)",
     "unsupersede": " (`memorist supersede --undo {0}`)",
 }
 

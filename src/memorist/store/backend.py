@@ -29,11 +29,12 @@ class KeywordIndex(Protocol):
 
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str, dict[str, Any], bool]:
         """
         Return a query for the keys `rid` of all texts with at least so many of these words, and its values.
 
-        The words are given by their stems. Other texts are found as well; fewer of them, and later, if `closely`.
+        The words are given by their stems. Other texts are found as well; fewer of them, but more slowly, if `closely`.
+        The last result is True if to ask `closely` finds no fewer.
         """
         ...
 

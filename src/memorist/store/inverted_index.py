@@ -282,6 +282,8 @@ class InvertedIndex:
         codes = np.fromiter(map(hash, words), np.int64, len(words))
         found: dict[int, list[Rows]] = {}
         for segment in self.segments:
+            if not len(segment.words):  # its texts have none
+                continue
             at = np.minimum(np.searchsorted(segment.words, codes), len(segment.words) - 1)
             known = np.flatnonzero(segment.words[at] == codes)
             starts, ends = segment.starts[at[known]].tolist(), segment.starts[at[known] + 1].tolist()

@@ -22,8 +22,9 @@ def list_sharing(
     """
     where, values = filter_conditions(replace(filter, hide_expired=True))
     rows: list[tuple[Any, ...]] = []
-    for most, closely in ((_MAX_FIRST_SHARING, False), (_MAX_SHARING, True)):
-        sharing, more = index.select_sharing(connection, words, least, closely=closely)
+    for closely in (False, True):
+        sharing, more, is_closest = index.select_sharing(connection, words, least, closely=closely)
+        most = _MAX_SHARING if is_closest else _MAX_FIRST_SHARING
         sql = f"""
             select m.id, m.project, m.content
             from ({sharing}) found @then memories m on m.rid = found.rid
@@ -32,7 +33,7 @@ def list_sharing(
             limit {most}
         """
         rows = connection.fetch(sql, values | more | {"namespace": namespace})
-        if len(rows) < most:
+        if is_closest or len(rows) < most:
             break
     return [(id, project, content) for id, project, content in rows]
 

@@ -15,6 +15,7 @@ from keyword_twins import Twins, copy_memories, open_twins
 from memorist.profiles import ALL_COLUMNS
 from memorist.records import NO_FILTER, Filter, Query, Term
 from memorist.store.database import Connection
+from memorist.store.near_duplicates import list_sharing
 from memorist.store.postgres import text_index
 from memorist.store.postgres.connections import PostgresDatabase
 from memorist.store.postgres.keyword import PostgresKeywordIndex
@@ -129,6 +130,25 @@ class TestBothBackends:
                     assert theirs.keys() <= ours.keys(), query
                 else:
                     assert (ours, passed) == (theirs, also), query
+
+    def test_texts_that_share_words_are_looked_up_once_on_postgresql(
+        self, twins: Twins, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lookups: list[str] = []
+        select = PostgresKeywordIndex.select_sharing
+
+        def select_and_count(index: PostgresKeywordIndex, *args: Any, **options: Any) -> Any:
+            lookups.append("one")
+            return select(index, *args, **options)
+
+        monkeypatch.setattr(PostgresKeywordIndex, "select_sharing", select_and_count)
+        words = {word: word for word in ("deploy", "server", "test", "cat", "dog", "agent")}
+        with twins.database.reading() as connection:
+            theirs = list_sharing(connection, "default", twins.index, words, 1, NO_FILTER)
+
+        assert theirs == twins.store.list_sharing(words, 1, NO_FILTER)
+        assert len(theirs) == 200  # though there are more than are looked for at first
+        assert lookups == ["one"]
 
     def test_know_the_same_words(self, twins: Twins) -> None:
         terms = [

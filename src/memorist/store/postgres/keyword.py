@@ -406,10 +406,11 @@ class PostgresKeywordIndex:
 
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str, dict[str, Any], bool]:
         longest_first = sorted(words.values(), key=lambda word: -len(word))  # long words are rare
         query = Query("", raw=write_sharing(longest_first, least))
-        return self.select_matching(connection, query, Scope(NO_FILTER), (), filtered=False)[:2]
+        sql, values, _ = self.select_matching(connection, query, Scope(NO_FILTER), (), filtered=False)
+        return sql, values, True
 
     def _select_by_words(self, search: Search, values: dict[str, Any], *, filtered: bool) -> str:
         """Return a query for the rows with words of the query; add its values to others."""

@@ -154,7 +154,7 @@ class ConnectionPool:
                     f"{self.path} is damaged or not a database ({error}); nothing was changed. "
                     "A repair rebuilds indexes; if that does not help, restore a backup, "
                     "or salvage what can be read into a new file",
-                    hint=Hint("salvage", self.path),
+                    hint=Hint("repair_or_salvage", self.path),
                 )
             case apsw.InterruptError():
                 return SearchTimeout(
@@ -406,7 +406,14 @@ class SqliteSchema:
 
     def apply(self, name: str, sql: str, digest: str) -> None:
         self._connection.execute("create table if not exists _migrations(name text primary key, sha256 text not null)")
-        self._connection.execute(sql)
+        try:
+            self._connection.execute(sql)
+        except apsw.CorruptError as exc:  # a repair is of no use: it would have to migrate the database first
+            raise StoreCorrupt(
+                f"{self._pool.path} is damaged ({exc}), cannot be brought up to date, and was left as it is; "
+                "restore a backup, or salvage what can be read into a new file",
+                hint=Hint("salvage", self._pool.path),
+            ) from exc
         self._connection.execute("insert into _migrations(name, sha256) values (?, ?)", (name, digest))
         self._connection.pragma("application_id", APPLICATION_ID)
 

@@ -16,6 +16,7 @@ from memorist.store.sqlite.vocabulary import SqliteVocabulary
 from memorist.text.tokenizer import list_stems
 
 _SAMPLED_TEXTS = 200  # the newest ones, which tell common words from rare ones
+_SAMPLED_CHARACTERS = 2_000  # of each, as whole files may be among them
 _WORDS_PER_GROUP = 2  # a word is looked up in each segment of the index, which takes longest
 
 
@@ -35,21 +36,22 @@ class SqliteKeywordIndex(KeywordLeg):
 
     def select_sharing(
         self, connection: Connection, words: Mapping[str, str], least: int, *, closely: bool
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> tuple[str, dict[str, Any], bool]:
         # The index in memory counts the words of all texts, but takes in what was written since at first.
         if closely and (live := self._follower.refresh(connection)):
             keys = live.index.find_sharing(words, least)
-            return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}
+            return "select value as rid from json_each(:sharing)", {"sharing": str(keys.tolist())}, True
         counts = self._sample_texts(connection)
         rarest_first = sorted(words, key=lambda stem: (counts[stem], -len(stem)))  # long words are rare
         expression = write_sharing([words[stem] for stem in rarest_first], least, None if closely else _WORDS_PER_GROUP)
-        return f"select rowid as rid from {STEMS} where {STEMS} match :sharing", {"sharing": expression}
+        return f"select rowid as rid from {STEMS} where {STEMS} match :sharing", {"sharing": expression}, closely
 
     def _sample_texts(self, connection: Connection) -> Counter[str]:
         """Return how many of some texts have a word; read again whenever there are twice as many texts."""
         newest = connection.fetch_value("select coalesce(max(rid), 0) from memories")
         if newest >= 2 * self._sample[0]:
-            texts = connection.fetch(f"select content from memories order by rid desc limit {_SAMPLED_TEXTS}")
+            read = f"substr(content, 1, {_SAMPLED_CHARACTERS})"
+            texts = connection.fetch(f"select {read} from memories order by rid desc limit {_SAMPLED_TEXTS}")
             self._sample = newest, Counter(stem for (text,) in texts for stem in set(list_stems(text)))
         return self._sample[1]
 

@@ -1,6 +1,6 @@
 -- Beginnings of words are looked up among the words. Lists for all beginnings of two and three letters were three fifths
 -- of this index and a tenth of the time of writing many memories; searches for such a beginning gained little by them.
-drop table memories_words;
+drop table if exists memories_words;
 create virtual table memories_words using fts5(
   title, content, tags, source, segments, facts,
   content = memories_live, content_rowid = rid,
