@@ -12,9 +12,9 @@ insert into memories_words(memories_words) values ('rebuild');
 insert into memories_words(memories_words) values ('optimize');
 
 -- One trigger for a new vector, not three: to start one takes as long as most of what they do.
-drop trigger vectors_embedded;
-drop trigger vectors_parts_insert;
-drop trigger vectors_log_insert;
+drop trigger if exists vectors_embedded;
+drop trigger if exists vectors_parts_insert;
+drop trigger if exists vectors_log_insert;
 create trigger vectors_log_insert after insert on vectors begin
   delete from unembedded where rid = new.rid;
   delete from uncut where rid = new.rid;
