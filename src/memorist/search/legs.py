@@ -4,11 +4,11 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from itertools import chain, groupby
 
 import numpy as np
@@ -74,17 +74,11 @@ def merge_results(one: LegResults, other: LegResults) -> LegResults:
 
 
 class Legs:
-    """
-    Runs the keyword leg in a thread beside the vector leg, unless an index in memory answers it.
-
-    A database spends its time outside the interpreter's lock. An index in memory does not: it would gain nothing, and
-    handing it over takes .4 ms of the processor.
-    """
+    """Runs the keyword leg in a thread beside the vector leg; both spend their time outside the interpreter's lock."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._closed = False
-        self._in_memory = False  # whether words were answered by an index in memory at last
         self.after_fork()
         renew_after_fork(self)
 
@@ -108,9 +102,7 @@ class Legs:
         def match_keywords(asked: Query = query) -> KeywordMatches:
             page, weights = profile.limit, profile.columns
             with _leg_named_in_errors("keyword"):
-                found = self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
-            self._in_memory = found.in_memory
-            return found
+                return self._store.match_keywords(asked, scope, limit=limit, page=page, weights=weights)
 
         # Of nothing but identifiers and phrases, for which keyword search suffices.
         is_exact = profile.intent == "auto" and bool(query.terms) and all(term.exact for term in query.terms)
@@ -131,10 +123,10 @@ class Legs:
             if mode == "semantic" and profile.on_no_vector != "keyword":
                 raise EmbedderUnavailable(f"semantic search is not possible: {exc}. Use hybrid or keyword") from exc
             reason = f"keyword search only: {exc}"
-            if keyword_leg and (not query.spare or len(keyword_leg().matches) >= profile.limit):
-                return _keyword_results(keyword_leg(), reason)
+            if keyword_leg and (not query.spare or len(keyword_leg.result().matches) >= profile.limit):
+                return _keyword_results(keyword_leg.result(), reason)
             return _keyword_results(match_keywords(), reason)
-        return _add_keyword_results(results, keyword_leg()) if keyword_leg else results
+        return _add_keyword_results(results, keyword_leg.result()) if keyword_leg else results
 
     def find_missing_phrases(self, query: Query, filter: Filter) -> frozenset[Term]:
         """Return the quoted phrases of a query that no memory has; a stricter grammar is taken at its word."""
@@ -176,17 +168,13 @@ class Legs:
             degraded=degraded,
         )
 
-    def _start(self, work: Callable[[], KeywordMatches]) -> Callable[[], KeywordMatches]:
-        """Return what gives the result of some work: done in a thread meanwhile, or else when it is asked for."""
-        if self._in_memory:
-            return cache(work)
+    def _start(self, work: Callable[[], KeywordMatches]) -> "Future[KeywordMatches]":
         with self._lock:
             if self._closed:
                 raise StoreError("this memory has been closed; open it again")
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_KEYWORD_THREADS, "memorist-keyword")
-            # With the time limit of this call.
-            return self._threads.submit(contextvars.copy_context().run, work).result
+            return self._threads.submit(contextvars.copy_context().run, work)  # with the time limit of this call
 
 
 def loosen_phrases(query: Query, missing: Collection[Term]) -> tuple[Query, str | None]:
