@@ -36,6 +36,7 @@ from memorist.search.rerank import (
 )
 from memorist.search.signals import Evidence, asks_assistant
 from memorist.search.suggest import suggest_query
+from memorist.store.filters import from_micros
 from memorist.store.store import Store
 from memorist.text.dates import Period, find_periods
 from memorist.text.query import parse_query
@@ -356,7 +357,7 @@ def _load_memories(stores: Sequence[Store], filter: Filter, ranked: Sequence[Ran
     """Read memories that were ranked, by key, without those that were changed or removed since."""
     rows = {entry.candidate.key: entry.candidate.row for entry in ranked}
     found = (each for store in stores for each in store.load_memories([*rows], filter).items())
-    return {key: memory for key, memory in found if memory.updated_at.timestamp() == rows[key].updated_at}
+    return {key: memory for key, memory in found if memory.updated_at == from_micros(round(rows[key].updated_at * 1e6))}
 
 
 def _build_recall(request: SearchRequest, results: Results, surface: str) -> Recall:
