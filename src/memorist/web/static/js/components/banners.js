@@ -23,14 +23,18 @@ export function Banners() {
   </div>`;
 }
 
+// Outside of the dialog: an answer to an earlier request may close it for a moment.
+let typedToken = "";
+
 /** The session has ended, for example because the server was started again: what is on the page stays under it. */
 function SignIn() {
-  const [token, setToken] = useState("");
+  const [token, setToken] = useState(typedToken);
   const [problem, setProblem] = useState("");
   const submit = async (event) => {
     event.preventDefault();
     try {
       await logIn(token.trim());
+      typedToken = "";
     } catch (error) {
       setProblem(error.message);
     }
@@ -40,7 +44,7 @@ function SignIn() {
     <form class="stack" onSubmit=${submit}>
       <div class="field">
         <label for="token">Token</label>
-        <input id="token" class="input" type="password" autocomplete="off" required value=${token} onInput=${(event) => setToken(event.target.value)} />
+        <input id="token" class="input" type="password" autocomplete="off" required value=${token} onInput=${(event) => setToken((typedToken = event.target.value))} />
       </div>
       ${problem && html`<p class="note is-bad" role="alert">${problem}</p>`}
       <div class="dialog-foot"><button class="button is-primary">Open</button></div>
