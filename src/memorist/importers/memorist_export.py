@@ -189,7 +189,7 @@ def _check_fields(fields: Any, shape: Shape, place: str) -> dict[str, Any]:
 def _any_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("it must be text")
-    if validation.clean(value) is not value and value != validation.clean(value):
+    if value != validation.clean(value):
         raise ValueError("it has characters that cannot be stored")
     return value
 
