@@ -42,13 +42,13 @@ def main() -> None:
     teacher = CrossEncoder(arguments.teacher or fetch_teacher(arguments.out)).to(device)
     print_figures("original", teacher, ranked)
     scores = material.score(teacher)
-    train_reranker(teacher, pairs, material.candidates, scores, material.questions, material.texts, TEACHER)
+    train_reranker(teacher, material, scores, TEACHER)
     teacher.save(arguments.out / "teacher.safetensors")
     print_figures("teacher", teacher, ranked)
     scores = material.score(teacher)
     teacher.keep_layers(LAYERS)
     for recipe in STUDENT:
-        train_reranker(teacher, pairs, material.candidates, scores, material.questions, material.texts, recipe)
+        train_reranker(teacher, material, scores, recipe)
         print_figures("reranker", teacher, ranked)
     teacher.save(arguments.out / "reranker.safetensors")
 

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -49,35 +49,65 @@ class TrainingData:
 
 def train(encoder: Encoder, data: TrainingData, recipe: Recipe) -> None:
     """Change the weights of an encoder."""
-    torch.manual_seed(recipe.seed)
     chosen = random.Random(recipe.seed)
     questions, answers = vary(data.pairs, data.examples, recipe.user, recipe.keywords, chosen)
-    size = min(recipe.batch, len(data.examples))
-    steps = max(1, int(len(data.examples) * recipe.epochs) // size)
-    optimizer = torch.optim.AdamW(encoder.parameters(), lr=recipe.rate, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule_rate(step, steps))
+    weights = torch.tensor([recipe.teacher, recipe.contrast, recipe.anchor])
+
+    def compute(batch: list[int]) -> Tensor:
+        losses = _compute_losses(encoder, data, recipe, batch, questions, answers)
+        return losses * weights.to(losses.device)
+
+    minimise(encoder, compute, len(data.examples), recipe, chosen)
+
+
+class Course(Protocol):
+    """How far and how fast weights are changed."""
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def epochs(self) -> float: ...
+
+    @property
+    def rate(self) -> float: ...
+
+    @property
+    def seed(self) -> int: ...
+
+
+def minimise(
+    network: torch.nn.Module,
+    compute: Callable[[list[int]], Tensor],
+    examples: int,
+    course: Course,
+    chosen: random.Random,
+) -> None:
+    """Change the weights of a network, batch by batch of the numbers of examples, by the sum of the losses computed."""
+    torch.manual_seed(course.seed)
+    size = min(course.batch, examples)
+    steps = max(1, int(examples * course.epochs) // size)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=course.rate, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
     order: list[int] = []
-    sums = torch.zeros(3)
-    encoder.train()
+    printed: list[Tensor] = []
+    network.train()
     for step in range(1, steps + 1):
         while len(order) < size:
-            order += chosen.sample(range(len(data.examples)), len(data.examples))
+            order += chosen.sample(range(examples), examples)
         batch, order = order[:size], order[size:]
-        losses = _compute_losses(encoder, data, recipe, batch, questions, answers)
+        losses = compute(batch)
         optimizer.zero_grad(set_to_none=True)
-        weights = torch.tensor([recipe.teacher, recipe.contrast, recipe.anchor], device=losses.device)
-        (losses * weights).sum().backward()
-        torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        sums += losses.detach().cpu()
+        printed.append(losses.detach())
         if step % _PRINTED_STEPS == 0:
-            taught, contrast, anchor = (sums / _PRINTED_STEPS).tolist()
-            print(
-                f"step {step} of {steps}: teacher {taught:.3f} contrast {contrast:.3f} anchor {anchor:.3f}", flush=True
-            )
-            sums.zero_()
-    encoder.eval()
+            means = torch.stack(printed).mean(0).reshape(-1).tolist()
+            print(f"step {step} of {steps}: losses {' '.join(f'{mean:.3f}' for mean in means)}", flush=True)
+            printed.clear()
+    network.eval()
 
 
 class Asked(Protocol):
@@ -163,7 +193,7 @@ def average(encoders: list[Encoder]) -> dict[str, Tensor]:
     return {name: torch.stack([state[name].float() for state in states]).mean(0) for name in states[0]}
 
 
-def schedule_rate(step: int, steps: int) -> float:
+def _rate(step: int, steps: int) -> float:
     """Return the share of the rate at a step: up for a twentieth of all steps, then down along a cosine."""
     warm_up = max(1, steps // 20)
     if step < warm_up:
