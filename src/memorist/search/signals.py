@@ -77,7 +77,8 @@ class Evidence:
     The evidence that a query, and all that was found for it, gives for every hit.
 
     `terms` counts the words that the query is about. A `lookup` is a query of nothing else, or of an identifier: who
-    types only a word wants what has it. `background` is the similarity of what else was found.
+    types only a word wants what has it. `background` is the similarity of what else was found; a document
+    counts once.
     """
 
     terms: int
@@ -155,7 +156,7 @@ class RelevanceModel:
 
 
 # Fitted by training/fit_relevance.py for each model. Judged on other data: docs/quality.md.
-RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.5, Features(12.5, 3.2, 3.7, 3.4, -1.6))}
+RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.75, Features(11.89, 7.0, 5.9, 2.34, -0.98))}
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
 _ONE_WORD_SHARE = 0.35
 # A memory with every word that was looked up, such as a commit hash, is relevant whatever a language model makes of it.
