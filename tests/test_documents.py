@@ -645,6 +645,22 @@ class TestGrouping:
             with pytest.raises(InvalidInput):
                 memory.search_documents("fox", limit=wrong)  # type: ignore[arg-type]
 
+    def test_a_page_is_as_relevant_where_its_other_passages_are_near_as_well(
+        self, understanding: Memorist, folder: Path
+    ) -> None:
+        answer = "# Backups\n\n" + "The backup of the database is copied to the blue hard disk every night. " * 8
+        kinds = ("weekly", "monthly", "yearly", "local", "remote", "partial", "complete", "manual", "old", "new")
+        more = [f"## {kind}\n\n" + f"About {kind} backups of a database, on a disk. " * 12 for kind in kinds]
+        (folder / "page.md").write_text(answer, "utf-8")
+        understanding.index(folder)
+        alone = understanding.search_documents("where is the nightly backup?")[0]
+        (folder / "page.md").write_text("\n\n".join([answer, *more]), "utf-8")
+        understanding.index(folder)
+
+        assert len(understanding.search_documents("where is the nightly backup?", grouped=False)) == 10
+        among_others = understanding.search_documents("where is the nightly backup?")[0]
+        assert among_others.relevance == pytest.approx(alone.relevance, abs=0.01)
+
 
 class TestNeighbours:
     @pytest.fixture

@@ -20,16 +20,9 @@ from figures import EvaluationSet, hold_out, measure, read_evaluation_set
 from models import CrossEncoder, Encoder, Ids, encode_texts, fetch_original, fetch_teacher
 from negatives import choose_negatives, find_candidates, score_candidates
 from numpy.typing import NDArray
-from pairs import Pairs, read_pairs
+from pairs import KINDS, SETS, Pairs, read_pairs
 from train import QUESTION_TOKENS, TEXT_TOKENS, Recipe, TrainingData, average, train
 
-SETS = ("locomo", "longmemeval_oracle_turn", "scifact", "cranfield", "xquad_en")
-KINDS = {
-    "held-out talk": ("friendsqa", "molweni", "qmsum", "spc_", "irc_", "topical", "sgd", "canard"),
-    "held-out docs": ("docs_", "ms_faq"),
-    "held-out commands": ("tldr",),
-    "held-out passages": ("selqa", "squad", "fairytale", "qamr", "covid", "medquad", "clapnq"),
-}
 RECIPES = {
     "first": Recipe(seed=3),
     "second": Recipe(anchor=8.0, epochs=2.0, seed=4),

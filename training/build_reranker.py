@@ -10,10 +10,10 @@ all of them do. The arguments are those of build.py. OUT gets `teacher.safetenso
 import argparse
 
 import torch
-from build import KINDS, SETS, add_arguments, prepare
+from build import add_arguments, prepare
 from figures import EvaluationSet, find_nearest, hold_out, measure_teacher, read_evaluation_set
 from models import CrossEncoder, Encoder, fetch_original, fetch_teacher
-from pairs import read_pairs
+from pairs import KINDS, SETS, read_pairs
 from reranker import RerankerRecipe, train_reranker
 
 TEACHER = RerankerRecipe()

@@ -15,6 +15,14 @@ EXCLUDED_SETS = ("pubmedqa", "policyqa")
 MAX_QUESTIONS_PER_TEXT = 4  # qamr asks fifteen questions of each sentence
 OVERLAP_WORDS = 10  # a text that shares so many words in a row with an evaluation set is not trained on
 HELD_OUT_SHARE = 0.03  # of the groups, to measure by
+SETS = ("locomo", "longmemeval_oracle_turn", "scifact", "cranfield", "xquad_en")  # evaluation sets
+# The kinds of data, and how the names of their sets begin.
+KINDS = {
+    "held-out talk": ("friendsqa", "molweni", "qmsum", "spc_", "irc_", "topical", "sgd", "canard"),
+    "held-out docs": ("docs_", "ms_faq"),
+    "held-out commands": ("tldr",),
+    "held-out passages": ("selqa", "squad", "fairytale", "qamr", "covid", "medquad", "clapnq"),
+}
 
 _WORD = re.compile(r"\w+")
 _SPEAKER = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")

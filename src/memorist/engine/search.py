@@ -248,7 +248,7 @@ class Searcher:
             decay = 0.0 if request.memories else FURTHER_PASSAGE_DECAY
             grouped = group_by_document(ranked, documents, decay)
         model = results.model.name if results.model else None
-        evidence = Evidence.of(request.query, (candidate.row.similarity for candidate in candidates.candidates))
+        evidence = Evidence.of(request.query, (entry.candidate.row.similarity for entry in grouped))
         page = build_page(
             grouped, load_memories, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import mul
+from typing import NamedTuple
 
 from memorist.profiles import BUNDLED, Profile, Recency
 from memorist.records import Fact, Query
@@ -75,7 +77,8 @@ class Evidence:
     The evidence that a query, and all that was found for it, gives for every hit.
 
     `terms` counts the words that the query is about. A `lookup` is a query of nothing else, or of an identifier: who
-    types only a word wants what has it. `background` is the similarity of what else was found.
+    types only a word wants what has it. `background` is the similarity of what else was found; a document
+    counts once.
     """
 
     terms: int
@@ -99,6 +102,27 @@ _BEST, _OTHERS = 5, 25  # similarities that may be those of answers, and those b
 _USUAL_SIMILARITY, _PRIOR_WEIGHT = 0.12, 10
 
 
+class Features(NamedTuple):
+    """The numbers that the relevance of a hit is estimated from."""
+
+    similarity: float
+    standout: float  # the similarity above that of what else was found
+    all_words: float
+    lookup: float
+    length: float  # a long text has something that resembles almost anything
+
+    @classmethod
+    def of(cls, similarity: float, coverage: float, length: int, evidence: Evidence) -> "Features":
+        words = evidence.of_words(coverage)
+        return cls(
+            similarity,
+            similarity - evidence.background,
+            words * (evidence.terms > 1) * evidence.terms / (evidence.terms + 1),
+            words * evidence.lookup,
+            math.log(min(max(length, _SHORTEST), _LONGEST) / _USUAL_LENGTH),
+        )
+
+
 def estimate_relevance(
     model: str | None, similarity: float | None, coverage: float, length: int, evidence: Evidence
 ) -> float:
@@ -116,34 +140,23 @@ def estimate_relevance(
         return _logistic(_KEYWORD_RELEVANCE[0] + _KEYWORD_RELEVANCE[1] * known) if coverage else 0.0
     if model not in RELEVANCE_MODELS:
         return min(1.0, max(0.0, similarity, _ALL_WORDS_RELEVANCE * words))
-    fitted = RELEVANCE_MODELS[model]
-    estimate = _logistic(
-        fitted.bias
-        + fitted.similarity * similarity
-        + fitted.standout * (similarity - evidence.background)
-        + fitted.all_words * words * (evidence.terms > 1) * evidence.terms / (evidence.terms + 1)
-        + fitted.lookup * words * evidence.lookup
-        + fitted.length * math.log(min(max(length, _SHORTEST), _LONGEST) / _USUAL_LENGTH)
-    )
-    return max(estimate, _ALL_WORDS_RELEVANCE * words) if evidence.lookup else estimate
+    return RELEVANCE_MODELS[model].estimate(Features.of(similarity, coverage, length, evidence))
 
 
 @dataclass(frozen=True, slots=True)
 class RelevanceModel:
-    """The weights of a logistic regression: of similarity, of how far it stands out, of words, and of length."""
+    """A logistic regression: its bias, and a weight for each of the features."""
 
     bias: float
-    similarity: float
-    standout: float
-    all_words: float
-    lookup: float
-    length: float  # a long text has something that resembles almost anything
+    weights: Features
+
+    def estimate(self, features: Features) -> float:
+        estimate = _logistic(sum(map(mul, self.weights, features), self.bias))
+        return max(estimate, _ALL_WORDS_RELEVANCE * features.lookup)
 
 
-# Fitted on every second conversation of LoCoMo, on the notes in training/relevance, and on documents and passages that
-# were held out of the model's training: texts that answer a question against what the same question finds where nothing
-# answers it. Judged on others of each: docs/quality.md.
-RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.5, 12.5, 3.2, 3.7, 3.4, -1.6)}
+# Fitted by training/fit_relevance.py for each model. Judged on other data: docs/quality.md.
+RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.75, Features(11.89, 7.0, 5.9, 2.34, -0.98))}
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
 _ONE_WORD_SHARE = 0.35
 # A memory with every word that was looked up, such as a commit hash, is relevant whatever a language model makes of it.
