@@ -31,7 +31,9 @@ JsonObject = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def reranker() -> CrossEncoder:
-    return CrossEncoder(threads=2)
+    encoder = CrossEncoder(threads=2)
+    encoder.score_passages(QUESTION, PASSAGES[:1], math.inf)  # loads it, before a test hides the models
+    return encoder
 
 
 @pytest.fixture
