@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.database import Connection
+from memorist.store.kept import KeptAnswers
 from memorist.store.key_set import KeySet, decode_keys
 from memorist.store.metadata_conditions import metadata_condition
 from memorist.store.metadata_index import MetadataIndex
@@ -25,7 +26,6 @@ END_OF_TIME = 1 << 62  # microseconds; later than any time that can be given
 MAX_SCOPE_KEYS = 2000  # up to so many, comparing all memories that pass a filter is the cheapest way
 MAX_LISTED_KEYS = 30_000  # up to so many, looking up keys that are known is cheaper than checking memories
 _MAX_BROAD_FILTERS, _BROAD_SECONDS = 1000, 60.0  # how many filters are remembered to let more through, and how long
-_MAX_KEPT_KEYS, _SCOPE_KEYS = 500_000, 1000  # kept of all scopes together: 4 MB; a scope counts for so many
 
 # The values that a memory `m` had at `:as_of`.
 STRENGTH_AS_OF = """coalesce((
@@ -233,8 +233,7 @@ class Scopes:
         """With indexes that are `searched_in_memory`, the keys of a scope may be many, and of forgotten memories."""
         self._namespace, self._fields, self._many = fields.namespace, fields, searched_in_memory
         self._broad: dict[Filter, float] = {}
-        self._kept: dict[Filter, Scope] = {}  # as of the mark
-        self._kept_mark: str | None = None
+        self._kept = KeptAnswers(_count_keys)
         self.after_fork()
         renew_after_fork(self)
 
@@ -248,17 +247,7 @@ class Scopes:
 
     def recall(self, filter: Filter, mark: str) -> Scope | None:
         """Return the scope of a filter that was kept, if nothing was written since: the database has the same mark."""
-        with self._lock:
-            if self._kept_mark != mark:
-                self._kept, self._kept_mark = {}, mark
-            return self._kept.get(filter)
-
-    def _keep(self, filter: Filter, scope: Scope, mark: str) -> None:
-        with self._lock:
-            if self._kept_mark == mark and _size(scope) <= _MAX_KEPT_KEYS:
-                if sum(map(_size, self._kept.values())) + _size(scope) > _MAX_KEPT_KEYS:
-                    self._kept.clear()
-                self._kept[filter] = scope
+        return self._kept.find(filter, mark)
 
     def resolve(self, connection: Connection, filter: Filter, mark: str | None = None) -> Scope:
         """
@@ -298,7 +287,7 @@ class Scopes:
             return Scope(filter)
         scope = Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
         if mark is not None and not any_expiring:  # otherwise it depends on the time, too
-            self._keep(asked, scope, mark)
+            self._kept.keep(asked, scope, mark)
         return scope
 
     def with_test(self, connection: Connection, scope: Scope) -> Scope:
@@ -343,6 +332,6 @@ def _restricts(filter: Filter) -> bool:
     return replace(filter, superseded=True, as_of=None, hide_expired=False) != NO_FILTER
 
 
-def _size(scope: Scope) -> int:
+def _count_keys(scope: Scope) -> int:
     keys = scope.keys if scope.excluded is None else scope.excluded
-    return _SCOPE_KEYS + (0 if keys is None else len(keys))
+    return 0 if keys is None else len(keys)

@@ -19,6 +19,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filters import indexed_conditions
+from memorist.store.kept import KeptAnswers
 from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import PART_BITS, Scope, VectorMatches
@@ -31,7 +32,6 @@ LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything ag
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_NARROW_FILTERS = 200  # remembered
-_MAX_PASSING_KEYS, _FILTER_KEYS = 500_000, 1_000  # kept of all filters together: 4 MB; a filter counts for so many
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 _MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
 
@@ -46,8 +46,7 @@ class SqliteVectors(Vectors):
         self._lock = threading.Lock()
         self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
         self._narrow: set[Filter] = set()
-        self._passing: dict[Filter, Keys] = {}  # as of the mark
-        self._passing_mark = ""
+        self._passing = KeptAnswers[Keys](len)
         renew_after_fork(self)
 
     def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
@@ -146,29 +145,17 @@ class SqliteVectors(Vectors):
             self._narrow.add(filter)
 
     def recall_passing(self, filter: Filter) -> Keys | None:
-        return self._kept_passing().get(filter) if filter in self._narrow else None
-
-    def _kept_passing(self) -> dict[Filter, Keys]:
-        """Return the keys that pass some filters, as of now."""
-        mark = self._database.read_mark()  # before keys are read: what is written in between has another one
-        with self._lock:
-            if self._passing_mark != mark:
-                self._passing, self._passing_mark = {}, mark
-            return self._passing
+        return self._passing.find(filter, self._database.read_mark()) if filter in self._narrow else None
 
     def _list_passing(self, filter: Filter) -> Keys:
         """Return all keys that pass a filter. Those of some filters are kept until something is written."""
         if filter.hide_expired or filter.as_of is not None:  # they pass by the time, too
             return self._read_passing(filter)
-        passing = self._kept_passing()
-        keys = passing.get(filter)
+        mark = self._database.read_mark()
+        keys = self._passing.find(filter, mark)
         if keys is None:
             keys = self._read_passing(filter)
-            size = _FILTER_KEYS + len(keys)
-            if sum(_FILTER_KEYS + len(other) for other in passing.values()) + size > _MAX_PASSING_KEYS:
-                passing.clear()
-            if size <= _MAX_PASSING_KEYS:
-                passing[filter] = keys
+            self._passing.keep(filter, keys, mark)
         return keys
 
     def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:
