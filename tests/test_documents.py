@@ -658,8 +658,9 @@ class TestGrouping:
         understanding.index(folder)
 
         assert len(understanding.search_documents("where is the nightly backup?", grouped=False)) == 10
-        among_others = understanding.search_documents("where is the nightly backup?")[0]
-        assert among_others.relevance == pytest.approx(alone.relevance, abs=0.01)
+        for options in ({}, {"limit": 1}, {"limit": 100}, {"grouped": False}):
+            among_others = understanding.search_documents("where is the nightly backup?", **options)[0]
+            assert among_others.relevance == pytest.approx(alone.relevance, abs=0.01)
 
 
 class TestNeighbours:

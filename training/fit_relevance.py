@@ -4,8 +4,8 @@ Fit `relevance` to the bundled model: a logistic regression that tells texts tha
     python training/fit_relevance.py --data groups.jsonl.gz --sets DATA
 
 Questions are asked where a text answers them, and again where none does. The features of what they find are those that
-Memorist itself computes. The last line is the model for RELEVANCE_MODELS in src/memorist/search/signals.py. Nothing of
-what docs/quality.md judges relevance by is read, except for the other conversations of LoCoMo, which are left out.
+Memorist itself computes. The last line is the model for RELEVANCE_MODELS in src/memorist/search/signals.py. Nothing is
+fitted on what docs/quality.md judges by.
 """
 
 import argparse
@@ -240,7 +240,7 @@ def fit(pages: Sequence[Page]) -> RelevanceModel:
     """
     pages = [page for page in pages if page.candidates]
     candidates = [np.array([(1.0, *hit) for hit in page.candidates]) for page in pages]
-    groups = [(page.question.category, bool(page.question.judgements)) for page in pages]
+    groups = [(page.question.category, bool(relevant_ids(page.question.judgements))) for page in pages]
     sizes = Counter(groups)
     weight = np.array([1.0 / sizes[group] for group in groups])
     answered = np.array([is_answered for _, is_answered in groups])
@@ -278,7 +278,7 @@ def print_figures(name: str, model: RelevanceModel, pages: Sequence[Page]) -> No
             if page.question.category == kind:
                 relevance = [model.estimate(hit) if isinstance(hit, Features) else hit for hit in page.hits]
                 result = QuestionResult(page.question, page.ids, {}, None, max(relevance, default=0.0))
-                results[bool(page.question.judgements)].append(result)
+                results[bool(relevant_ids(page.question.judgements))].append(result)
         figures = measure_calibration(results[True], results[False])
         print(
             f"{name}, {kind}: {len(results[True])} questions with an answer, {figures.without_answer} without: "

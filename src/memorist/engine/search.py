@@ -241,14 +241,15 @@ class Searcher:
             ranked, failure = rerank(reranker, request.query, request.periods, ranked, profile, load_memories)
             results = replace(results, degraded=join_notes(results.degraded, failure))
         locations = self._store.documents.locate_chunks(candidates.keys) if request.documents and ranked else {}
+        documents = {key: location.document for key, location in locations.items()}
         grouped = ranked
         if locations and request.grouped:
-            documents = {key: location.document for key, location in locations.items()}
             # Memories have no further passages, so among them a document's best one counts alone.
             decay = 0.0 if request.memories else FURTHER_PASSAGE_DECAY
             grouped = group_by_document(ranked, documents, decay)
         model = results.model.name if results.model else None
-        evidence = Evidence.of(request.query, (entry.candidate.row.similarity for entry in grouped))
+        similarities = ((documents.get(one.key, one.key), one.row.similarity) for one in candidates.candidates)
+        evidence = Evidence.of(request.query, similarities)
         page = build_page(
             grouped, load_memories, request.query, weighted, model, evidence, request.now,
             detail=request.detail, include_facts=request.include_facts,

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from operator import mul
+from operator import itemgetter, mul
 from typing import NamedTuple
 
 from memorist.profiles import BUNDLED, Profile, Recency
@@ -77,8 +77,7 @@ class Evidence:
     The evidence that a query, and all that was found for it, gives for every hit.
 
     `terms` counts the words that the query is about. A `lookup` is a query of nothing else, or of an identifier: who
-    types only a word wants what has it. `background` is the similarity of what else was found; a document
-    counts once.
+    types only a word wants what has it. `background` is the similarity of what else was found.
     """
 
     terms: int
@@ -86,8 +85,13 @@ class Evidence:
     background: float
 
     @classmethod
-    def of(cls, query: Query, similarities: Iterable[float | None]) -> "Evidence":
-        others = sorted((value for value in similarities if value is not None), reverse=True)[_BEST : _BEST + _OTHERS]
+    def of(cls, query: Query, similarities: Iterable[tuple[str | int, float | None]]) -> "Evidence":
+        """`similarities` are those of all candidates, each beside its document, which counts once, or its own key."""
+        known = [(value, owner) for owner, value in similarities if value is not None]
+        # As many as are found for the shortest page: relevance must not depend on how many hits are asked for.
+        nearest = sorted(known, key=itemgetter(0), reverse=True)[:_COMPARED]
+        best = {owner: value for value, owner in reversed(nearest)}
+        others = sorted(best.values(), reverse=True)[_BEST : _BEST + _OTHERS]
         # Of a small store little else is found, and what is usual counts.
         background = (sum(others) + _PRIOR_WEIGHT * _USUAL_SIMILARITY) / (len(others) + _PRIOR_WEIGHT)
         lookup = not query.spare or any(term.exact for term in query.terms)
@@ -98,7 +102,7 @@ class Evidence:
         return coverage**4 if self.lookup or self.terms > 1 else 0.0
 
 
-_BEST, _OTHERS = 5, 25  # similarities that may be those of answers, and those behind them
+_COMPARED, _BEST, _OTHERS = 64, 5, 25  # similarities; of them, those that may be of answers, and those behind them
 _USUAL_SIMILARITY, _PRIOR_WEIGHT = 0.12, 10
 
 
@@ -155,7 +159,7 @@ class RelevanceModel:
         return max(estimate, _ALL_WORDS_RELEVANCE * features.lookup)
 
 
-# Fitted by training/fit_relevance.py for each model. Judged on other data: docs/quality.md.
+# Fitted by training/fit_relevance.py, judged on other data: docs/quality.md.
 RELEVANCE_MODELS = {BUNDLED: RelevanceModel(-6.75, Features(11.89, 7.0, 5.9, 2.34, -0.98))}
 _KEYWORD_RELEVANCE = (-3.6, 9.4)
 _ONE_WORD_SHARE = 0.35

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from memorist.forks import renew_after_fork
 from memorist.records import GLOBAL, NO_FILTER, SUPERSEDES, Filter
 from memorist.store.database import Connection
-from memorist.store.kept import KeptAnswers
+from memorist.store.filter_cache import FilterCache
 from memorist.store.key_set import KeySet, decode_keys
 from memorist.store.metadata_conditions import metadata_condition
 from memorist.store.metadata_index import MetadataIndex
@@ -233,7 +233,7 @@ class Scopes:
         """With indexes that are `searched_in_memory`, the keys of a scope may be many, and of forgotten memories."""
         self._namespace, self._fields, self._many = fields.namespace, fields, searched_in_memory
         self._broad: dict[Filter, float] = {}
-        self._kept = KeptAnswers(_count_keys)
+        self._cache = FilterCache(_count_keys)
         self.after_fork()
         renew_after_fork(self)
 
@@ -247,7 +247,7 @@ class Scopes:
 
     def recall(self, filter: Filter, mark: str) -> Scope | None:
         """Return the scope of a filter that was kept, if nothing was written since: the database has the same mark."""
-        return self._kept.find(filter, mark)
+        return self._cache.get(filter, mark)
 
     def resolve(self, connection: Connection, filter: Filter, mark: str | None = None) -> Scope:
         """
@@ -287,7 +287,7 @@ class Scopes:
             return Scope(filter)
         scope = Scope(filter, excluded=keys.keys) if keys.inverted else Scope(filter, keys.keys)
         if mark is not None and not any_expiring:  # otherwise it depends on the time, too
-            self._kept.keep(asked, scope, mark)
+            self._cache.put(asked, scope, mark)
         return scope
 
     def with_test(self, connection: Connection, scope: Scope) -> Scope:

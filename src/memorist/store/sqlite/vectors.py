@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
+from memorist.store.filter_cache import FilterCache
 from memorist.store.filters import indexed_conditions
-from memorist.store.kept import KeptAnswers
 from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import PART_BITS, Scope, VectorMatches
@@ -46,7 +46,7 @@ class SqliteVectors(Vectors):
         self._lock = threading.Lock()
         self._mirrors: dict[str, _Mirror] = {}  # by the name of their model
         self._narrow: set[Filter] = set()
-        self._passing = KeptAnswers[Keys](len)
+        self._passing = FilterCache[Keys](len)
         renew_after_fork(self)
 
     def _finish_write(self, connection: Connection, model: Model, number: int) -> None:
@@ -145,17 +145,17 @@ class SqliteVectors(Vectors):
             self._narrow.add(filter)
 
     def recall_passing(self, filter: Filter) -> Keys | None:
-        return self._passing.find(filter, self._database.read_mark()) if filter in self._narrow else None
+        return self._passing.get(filter, self._database.read_mark()) if filter in self._narrow else None
 
     def _list_passing(self, filter: Filter) -> Keys:
         """Return all keys that pass a filter. Those of some filters are kept until something is written."""
         if filter.hide_expired or filter.as_of is not None:  # they pass by the time, too
             return self._read_passing(filter)
         mark = self._database.read_mark()
-        keys = self._passing.find(filter, mark)
+        keys = self._passing.get(filter, mark)
         if keys is None:
             keys = self._read_passing(filter)
-            self._passing.keep(filter, keys, mark)
+            self._passing.put(filter, keys, mark)
         return keys
 
     def _read_passing(self, filter: Filter, keys: Keys | None = None) -> Keys:

@@ -1,4 +1,4 @@
-"""What is kept in memory until something is written."""
+"""A cache of answers to filters, valid until something is written."""
 
 import threading
 from collections.abc import Callable
@@ -7,15 +7,16 @@ from typing import Generic, TypeVar
 from memorist.forks import renew_after_fork
 from memorist.records import Filter
 
-_MOST_KEYS, _FILTER_KEYS = 500_000, 1_000  # kept of all filters together: 4 MB; a filter counts for so many
+_MOST_KEYS, _FILTER_KEYS = 500_000, 1_000  # of all filters together: 4 MB; a filter counts for so many
 Answer = TypeVar("Answer")
 
 
-class KeptAnswers(Generic[Answer]):
+class FilterCache(Generic[Answer]):
     """
-    What was read for filters, until something is written: then the database has another mark. Safe to share.
+    The cached answers to filters. Safe to share between threads.
 
-    Ask for the mark before reading: what is written in between has another one.
+    They are as of a mark of the database, which changes with everything that is written. Ask for the mark before you
+    read an answer: what is written in between has another one.
     """
 
     def __init__(self, count_keys: Callable[[Answer], int]) -> None:
@@ -28,13 +29,13 @@ class KeptAnswers(Generic[Answer]):
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def find(self, filter: Filter, mark: str) -> Answer | None:
+    def get(self, filter: Filter, mark: str) -> Answer | None:
         with self._lock:
             if self._mark != mark:
                 self._answers, self._mark = {}, mark
             return self._answers.get(filter)
 
-    def keep(self, filter: Filter, answer: Answer, mark: str) -> None:
+    def put(self, filter: Filter, answer: Answer, mark: str) -> None:
         size = self._size(answer)
         with self._lock:
             if self._mark == mark and size <= _MOST_KEYS:
