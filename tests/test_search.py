@@ -15,6 +15,8 @@ from memorist import EmbedderUnavailable, InvalidInput, Memorist
 from memorist.embed.local import LocalEmbedder
 from memorist.profiles import BUNDLED, PREDECESSORS, PROFILES
 from memorist.records import Filter
+from memorist.store import filters
+from memorist.store.sqlite import vectors
 from placed import PlacedEmbedder, contents
 from statements import Statement, watched
 
@@ -673,6 +675,22 @@ def test_a_filter_that_lets_much_through_follows_what_others_write(path: Path) -
         assert nearest() == ["@0.99 the newest of mine"]
         other.forget(added.id)
         assert nearest() == before
+
+
+@pytest.mark.parametrize("most", [20, 30_000])
+def test_where_too_many_pass_a_filter_to_be_listed_the_same_is_found_among_the_nearest(
+    path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "MAX_SCOPE_KEYS", 20)
+    monkeypatch.setattr(vectors, "MAX_LISTED_KEYS", most)
+    sources = ["mine" if n % 10 == 0 else "other" for n in range(2_000)]
+    with memorist.open(path, embedder=PlacedEmbedder()) as memory:
+        memory.add_many({"content": f"@{n / 2_000} note {n}", "source": source} for n, source in enumerate(sources))
+        found = contents(memory.search("a question", mode="semantic", source="mine", limit=5))
+        scope = memory._resources.store.resolve_scope(Filter(source=("mine",)))
+
+    assert [text.split()[-1] for text in found] == ["1990", "1980", "1970", "1960", "1950"]
+    assert (scope.keys is not None) == (most == 30_000)  # whether all that pass were read
 
 
 def test_a_filter_whose_keys_are_known_answers_by_what_is_written_since(path: Any) -> None:

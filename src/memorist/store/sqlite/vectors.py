@@ -19,7 +19,7 @@ from memorist.forks import renew_after_fork
 from memorist.records import NO_FILTER, Filter, Match, Model
 from memorist.store.database import Connection, Database
 from memorist.store.filter_cache import FilterCache
-from memorist.store.filters import indexed_conditions
+from memorist.store.filters import MAX_LISTED_KEYS, indexed_conditions
 from memorist.store.key_set import Keys, decode_keys
 from memorist.store.metadata_index import MetadataIndex
 from memorist.store.records import PART_BITS, Scope, VectorMatches
@@ -30,6 +30,7 @@ from memorist.time_limit import without_limit
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
+_MAX_CHECKED = 8192  # matches, where those that pass would be too many to read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
 _MAX_NARROW_FILTERS = 200  # remembered
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
@@ -119,8 +120,9 @@ class SqliteVectors(Vectors):
         if filter == NO_FILTER:
             matches = mirror.match(vector, limit)
             return matches, matches
-        # A filter that lets much through is cheapest to check on the best matches; if too few of them pass, all keys
-        # that pass are read and only those are compared. Either way the result is that of a complete scan.
+        # A filter that lets much through is cheapest to check on the best matches; if too few of them pass, on more of
+        # them, or, unless that would be many, all keys that pass are read and only those are compared. Each time the
+        # result is that of a complete scan.
         only_superseded = replace(filter, superseded=True) == NO_FILTER
         count = limit * (_SUPERSEDED_FACTOR if only_superseded else _FILTERED_FACTOR)
         # Of a walled one, what lies beyond may not even decide which matches are looked at.
@@ -130,12 +132,21 @@ class SqliteVectors(Vectors):
                 return matches, matches
             return matches, mirror.match(vector, limit, self._list_passing(filter.wall) if filter.walled else None)
         keys, similarities = mirror.find_nearest(vector, count)
-        passing = np.isin(keys, self._read_passing(filter, keys))
+        passing = self._check(filter, keys)
         unfiltered = _to_matches(keys[:limit], similarities[:limit])
-        if np.count_nonzero(passing) < limit:
+        found = int(np.count_nonzero(passing))
+        if found < limit and found * len(mirror.scan) > MAX_LISTED_KEYS * count:
+            keys, similarities = mirror.find_nearest(vector, min(2 * limit * count // found, _MAX_CHECKED))
+            passing = self._check(filter, keys)
+            found = int(np.count_nonzero(passing))
+        if found < limit:
             self._remember_narrow(filter)
             return mirror.match(vector, limit, self._list_passing(filter)), unfiltered
         return _to_matches(keys[passing][:limit], similarities[passing][:limit]), unfiltered
+
+    def _check(self, filter: Filter, keys: Keys) -> NDArray[np.bool_]:
+        """Return which of some keys pass a filter."""
+        return np.isin(keys, self._read_passing(filter, keys))
 
     def _remember_narrow(self, filter: Filter) -> None:
         """Remember a filter of which too few of the best matches pass: the next search reads all keys at once."""
