@@ -15,7 +15,6 @@ With `--freeze`, collections pass over what the program had at its start (`gc.fr
 import argparse
 import asyncio
 import gc
-import os
 import random
 import statistics
 import sys
@@ -28,6 +27,7 @@ from pathlib import Path
 
 import memorist
 from bulk import ReadyVectors, make_texts
+from measurements import KNOWS_WAITED, read_waited
 from memorist import AsyncMemorist, Memorist
 
 LIMIT = 10
@@ -36,8 +36,6 @@ TICK = 0.001
 IDLE_SECONDS = 1.0
 TARGET_RATIO, TARGET_LATE = 0.9, 5.0  # at least, of the throughput; at most, in milliseconds
 PLAIN_INTERVAL = sys.getswitchinterval()
-WAITED = Path("/proc/self/schedstat")  # of the main thread: nanoseconds on a processor, and waiting for one
-WAITED_FILE = os.open(WAITED, os.O_RDONLY) if WAITED.exists() else None  # kept open: it is read every millisecond
 
 
 @dataclass(slots=True)
@@ -138,11 +136,6 @@ async def record_lateness(way: Way) -> None:
         way.kept.append(max(0.0, late - (read_waited() - waited)) * 1000)
 
 
-def read_waited() -> float:
-    """Return the seconds for which the loop's thread was ready to run and had no processor; 0 where nothing tells."""
-    return 0.0 if WAITED_FILE is None else int(os.pread(WAITED_FILE, 100, 0).split()[1]) / 1e9
-
-
 def report(ways: dict[str, Way], searches: int) -> None:
     print("| way | searches/s | ms of the processor a search | loop late, p50 ms | p99 | longest | over 5 ms |")
     print("|---|---|---|---|---|---|---|")
@@ -150,7 +143,7 @@ def report(ways: dict[str, Way], searches: int) -> None:
         rate, busy = searches / statistics.median(way.seconds), statistics.median(way.busy) / searches * 1000
         numbers = f"{rate:.0f} | {busy:.2f}" if name != "idle" else " | "
         print(f"| {name} | {numbers} | {describe(way.late)} |")
-        if WAITED_FILE is not None:
+        if KNOWS_WAITED:
             print(f"| ... without waiting for a processor | | | {describe(way.kept)} |")
         if name != "idle":
             print(f"| ... longest garbage collection | | | | | {max(way.collections, default=0):.2f} | |")

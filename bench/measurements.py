@@ -1,11 +1,22 @@
 """Time tasks in turns, and compare each measurement with its baseline as a ratio."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+_WAITED = Path("/proc/self/schedstat")  # of the main thread: nanoseconds on a processor, and waiting for one
+KNOWS_WAITED = _WAITED.exists()
+_WAITED_FILE = os.open(_WAITED, os.O_RDONLY) if KNOWS_WAITED else None  # kept open: it is read every millisecond
+
+
+def read_waited() -> float:
+    """Return the seconds for which the main thread was ready to run and had no processor; 0 where nothing tells."""
+    return 0.0 if _WAITED_FILE is None else int(os.pread(_WAITED_FILE, 100, 0).split()[1]) / 1e9
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import memorist
 from bulk import ReadyVectors, make_texts
+from measurements import read_waited
 
 TARGET = 3.0  # of the writer's p99 beside readers, at most
-WAITED = Path("/proc/self/schedstat")  # nanoseconds on a processor, and waiting for one
 WARM_UP = 60
 MOST_ADDS = 20_000
 WAYS = ("alone", "beside the others")
@@ -102,11 +102,6 @@ def work(path: Path, kind: str, size: int, seconds: float) -> None:
             taken = time.perf_counter() - began
             times.append([taken * 1e3, max(0.0, taken - (read_waited() - waited)) * 1e3])
     print(json.dumps(times))
-
-
-def read_waited() -> float:
-    """Return the seconds for which this process's main thread waited for a processor; 0 where that is not known."""
-    return int(WAITED.read_text().split()[1]) / 1e9 if WAITED.exists() else 0.0
 
 
 def print_table(times: dict[tuple[str, str], list[list[float]]], options: argparse.Namespace) -> None:

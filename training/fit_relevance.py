@@ -59,7 +59,7 @@ class FittingSet:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a question found; it has no judgements where nothing answers it."""
+    """The hits of a question, which has no judgements where nothing answers it."""
 
     question: Question
     ids: tuple[str, ...]

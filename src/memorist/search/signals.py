@@ -89,9 +89,10 @@ class Evidence:
         """`similarities` are those of all candidates, each beside its document, which counts once, or its own key."""
         known = [(value, owner) for owner, value in similarities if value is not None]
         # As many as are found for the shortest page: relevance must not depend on how many hits are asked for.
-        nearest = sorted(known, key=itemgetter(0), reverse=True)[:_COMPARED]
-        best = {owner: value for value, owner in reversed(nearest)}
-        others = sorted(best.values(), reverse=True)[_BEST : _BEST + _OTHERS]
+        best: dict[str | int, float] = {}
+        for value, owner in sorted(known, key=itemgetter(0), reverse=True)[:_COMPARED]:
+            best.setdefault(owner, value)
+        others = list(best.values())[_BEST : _BEST + _OTHERS]
         # Of a small store little else is found, and what is usual counts.
         background = (sum(others) + _PRIOR_WEIGHT * _USUAL_SIMILARITY) / (len(others) + _PRIOR_WEIGHT)
         lookup = not query.spare or any(term.exact for term in query.terms)

@@ -30,8 +30,8 @@ from memorist.time_limit import without_limit
 BLOCK_BITS = 10  # a packed block has 1024 neighbouring rids; the triggers' `rid >> 10`
 LOG_KEPT = 20_000  # changes a scan may lag behind before it reads everything again
 _FILTERED_FACTOR = 8  # how many times `limit` is checked against a filter before all that pass it are read
-_MAX_CHECKED = 8192  # matches, where those that pass would be too many to read
 _SUPERSEDED_FACTOR = 2  # the same if the filter leaves out superseded memories alone, of which there are few
+_MAX_CHECKED = 8192  # matches, where those that pass would be too many to read
 _MAX_NARROW_FILTERS = 200  # remembered
 _PARTS_FACTOR = 4  # how many times `limit` parts are read: several of the nearest may be of one memory
 _MORE_PARTS_FACTOR = 16  # how many times more, if too many of them are
