@@ -15,7 +15,7 @@ from conftest import HashingEmbedder
 from living import rows, texts
 from memorist import InvalidInput, Memorist, MemoristError, StoreBusy, StoreCorrupt, StoreError, restore_backup
 from memorist.store.migrations import load_migrations
-from memorist.store.sqlite import backup
+from memorist.store.sqlite import copies
 from memorist.store.sqlite.backend import SqliteBackend
 from memorist.store.writes import content_hash
 from processes import everything, expect, line, running, tell
@@ -71,7 +71,7 @@ WRITER = """
 def test_a_backup_while_others_write_is_sound_and_of_one_moment(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup, "PAGES_AT_ONCE", 5)  # so that there is time to write between two of them
+    monkeypatch.setattr(copies, "PAGES_AT_ONCE", 5)  # so that there is time to write between two of them
     with memorist.open(path, embedder="none") as memory:
         memory.add_many(f"before {number} {'and well ' * 50}" for number in range(1000))
         with ExitStack() as stack:

@@ -94,13 +94,14 @@ def _remove_part(part: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def lock_file(file: BinaryIO, *, wait: bool = False) -> None:
+def lock_file(file: BinaryIO | int, *, wait: bool = False) -> None:
     """Lock a file until it is closed or the process ends; raise BlockingIOError if another has it, or wait for that."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+            descriptor = file if isinstance(file, int) else file.fileno()
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
 

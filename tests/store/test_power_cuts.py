@@ -20,7 +20,7 @@ from memorist import Memorist, StoreCorrupt, StoreError
 from memorist.atomic_file import sync_to_disk
 from memorist.store.migrations import load_migrations
 from memorist.store.sqlite.backend import SqliteBackend
-from memorist.store.sqlite.connections import COMPANIONS
+from memorist.store.sqlite.copies import COMPANIONS
 from memorist.store.writes import content_hash
 from simulated_disk import Disk, Files, Sync, SyncFolder, cut_power, write_files
 
@@ -273,7 +273,7 @@ class Observer:
         for path in folder.rglob("memory.db"):
             try:
                 state |= {"schema": read_schema(path)} | look_into(path)
-            except (apsw.NotADBError, StoreCorrupt):
+            except (apsw.NotADBError, apsw.CorruptError, StoreCorrupt):
                 state["damaged"] = True
         shutil.rmtree(folder, ignore_errors=True)
         return state, {name: content for name, content in files.items() if is_other(name)}

@@ -3,12 +3,15 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import memorist
-from memorist import Memorist, StoreError
+from memorist import Memorist, StoreError, restore_backup
+from processes import line, running
 
 DELETING: dict[str, Callable[[Path], object]] = {
     "deleted": lambda path: path.unlink(),
@@ -86,3 +89,173 @@ def test_only_the_owner_may_read_a_new_database_behind_a_link(tmp_path: Path) ->
     finally:
         os.umask(before)
     assert (tmp_path / "real.db").stat().st_mode & 0o777 == 0o600
+
+
+WRITER = """
+    import sys, memorist
+    memory = memorist.open(sys.argv[1], embedder="none")
+    for number in range(30):
+        memory.add(f"said today, number {number}")
+    print("written", flush=True)
+    sys.stdin.readline()
+    memory.close()
+    print("closed", flush=True)
+"""
+
+
+def make_yesterday(folder: Path) -> Path:
+    """Make a database of 900 memories that nobody has open."""
+    path = folder / "yesterday.db"
+    with memorist.open(path, embedder="none") as memory:
+        memory.add_many(f"said yesterday, number {number}" for number in range(900))
+    return path
+
+
+def count_sound(path: Path) -> int:
+    """Return the number of memories in a database in which nothing is wrong."""
+    with memorist.open(path, embedder="none") as memory:
+        report = memory.check()
+        assert report.problems == (), report
+        return memory.count()
+
+
+REPLACING: dict[str, Callable[[Path, Path], object]] = {
+    "moved": lambda source, target: source.replace(target),
+    "copied": lambda source, target: target.write_bytes(source.read_bytes()),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows replaces no file that is open")
+class TestAFileThatTakesThePlaceOfAnOpenDatabase:
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_it_is_not_mixed_with_the_log_of_a_process_that_was_killed(self, way: str, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        REPLACING[way](yesterday, path)
+        assert count_sound(path) == 900
+        (log,) = tmp_path.glob("*.before-replacement-wal")
+        assert b"said today, number 29" in log.read_bytes()
+
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_it_is_not_mixed_with_the_log_of_a_process_that_goes_on(self, way: str, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+            REPLACING[way](yesterday, path)
+            assert count_sound(path) == 900
+            process.stdin.write("\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            assert line(process) == "closed"
+        assert count_sound(path) == 900
+
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_whoever_closes_the_database_without_noticing_leaves_it_whole(self, way: str, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many(f"said today, number {number}" for number in range(30))
+            REPLACING[way](yesterday, path)
+        assert count_sound(path) == 900
+
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_whoever_has_the_database_open_is_told(self, way: str, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many(f"said today, number {number}" for number in range(30))
+            REPLACING[way](yesterday, path)
+            with pytest.raises(StoreError, match=r"deleted or replaced.*is kept as .*memory\.db\.before-replacement"):
+                memory.add("said after")
+            assert count_sound(path) == 900
+
+    def test_what_was_open_when_it_was_moved_there_is_kept_whole(self, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with (
+            memorist.open(path, embedder="none") as memory,
+            memorist.open(path, embedder="none") as second,
+        ):
+            memory.add_many(f"said today, number {number}" for number in range(30))
+            yesterday.replace(path)
+            for each in (memory, second):
+                with pytest.raises(StoreError, match="before-replacement"):
+                    each.stats()
+        assert [file.name for file in tmp_path.glob("*before*")] == ["memory.db.before-replacement"]
+        assert count_sound(tmp_path / "memory.db.before-replacement") == 30
+
+    @pytest.mark.parametrize("way", REPLACING)
+    def test_a_copy_from_before_the_log_is_taken_as_it_is(self, way: str, tmp_path: Path) -> None:
+        path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+        shutil.copy(path, copy)
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said later")
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        REPLACING[way](copy, path)
+        assert count_sound(path) == 1
+
+    def test_a_backup_moved_there_is_taken_as_it_is(self, tmp_path: Path) -> None:
+        path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+            with memorist.open(path, embedder="none") as memory:
+                memory.backup(copy)
+                memory.add("said later")
+        copy.replace(path)
+        assert count_sound(path) == 30
+
+    def test_a_database_that_is_renamed_while_it_is_open_has_all_that_was_acknowledged(self, tmp_path: Path) -> None:
+        path, renamed = tmp_path / "memory.db", tmp_path / "renamed.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add_many(f"said today, number {number}" for number in range(30))
+            path.rename(renamed)
+        assert count_sound(renamed) == 30
+        assert count_sound(path) == 0
+
+    def test_a_log_that_cannot_be_told_apart_by_reading_alone_is_said(self, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        yesterday.replace(path)
+        with pytest.raises(StoreError, match=r"the log beside .* belongs to another file"):
+            memorist.open(path, embedder="none", read_only=True)
+
+
+class TestALogOfTheFileItself:
+    def test_it_is_taken_in_after_a_kill_however_much_of_it_the_file_has(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        for number in range(3):  # some are checkpointed in part, as the reader holds the rest
+            with memorist.open(path, embedder="none") as memory:
+                reader = iter(memory.list(limit=1))
+                with running(WRITER.replace("said today", f"said {number}"), path) as process:
+                    assert line(process) == "written"
+                next(reader, None)
+        assert count_sound(path) == 90
+        assert not list(tmp_path.glob("*before*"))
+
+    def test_it_is_taken_in_where_both_were_moved(self, tmp_path: Path) -> None:
+        path, folder = tmp_path / "memory.db", tmp_path / "elsewhere"
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        folder.mkdir()
+        for file in tmp_path.glob("memory.db*"):
+            shutil.copy(file, folder / file.name)
+        assert count_sound(folder / "memory.db") == 30
+
+    def test_it_is_taken_in_after_a_restore_that_it_holds(self, tmp_path: Path) -> None:
+        path, yesterday = tmp_path / "memory.db", make_yesterday(tmp_path)
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+            restore_backup(yesterday, path, overwrite=True)
+        assert Path(f"{path}-wal").stat().st_size > 0
+        assert count_sound(path) == 900
+
+    def test_a_database_of_an_earlier_version_has_any_log(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        with memorist.open(path, embedder="none") as memory:
+            memory.add("said before")
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.pragma("user_version", 0)
+        with running(WRITER, path) as process:
+            assert line(process) == "written"
+        assert count_sound(path) == 31

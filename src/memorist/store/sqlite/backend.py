@@ -11,7 +11,8 @@ from memorist.store.export import select_namespaces
 from memorist.store.migrations import Migrations, load_migrations, migrate
 from memorist.store.sqlite.backup import BEFORE_REPAIR, BEFORE_RESTORE, back_up_database
 from memorist.store.sqlite.check import check_database, make_missing_indexes
-from memorist.store.sqlite.connections import COMPANIONS, ConnectionPool, SqliteSchema
+from memorist.store.sqlite.connections import BEFORE_REPLACEMENT, ConnectionPool, SqliteSchema
+from memorist.store.sqlite.copies import COMPANIONS
 from memorist.store.sqlite.keyword import MERGE_EVERY, merge_index_segments
 from memorist.store.sqlite.keyword_index import SqliteKeywordIndex
 from memorist.store.sqlite.live_index import IndexFollower
@@ -73,7 +74,7 @@ class SqliteBackend:
         purge_indexes(connection)
 
     def wipe(self) -> None:
-        wipe_file(self.database, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR])
+        wipe_file(self.database, [*self._migrations, BEFORE_RESTORE, BEFORE_REPAIR, BEFORE_REPLACEMENT])
 
     def measure_size(self) -> int:
         if self.database.in_memory:

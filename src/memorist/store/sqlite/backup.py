@@ -4,27 +4,21 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import chain, count
 from pathlib import Path
 
 import apsw
 
-from memorist.atomic_file import is_special, make_folder, reserve_part, sync_to_disk
+from memorist.atomic_file import is_special, make_folder
 from memorist.errors import Hint, InvalidInput, StoreCorrupt, StoreError
 from memorist.store.migrations import list_pending, load_migrations, migrate
-from memorist.store.sqlite.connections import (
-    APPLICATION_ID,
-    COMPANIONS,
-    ConnectionPool,
-    SqliteSchema,
-    create_private_file,
-)
+from memorist.store.sqlite.connections import APPLICATION_ID, ConnectionPool, SqliteSchema
+from memorist.store.sqlite.copies import COMPANIONS, choose_kept_name, copy_pages, rename_durably, temporary_file
 from memorist.store.sqlite.dialect import SqliteConnection
+from memorist.store.sqlite.generations import draw_generation, next_generation, set_generation
 from memorist.store.sqlite.maintenance import find_file_problems
 
 BEFORE_RESTORE = "restore"  # memory.db.before-restore is the database that a backup replaced
 BEFORE_REPAIR = "repair"  # and memory.db.before-repair the damaged one, where the file was made again
-PAGES_AT_ONCE = 2000  # copied before signals are handled again
 _LOG_JUMP = 1_000_000  # changes; more than anybody writes during a restore
 _END_OF_LOG = 1 << 40
 _COUNTED_TABLES = "memories memory_history facts relations sessions recalls feedback documents vectors".split()
@@ -41,7 +35,8 @@ def back_up_database(pool: ConnectionPool, path: str, *, overwrite: bool) -> Non
     with _translate_system_errors(target), temporary_file(target) as part:
         with pool.snapshot() as source:
             counts = _count_rows(source)  # the first read sets the moment that is copied
-            _copy(source, part)
+            copy_pages(source, part)
+        set_generation(part, draw_generation())  # a file of its own, to which no log of the database belongs
         with pool.translate_errors():
             _check_copy(part, counts, target)
         _check_target(pool, target, overwrite)  # somebody may have made it meanwhile
@@ -90,20 +85,13 @@ def restore_database(path: str, target: str, *, overwrite: bool, busy_timeout: f
         backup.close()
 
 
-def choose_kept_name(database: Path, reason: str) -> Path:
-    """Return a free name for the replaced database: memory.db.before-restore, or with a number behind it."""
-    first = f"{database}.before-{reason}"
-    names = chain([first], (f"{first}-{number}" for number in count(2)))
-    return next(Path(name) for name in names if not os.path.lexists(name))
-
-
 def _restore(
     backup: ConnectionPool, source: SqliteConnection, database: Path, kept: Path | None, is_old: bool
 ) -> Path | None:
     counts = _count_rows(source)
     make_folder(database.parent, private=True)
     with temporary_file(database) as part:
-        _copy(source, part)
+        copy_pages(source, part)
         with backup.translate_errors():
             _check_copy(part, counts, database)
         if is_old:
@@ -165,8 +153,9 @@ def overwrite(pool: ConnectionPool, part: Path, kept: Path, is_wanted: Callable[
             if not is_wanted():
                 return False
             with temporary_file(kept) as copy:
-                _copy(old, copy)
+                copy_pages(old, copy)
                 rename_durably(copy, kept)
+            set_generation(part, next_generation(old.pragma("user_version")))  # the log goes on
             pool.retry_while_locked(lambda: backup.step(-1))
     return True
 
@@ -208,38 +197,11 @@ def _check_target(pool: ConnectionPool, target: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def temporary_file(target: Path) -> Iterator[Path]:
-    """Make a file beside a target, and remove it at the end unless it was renamed."""
-    with reserve_part(target) as part:
-        create_private_file(part)
-        yield part
-
-
-@contextmanager
 def _translate_system_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
         raise StoreError(f"cannot write beside {target}: {exc.strerror}") from exc
-
-
-def rename_durably(part: Path, target: Path) -> None:
-    """Give a complete file its name; even a power cut leaves either it or the file it replaces."""
-    sync_to_disk(part)
-    for companion in COMPANIONS:  # of a replaced database: SQLite would take them for those of this one
-        Path(f"{target}{companion}").unlink(missing_ok=True)
-    sync_to_disk(target.parent)  # they must not come back beside it
-    part.replace(target)
-    sync_to_disk(target.parent)
-
-
-def _copy(source: SqliteConnection, part: Path) -> None:
-    """Copy all pages as the source's transaction sees them, so that writes of others do not restart the copy."""
-    with closing(SqliteConnection(str(part))) as copy:
-        with copy.backup("main", source, "main") as backup:
-            while not backup.done:
-                backup.step(PAGES_AT_ONCE)
-        copy.pragma("journal_mode", "delete")  # one file, readable on a read-only disk, too
 
 
 def _check_copy(part: Path, counts: dict[str, int], target: Path) -> None:

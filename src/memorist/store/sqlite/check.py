@@ -18,8 +18,9 @@ from memorist.store.documents import CHUNK_SUFFIX
 from memorist.store.export import NORM_TOLERANCE
 from memorist.store.filters import is_time
 from memorist.store.migrations import load_migrations, migrate
-from memorist.store.sqlite.backup import BEFORE_REPAIR, choose_kept_name, overwrite, rename_durably, temporary_file
+from memorist.store.sqlite.backup import BEFORE_REPAIR, overwrite
 from memorist.store.sqlite.connections import ConnectionPool, SqliteSchema
+from memorist.store.sqlite.copies import choose_kept_name, rename_durably, temporary_file
 from memorist.store.sqlite.dialect import SqliteConnection, decode_text
 from memorist.store.sqlite.keyword import INDEXES
 from memorist.store.sqlite.maintenance import find_file_problems

@@ -1,5 +1,7 @@
 """Connections to one SQLite file: a pool that lends each to one thread, and the schema that migrations change."""
 
+import glob
+import logging
 import os
 import random
 import sys
@@ -16,15 +18,31 @@ from uuid import uuid4
 
 import apsw
 
-from memorist.atomic_file import is_special, make_folder, sync_to_disk
+from memorist.atomic_file import is_special, make_folder
 from memorist.errors import Hint, SearchTimeout, StoreBusy, StoreCorrupt, StoreError
 from memorist.store.sqlite.bm25 import register_functions
+from memorist.store.sqlite.copies import (
+    choose_kept_name,
+    copy_pages,
+    create_private_file,
+    rename_durably,
+    temporary_file,
+)
 from memorist.store.sqlite.dialect import SqliteConnection, decode_text
+from memorist.store.sqlite.generations import (
+    FileIdentity,
+    advance_generation,
+    belongs_to,
+    draw_generation,
+    read_generation,
+    set_foreign_log_aside,
+)
 from memorist.text.tokenizer import fold
 from memorist.time_limit import is_time_up
 
 APPLICATION_ID = 0x52434C54  # "RCLT", in the header of every Memorist database
-COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside a database
+BEFORE_REPLACEMENT = "replacement"  # memory.db.before-replacement was open when another file took its name
+_log = logging.getLogger(__name__)
 _PAGE_CACHE_KIB = 4_096  # of each connection; the system has one for all, and eight times as much saves 3 to 6 %
 _BEGIN_WRITING = "begin immediate"
 _STEPS_BETWEEN_CHECKS = 10_000  # of SQLite's virtual machine, some milliseconds
@@ -57,10 +75,14 @@ class ConnectionPool:
         self._idle: list[SqliteConnection] = []
         self._loans: set[_Loan] = set()
         self._closed = False
-        self._identity: tuple[int, int] | None = None
+        self._identity: FileIdentity | None = None
+        self._is_left = False  # the file was deleted or replaced, and its last connections are closed
+        self._kept: Path | None = None  # what was open then
         self._observer: SqliteConnection | None = None  # never lent: what it has seen of others' commits is its own
         self._observers = 0  # opened so far: each counts commits from anew
         self._name, self._flags = self._resolve_target()
+        if not self.in_memory:
+            self._set_foreign_log_aside()
         # A database in memory lives as long as a connection to it.
         self._anchor = self._open() if self.in_memory else None
         if not self.in_memory:
@@ -92,6 +114,25 @@ class ConnectionPool:
         if not os.access(file.parent, os.W_OK) and not Path(f"{self.path}-wal").exists():
             name += "?immutable=1"  # otherwise SQLite needs a -shm file, which cannot be made here
         return name, flags | apsw.SQLITE_OPEN_READONLY
+
+    def _set_foreign_log_aside(self) -> None:
+        """Keep SQLite from writing the log of a file that was replaced over the one that has replaced it."""
+        if self.read_only:
+            if not belongs_to(Path(f"{self.file}-wal"), self.file):
+                raise StoreError(
+                    f"the log beside {self.path} belongs to another file that was there before; "
+                    "open it once for writing, and the log is renamed"
+                )
+            return
+        try:
+            kept = set_foreign_log_aside(self.file, BEFORE_REPLACEMENT)
+        except OSError as exc:
+            raise StoreError(
+                f"the log beside {self.path} belongs to another file that was there before, and cannot be renamed "
+                f"({exc.strerror}): close the programs that use it"
+            ) from exc
+        if kept:
+            _log.warning("the log beside %s belonged to another file, and is kept as %s", self.path, kept)
 
     def reading(self, *, stream: bool = False) -> "_Loan":
         """Lend a connection for a `with` block; a `stream` is a generator, which keeps it while it is suspended."""
@@ -175,11 +216,12 @@ class ConnectionPool:
         return StoreError(f"the database refused an operation: {error}")
 
     def close(self) -> None:
+        self._leave_replaced_file()
         with self._lock:
             self._closed = True
             idle, self._idle = [*self._idle, *self._take_observer()], []
         for connection in idle:
-            connection.close()
+            self._close_connection(connection)
         if self._anchor:
             self._anchor.close()
 
@@ -216,13 +258,13 @@ class ConnectionPool:
                 except apsw.Error:
                     usable = False
             loan.connection = None
-            if connection and usable and not self._closed:
+            if connection and usable and not self._closed and not self._is_left:
                 self._idle.append(connection)
                 connection = None
             self._loans.discard(loan)
             self._returned.notify_all()
         if connection:
-            connection.close(True)
+            self._close_connection(connection)
 
     def _reclaim(self, *, everywhere: bool) -> None:
         """
@@ -240,28 +282,69 @@ class ConnectionPool:
 
     def require_same_file(self) -> None:
         """Refuse to go on with a file that was deleted or replaced: what is written to it would be lost."""
-        if self._identity and self._read_identity() != self._identity:
+        if self._leave_replaced_file():
+            kept = f"what was open is kept as {self._kept}; " if self._kept else ""
             raise StoreError(
-                f"{self.path} was deleted or replaced while it was open, and nothing more is written to it; "
-                "open it again to use the file that is there now"
+                f"{self.path} was deleted or replaced while it was open, and nothing more is written to it; {kept}"
+                "open it again to use the file that is there now, or to begin a new one"
             )
 
-    def _read_identity(self) -> tuple[int, int] | None:
-        try:
-            status = os.stat(self._address)
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
+    def _leave_replaced_file(self) -> bool:
+        """Close all connections if the file was deleted or replaced, and keep what only they still reach."""
+        if self._identity is None or self._identity.is_same():
+            return self._is_left
+        with self._lock:
+            if not self._is_left:
+                self._is_left = True
+                idle, self._idle = [*self._idle, *self._take_observer()], []
+                if idle and not self.read_only:
+                    with suppress(OSError, apsw.Error):  # the file that is there now is what counts
+                        self._kept = self._keep_open_database(idle[0])
+                for connection in idle:
+                    self._close_connection(connection)
+        return True
+
+    def _keep_open_database(self, connection: SqliteConnection) -> Path | None:
+        """Keep what a connection to a file reaches that is no longer there; return the new file, if there is one."""
+        assert self._identity is not None
+        generation = connection.pragma("user_version")
+        if self._identity.may_become(generation):  # otherwise it reads what others write to the new file
+            if not os.path.lexists(self.file):  # it may have another name now, and lack what only the log has
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                return None
+            if not self._identity.is_inode_of(self.file):
+                return self._copy_aside(connection, generation)
+        return set_foreign_log_aside(self.file, BEFORE_REPLACEMENT)
+
+    def _copy_aside(self, connection: SqliteConnection, generation: int) -> Path:
+        """Copy the database that is still open, unless another process has done so, and remove its log."""
+        database = Path(self.file)
+        for kept in database.parent.glob(f"{glob.escape(database.name)}.before-{BEFORE_REPLACEMENT}*"):
+            if read_generation(str(kept)) == generation:
+                return kept
+        kept = choose_kept_name(database, BEFORE_REPLACEMENT)
+        with temporary_file(kept) as part:
+            copy_pages(connection, part)
+            rename_durably(part, kept)
+        if log := set_foreign_log_aside(self.file, BEFORE_REPLACEMENT):
+            log.unlink()
+        return kept
+
+    def _close_connection(self, connection: SqliteConnection) -> None:
+        if self._is_left:  # the last one would write the log over the file that is there now
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close(True)
 
     def before_fork(self) -> None:
         """Keep new connections from being opened until the fork is done, wait for those in use, and close the rest."""
         self._reclaim(everywhere=True)
+        self._leave_replaced_file()
         self._lock.acquire()
         self._forking = True
         self._returned.wait_for(lambda: not self._loans, timeout=self.busy_timeout)
         self._idle += self._take_observer()
         while self._idle:
-            self._idle.pop().close()
+            self._close_connection(self._idle.pop())
 
     def _take_observer(self) -> "list[SqliteConnection]":
         """Return the connection that observes commits, if there is one, to be closed with the idle ones."""
@@ -279,7 +362,7 @@ class ConnectionPool:
             try:
                 self._configure(connection)
                 if not self.in_memory:
-                    self._identity = self._identity or self._read_identity()
+                    self._identity = self._identity or FileIdentity(self._address)
                     self.require_same_file()
             except BaseException:
                 connection.close()
@@ -293,6 +376,8 @@ class ConnectionPool:
         if has_tables and connection.pragma("application_id") != APPLICATION_ID:
             raise StoreCorrupt(f"{self.path} is a database of another program; choose another file for Memorist")
         if not self.read_only and not self.in_memory:
+            if not has_tables:
+                self._begin_generations(connection)
             # Not every step of the change to WAL asks the busy handler.
             self.retry_while_locked(lambda: connection.pragma("journal_mode", "wal"))
         connection.pragma("synchronous", self._synchronous)
@@ -302,6 +387,13 @@ class ConnectionPool:
         connection.set_progress_handler(is_time_up, _STEPS_BETWEEN_CHECKS)
         connection.create_scalar_function("folded", _fold_text, 1, deterministic=True)
         register_functions(connection)
+
+    def _begin_generations(self, connection: SqliteConnection) -> None:
+        """Give an empty file its generation, in the file itself: before there is a log."""
+        self.retry_while_locked(lambda: connection.execute(_BEGIN_WRITING))
+        if not connection.pragma("user_version"):
+            connection.pragma("user_version", draw_generation())
+        self.retry_while_locked(lambda: connection.execute("commit"))
 
     def _make_busy_handler(self) -> Callable[[int], bool]:
         deadline = 0.0
@@ -325,6 +417,7 @@ class _Loan:
     def __init__(self, pool: ConnectionPool, *, begin: str = "", stream: bool = False) -> None:
         self._pool, self._begin, self._stream = pool, begin, stream
         self.connection: SqliteConnection | None = None
+        self._changes = 0  # of the connection, when it was lent
         self.frame: FrameType | None = None
         self.thread = threading.get_ident()
 
@@ -350,12 +443,15 @@ class _Loan:
     def _start(self, connection: SqliteConnection) -> None:
         if self._begin == _BEGIN_WRITING and connection.readonly("main"):  # SQLite says so at the first write only
             raise apsw.ReadOnlyError("attempt to write a readonly database")
+        self._changes = connection.total_changes()
         self._pool.retry_while_locked(lambda: connection.execute(self._begin))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
             if self._begin and error is None and (connection := self.connection):
                 self._pool.require_same_file()
+                if connection.total_changes() != self._changes:
+                    advance_generation(connection)
                 self._pool.retry_while_locked(lambda: connection.execute("commit"))
         except apsw.Error as exc:
             raise self._pool.translate(exc) from exc
@@ -398,6 +494,7 @@ class SqliteSchema:
         try:
             self._pool.retry_while_locked(lambda: self._connection.execute("begin immediate"))
             yield
+            advance_generation(self._connection)
             self._pool.retry_while_locked(lambda: self._connection.execute("commit"))
         except BaseException:
             if self._connection.in_transaction:
@@ -422,31 +519,13 @@ class SqliteSchema:
         if self._pool.in_memory or self._pool.read_only:
             return
         target = Path(f"{self._pool.file}.before-{before}")
-        part = target.with_name(target.name + ".part")
-        try:
-            part.unlink(missing_ok=True)
-            self._copy_to(part)
-            part.replace(target)
-            sync_to_disk(target.parent)
-        except OSError as exc:
-            raise StoreError(f"cannot keep a copy of the database as {target}: {exc.strerror}") from exc
-
-    def _copy_to(self, part: Path) -> None:
-        create_private_file(part)
-        copy = SqliteConnection(str(part))
         try:
             # Another connection: one that writes cannot be copied from.
-            with self._pool.reading() as source, copy.backup("main", source, "main") as backup:
-                while not backup.done:
-                    backup.step(1000)
-        finally:
-            copy.close()
-
-
-def create_private_file(file: Path) -> None:
-    """Make an empty file that only its owner may read, unless it is there; SQLite would let everybody read its own."""
-    with suppress(OSError):  # which SQLite will meet, and say, as well
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with temporary_file(target) as part, self._pool.reading() as source:
+                copy_pages(source, part)
+                rename_durably(part, target)
+        except OSError as exc:
+            raise StoreError(f"cannot keep a copy of the database as {target}: {exc.strerror}") from exc
 
 
 def _fold_text(*texts: Any) -> Any:
