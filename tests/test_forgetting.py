@@ -42,6 +42,7 @@ SECRETS = dict(
     kind="mimsywhirl", project="tulgeywood", metadata="galumphic", fact="bandersnatch", fact_kind="uffishtop",
     subject="momerath", predicate="outgrabing", object="slithytov", old="brilligwabe", older="callohcallay",
     query="frumiousq", said_by="beamishboy", relation="manxomefoe", unspaced="龘靐齉爩",
+    turn="wabegyre", title_of_talk="tumtumtree", asked="whifflingq",
 )  # fmt: skip
 
 
@@ -214,7 +215,15 @@ def secret(path: Path) -> Secret:
         for query in (word["content"], f"{word['query']} {word['content']}", text):
             hits = memory.search(query, record="reinforce", record_session=session.id, facets=("tag",))
             assert hits[0].memory.id in (id, near.id, again.id)
-        ids = [id, near.id, again.id]
+        turn = memory.add_turn("user", f"say {word['turn']} to nobody", conversation="talk")
+        with memorist.open(path, embedder=DenseEmbedder(), surface="hook") as agent:  # records the question it is asked
+            question = f"do you know {word['asked']}, or not?"
+            agent.context(question)
+            asked = agent.add_turn("user", question, conversation="talk")
+        quoted = f"about {word['title_of_talk']} and other trees"
+        memory.start_session(id="quoted", summary=quoted)
+        quoting = memory.add(f"we talked {quoted}, and more", session="quoted")
+        ids = [id, near.id, again.id, turn.id, asked.id, quoting.id]
         needles = {name: forms for place, secret in word.items() for name, forms in in_words(place, secret).items()}
         needles |= {f"the id {one}": [one.encode()] for one in [*ids, fact.id]}
         for name, said in {

@@ -415,3 +415,136 @@ class TestSessionContext:
         added = memory.add("a memory", session="sess1")
 
         assert memory.session_context(added.short_id) == memory.session_context(added.id)
+
+
+class TestForgettingASession:
+    """A session is forgotten, restored and erased like a memory, and the memories made in it with it."""
+
+    @pytest.fixture
+    def session(self, memory: Memorist) -> str:
+        memory.start_session("api", id="sess1", summary="about the kettle")
+        memory.add("the kettle is blue", id="kettle", session="sess1")
+        memory.add("said elsewhere", id="elsewhere")
+        memory.reinforce("elsewhere", session="sess1")
+        memory.forget(memory.add("forgotten before", id="before", session="sess1").id)
+        return "sess1"
+
+    def test_it_is_hidden_with_the_memories_made_in_it(self, memory: Memorist, session: str) -> None:
+        assert memory.forget_session(session).summary == "about the kettle"
+
+        assert memory.sessions() == []
+        assert memory.stats().sessions == 0
+        assert [one.id for one in memory.list()] == ["elsewhere"]
+        assert memory.session_context("elsewhere") is None
+        assert "kettle" not in memory.briefing()
+        with pytest.raises(NotFound, match="was forgotten, and can be restored"):
+            memory.session(session)
+        with pytest.raises(NotFound):
+            memory.add("another", session=session)
+
+    def test_it_comes_back_with_what_was_forgotten_with_it(self, memory: Memorist, session: str) -> None:
+        before = memory.session(session)
+        memory.forget_session(session)
+        assert [(one.id, one.memories) for one in memory.sessions(deleted=True)] == [(session, 2)]
+
+        assert memory.restore_session(session) == before
+        assert {one.id for one in memory.list()} == {"kettle", "elsewhere"}
+        assert [one.id for one in memory.list(deleted=True)] == ["before"]
+        assert memory.sessions(deleted=True) == []
+        with pytest.raises(NotFound, match="no forgotten session"):
+            memory.restore_session(session)
+
+    def test_what_was_written_anew_meanwhile_stays_the_only_one(self, memory: Memorist, session: str) -> None:
+        memory.add("it whistles", session=session)
+        memory.forget_session(session)
+        again = memory.add("it whistles")
+        memory.restore_session(session)
+
+        assert {one.id for one in memory.list()} == {again.id, "kettle", "elsewhere"}
+
+    @pytest.mark.parametrize("first", [False, True], ids=["at once", "after it was forgotten"])
+    def test_it_is_erased_with_the_memories_made_in_it(self, memory: Memorist, session: str, first: bool) -> None:
+        memory.search("what about the zeppelin", record="log", record_session=session)
+        if first:
+            memory.forget_session(session)
+        memory.forget_session(session, hard=True)
+
+        assert memory.sessions() == memory.sessions(deleted=True) == []
+        assert [one.id for one in [*memory.list(), *memory.list(deleted=True)]] == ["elsewhere"]
+        assert [recall.query for recall in memory.recalls()] == [None]
+        with pytest.raises(NotFound):
+            memory.restore_session(session)
+
+    def test_a_purge_erases_forgotten_ones(self, memory: Memorist, session: str) -> None:
+        memory.start_session(id="sess2")
+        memory.forget_session(session)
+        memory.purge()
+
+        assert memory.sessions(deleted=True) == []
+        assert [one.id for one in memory.sessions()] == ["sess2"]
+
+    def test_a_conversation_that_is_imported_again_does_not_bring_it_back(self, memory: Memorist) -> None:
+        memory.add_turn("user", "the kettle is blue", conversation="c", id="t1")
+        memory.forget_session("chat:c")
+
+        with pytest.raises(NotFound, match="was forgotten"):
+            memory.add_turn("user", "and it whistles", conversation="c", id="t2")
+        assert list(memory.list()) == []
+
+    def test_it_survives_an_export(self, memory: Memorist, session: str, tmp_path: Path) -> None:
+        memory.forget_session(session)
+        memory.export(tmp_path / "export.jsonl")
+        with memorist.open(tmp_path / "other.db", embedder="none") as other:
+            other.import_(tmp_path / "export.jsonl")
+
+            assert other.sessions() == []
+            other.restore_session(session)
+            assert {one.id for one in other.list()} == {"kettle", "elsewhere"}
+
+
+class TestTheNameOfARecordedConversation:
+    def test_it_is_the_beginning_of_its_first_turn(self, memory: Memorist) -> None:
+        memory.add_turn("user", "why is the\n  kettle blue? " + "really " * 60, conversation="c")
+        memory.add_turn("user", "because", conversation="c")
+
+        name = memory.session("chat:c").summary
+        assert name is not None
+        assert name.startswith("why is the kettle blue? really")
+        assert len(name) <= 101
+
+    def test_it_goes_with_the_turn_and_comes_back_with_it(self, memory: Memorist) -> None:
+        first = memory.add_turn("user", "the code is swordfish", conversation="c")
+        memory.add_turn("user", "never mind", conversation="c")
+        memory.forget(first.id)
+        assert memory.session("chat:c").summary == "never mind"
+        memory.restore(first.id)
+        assert memory.session("chat:c").summary == "the code is swordfish"
+        memory.update(first.id, content="the code is secret")
+        assert memory.session("chat:c").summary == "the code is secret"
+
+    def test_a_summary_that_was_set_is_kept(self, memory: Memorist) -> None:
+        turn = memory.add_turn("user", "the code is swordfish", conversation="c")
+        memory.summarise_session("chat:c", "About codes")
+        memory.forget(turn.id, hard=True)
+
+        assert memory.session("chat:c").summary == "About codes"
+
+    @pytest.mark.parametrize("taken", ["the code is swordfish…", "The  code is swordfish", "is swordfish, as you know"])
+    def test_a_summary_that_was_taken_from_a_text_is_erased_with_it(self, memory: Memorist, taken: str) -> None:
+        memory.start_session(id="sess1", summary=taken)
+        text = memory.add("the code is swordfish, as you know. Do not tell.", session="sess1")
+        memory.forget(text.id, hard=True)
+
+        assert memory.session("sess1").summary is None
+
+
+def test_a_question_that_is_an_erased_text_is_erased_with_it(target: Path | str) -> None:
+    """A hook records the question before the client's conversation, with the same words, is stored."""
+    with memorist.open(target, embedder="none", surface="hook") as memory:
+        memory.add("an ordinary note")
+        memory.context("the code is swordfish, what do you know of it?")
+        turn = memory.add_turn("user", "the code is swordfish, what do you know of it?", conversation="c")
+        assert memory.recalls()[0].query is not None
+        memory.forget(turn.id, hard=True)
+
+        assert [recall.query for recall in memory.recalls()] == [None]

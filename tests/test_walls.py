@@ -572,6 +572,7 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(limit=ALL), lambda sessions, both: len(sessions) == 2),
         Probe(lambda n, own: call(project=n.project), nothing),
         Probe(lambda n, own: call(active=True), lambda sessions, both: len(sessions) == 2),
+        Probe(lambda n, own: call(deleted=True), nothing),
     ],
     "set_lens": [Probe(lambda n, own: call(n.lens, boosts={"tag": {n.tag: 2.0}}, tags=[n.tag]), anything)],
     "start_session": [Probe(lambda n, own: call(n.project, id=n.session), lambda session, both: session.memories == 0)],
@@ -581,6 +582,11 @@ CALLS: dict[str, list[Probe]] = {
         Probe(lambda n, own: call(n.word), not_their_word),
     ],
     "summarise_session": [Probe(lambda n, own: call(n.session, "about nothing"), NotFound)],
+    "forget_session": [
+        Probe(lambda n, own: call(n.session), NotFound),
+        Probe(lambda n, own: call(n.session, hard=True), NotFound),
+    ],
+    "restore_session": [Probe(lambda n, own: call(n.session), NotFound)],
     "supersede": [
         Probe(lambda n, own: call(n.other, own.id), NotFound),
         Probe(lambda n, own: call(own.other, n.id), NotFound),

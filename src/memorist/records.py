@@ -30,9 +30,11 @@ NEAR_ACTIONS = ("off", "report", "merge")
 IF_EXISTS = ("update", "error", "keep")
 FACETS = ("project", "sector", "tier", "kind", "tag", "source", "fact_kind", "month")
 TURN = "turn"  # the kind of a turn of a conversation
+CHAT = "chat"  # the format of conversations that are recorded while they go on
 ASSISTANT = "assistant"  # the role of a turn that is not the user's
 FILE = "file"  # the kind of a file that an agent writes for itself
 SUPERSEDES = "supersedes"
+RECORDED_CHARACTERS = 1_000  # of a question that is recorded
 _DEFAULT_FACT_KIND = "kv"  # whose decay rate applies to kinds that a table does not list
 
 # Relevance is a probability: from here on a memory is more likely about the question than not.

@@ -95,6 +95,8 @@ async function find(): Promise<void> {
 async function converse(): Promise<void> {
   const session = await memory.startSession({ project: "api" });
   await memory.summariseSession(session.id, { summary: "a talk" });
+  await memory.forgetSession(session.id);
+  await memory.restoreSession(session.id);
   expect((await memory.getSession(session.id)).summary === "a talk", "session");
   await memory.addTurn("talk", { role: "user", text: "where is the key?" });
   expect((await memory.listTurns("chat:talk")).memories[0]?.content === "where is the key?", "turns");

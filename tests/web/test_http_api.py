@@ -259,7 +259,7 @@ def test_the_python_client_calls_every_operation(tmp_path: Path) -> None:
         "check": lambda: remote.check(),
         "turns": lambda: remote.add_turn("user", "x", conversation="x"),
     }
-    members = [(remote, name) for name in vars(Remote)] + [(remote.views, name) for name in vars(type(remote.views))]
+    members = [(remote, name) for name in dir(Remote)] + [(remote.views, name) for name in vars(type(remote.views))]
     for owner, name in members:
         if name.startswith("_") or name in ("views", "close", "recalls_lost"):
             continue

@@ -25,7 +25,7 @@ def parameters(function: object) -> inspect.Signature:
 
 def test_it_has_every_method_of_a_memory_with_the_same_parameters() -> None:
     lines = [line for line in PINNED.read_text("utf-8").splitlines() if not line.startswith("open(")]
-    members = {name: member for name, member in vars(Remote).items() if not name.startswith("_")}
+    members = {name: getattr(Remote, name) for name in dir(Remote) if not name.startswith("_")}
     offered = [
         f"{name}{parameters(member)}" if inspect.isfunction(member) else f"{name}: property"
         for name, member in sorted(members.items())

@@ -834,7 +834,7 @@ export class MemoristClient {
   }
 
   /** List sessions, the latest first. */
-  async listSessions(query: { project?: string; active?: boolean; limit?: number; cursor?: string } = {}): Promise<SessionPage> {
+  async listSessions(query: { project?: string; active?: boolean; deleted?: boolean; limit?: number; cursor?: string } = {}): Promise<SessionPage> {
     return this.#json<SessionPage>("GET", `/sessions`, { query });
   }
 
@@ -851,6 +851,16 @@ export class MemoristClient {
   /** Set the summary of a session. */
   async summariseSession(id: string, body: { summary: string | null }, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
     return this.#json<Session>("PATCH", `/sessions/${encodeURIComponent(id)}`, { body: JSON.stringify(body), headers });
+  }
+
+  /** Forget a session with the memories made in it, or erase them. */
+  async forgetSession(id: string, query: { hard?: boolean } = {}, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#json<Session>("DELETE", `/sessions/${encodeURIComponent(id)}`, { query, headers });
+  }
+
+  /** Bring a forgotten session back. */
+  async restoreSession(id: string, headers: { "Idempotency-Key"?: string } = {}): Promise<Session> {
+    return this.#json<Session>("POST", `/sessions/${encodeURIComponent(id)}/restore`, { headers });
   }
 
   /** End a session. */

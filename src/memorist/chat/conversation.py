@@ -15,9 +15,8 @@ from memorist import validation
 from memorist.chat.providers import Message, Provider, Reply, ToolResult, Usage, Write
 from memorist.chat.tools import Tools
 from memorist.engine import Memorist
-from memorist.engine.sessions import CHAT
 from memorist.errors import ChatError, InvalidInput, MemoristError, NotFound
-from memorist.records import TURN, Session, new_id
+from memorist.records import CHAT, TURN, Session, new_id
 
 MAX_ROUNDS = 8  # of tool calls, before the model has to answer
 MAX_CALLS = 8  # in one round

@@ -84,9 +84,43 @@ def _summarise_session(context: CommandContext, /, id: str, text: str, as_json: 
     print_redacted(context.redaction().report_secrets({"summary": text}))
 
 
+@session_command.command("forget")
+@click.argument("id")
+@click.option(
+    "--hard", is_flag=True, help="Erase at once; this cannot be undone. Until a purge, words stay in the file."
+)
+@answer_options
+def _forget_session(context: CommandContext, /, id: str, hard: bool, as_json: bool) -> None:
+    """
+    Hide a session with the memories made in it. It can be restored until `memorist purge`.
+
+    \b
+    Example:
+        memorist session forget 5f09a972
+    """
+    with context.open(embedder="none") as memory:
+        _print_session(memory.forget_session(id, hard=hard), "Erased" if hard else "Forgot", as_json)
+
+
+@session_command.command("restore")
+@click.argument("id")
+@answer_options
+def _restore_session(context: CommandContext, /, id: str, as_json: bool) -> None:
+    """
+    Bring a forgotten session back, with the memories that were forgotten with it.
+
+    \b
+    Example:
+        memorist session restore 5f09a972
+    """
+    with context.open(embedder="none") as memory:
+        _print_session(memory.restore_session(id), "Restored", as_json)
+
+
 @session_command.command("list")
 @click.option("--project", help="Only this project.")
 @flag_option("--active", sets=True, help="Only sessions that have not ended.")
+@click.option("--deleted", is_flag=True, help="Only forgotten sessions.")
 @click.option("--limit", default=20, show_default=True, help="How many.")
 @answer_options
 def _list_sessions(context: CommandContext, /, as_json: bool, **options: Any) -> None:

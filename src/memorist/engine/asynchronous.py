@@ -170,6 +170,8 @@ class AsyncMemorist:
     start_session = _awaited(Memorist.start_session)
     end_session = _awaited(Memorist.end_session)
     summarise_session = _awaited(Memorist.summarise_session)
+    forget_session = _awaited(Memorist.forget_session)
+    restore_session = _awaited(Memorist.restore_session)
     session = _stoppable(Memorist.session)
     sessions = _stoppable(Memorist.sessions)
     session_context = _stoppable(Memorist.session_context)

@@ -382,15 +382,23 @@ class Memorist(FileMethods):
         """Set the summary of a session, also after it has ended."""
         return self._sessions.summarise(id, summary)
 
+    def forget_session(self, id: str, *, hard: bool = False) -> Session:
+        """Hide a session with the memories made in it, until it is purged; `hard` erases them at once."""
+        return self._sessions.forget(id, hard=hard)
+
+    def restore_session(self, id: str) -> Session:
+        """Bring a forgotten session back, with the memories that were forgotten with it."""
+        return self._sessions.restore(id)
+
     def session(self, id: str) -> Session:
         """Return one session, by its id or a unique part of it."""
         return self._sessions.get(id)
 
     def sessions(
-        self, *, project: str | None = None, active: bool | None = None, limit: int = 50
+        self, *, project: str | None = None, active: bool | None = None, deleted: bool = False, limit: int = 50
     ) -> builtins.list[Session]:
         """List sessions, the latest first; `active` chooses those that have not, or have, ended."""
-        return self._sessions.list_sessions(project, active, limit)
+        return self._sessions.list_sessions(project, active, limit, deleted=deleted)
 
     def session_context(self, memory_id: str) -> SessionContext | None:
         """Return the session that used a memory last, and how; None where no session did."""

@@ -47,9 +47,11 @@ class Inspection:
 
     # Pages
 
-    def list_sessions(self, project: str | None, active: bool | None, limit: int, cursor: str | None) -> SessionPage:
-        count = validation.whole_number(limit, "limit", 1, _MAX_PAGE)
-        found = self._memory._sessions.list_sessions(project, active, count + 1, _check_cursor(cursor))
+    def list_sessions(
+        self, project: str | None, active: bool | None, deleted: bool, limit: int, cursor: str | None
+    ) -> SessionPage:
+        count, cursor = validation.whole_number(limit, "limit", 1, _MAX_PAGE), _check_cursor(cursor)
+        found = self._memory._sessions.list_sessions(project, active, count + 1, cursor, deleted=deleted)
         return SessionPage(tuple(found[:count]), _next_cursor(found, count, lambda session: session.id))
 
     def list_turns(self, session: str, limit: int, cursor: str | None) -> Page:

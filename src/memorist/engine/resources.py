@@ -19,6 +19,7 @@ from memorist.present.hits import apply_detail
 from memorist.profiles import Profile
 from memorist.records import (
     NO_FILTER,
+    RECORDED_CHARACTERS,
     Decay,
     Filter,
     Lens,
@@ -35,8 +36,7 @@ from memorist.store.records import EmbeddingJob
 from memorist.store.store import Store
 
 logging.getLogger("memorist").addHandler(logging.NullHandler())  # an application that wants the log adds its own
-# Of a question that is recorded; and of it that is masked before it is cut, as half a secret looks like none.
-_RECORDED_CHARACTERS, _MASKED_CHARACTERS = 1_000, 20_000
+_MASKED_CHARACTERS = 20_000  # of a question before it is cut to be recorded, as half a secret looks like none
 
 
 class Resources:
@@ -167,7 +167,7 @@ class Resources:
         reinforcement: float = 0.0,
     ) -> None:
         """Record what an agent was told. Secrets in the question are masked, as they are in a saved conversation."""
-        masked = replace(self.redaction, on=True).redact_text(query[:_MASKED_CHARACTERS])[:_RECORDED_CHARACTERS]
+        masked = replace(self.redaction, on=True).redact_text(query[:_MASKED_CHARACTERS])[:RECORDED_CHARACTERS]
         recall = Recall(
             new_id(), masked, datetime.now(UTC), mode, profile, lens, None, memories, self.surface, tokens
         )  # fmt: skip

@@ -6,11 +6,7 @@ from memorist import validation
 from memorist.engine.resources import Resources
 from memorist.errors import InvalidInput
 from memorist.ingest.redaction import Redaction
-from memorist.present.render import LINE_CHARACTERS
-from memorist.records import ConversationBatch, Memory, Session, SessionContext, new_id
-from memorist.text.snippet import preview
-
-CHAT = "chat"  # the format of conversations that are recorded while they go on
+from memorist.records import CHAT, ConversationBatch, Memory, Session, SessionContext, new_id
 
 
 class Sessions:
@@ -35,18 +31,28 @@ class Sessions:
     def summarise(self, id: str, summary: str | None) -> Session:
         return self._store.set_summary(validation.session_id(id), self._redact(summary))
 
+    def forget(self, id: str, *, hard: bool) -> Session:
+        self._resources.recorder.flush()  # a recall written later would bring traces of it back
+        id = validation.session_id(id)
+        return self._store.erase(id) if validation.flag(hard, "hard") else self._store.forget(id, datetime.now(UTC))
+
+    def restore(self, id: str) -> Session:
+        self._resources.vectorizer.expect_backlog()
+        return self._store.restore(validation.session_id(id))
+
     def get(self, id: str) -> Session:
         self._resources.recorder.settle()
         return self._store.require(validation.session_id(id))
 
     def list_sessions(
-        self, project: str | None, active: bool | None, limit: int, before: str | None = None
+        self, project: str | None, active: bool | None, limit: int, before: str | None = None, *, deleted: bool = False
     ) -> list[Session]:
         validation.whole_number(limit, "limit", 1, 1_000_000)
         self._resources.recorder.settle()
         if active is not None:
             validation.flag(active, "active")
-        return self._store.list_sessions(validation.name(project, "project"), active, limit, before)
+        deleted = validation.flag(deleted, "deleted")
+        return self._store.list_sessions(validation.name(project, "project"), active, limit, before, deleted=deleted)
 
     def context_of(self, memory_id: str) -> SessionContext | None:
         self._resources.recorder.settle()
@@ -66,10 +72,12 @@ class Sessions:
         (draft,) = draft_turns(recorded, project=project, source=CHAT, default_time=now, redaction=redaction)
         if isinstance(draft, ImportProblem):
             raise InvalidInput(draft.reason)
-        summary = preview(draft.content, LINE_CHARACTERS)
-        batch = ConversationBatch(session_id_of(recorded), project, summary, (draft,))
+        batch = ConversationBatch(session_id_of(recorded), project, None, (draft,))
         store = self._resources.store
-        self._resources.embed(*store.add_conversations([batch]).pending)
+        result = store.add_conversations([batch])
+        if not result.ids:  # it is stored already, or the session was forgotten
+            self._store.require(batch.id)
+        self._resources.embed(*result.pending)
         return self._resources.present(store.require(draft.id))
 
     def _redact(self, summary: object) -> str | None:

@@ -91,7 +91,8 @@ RECALLED: Shape = {"memory": "id", "place": "whole", "score": "number", "relevan
 RECORDS: Mapping[str, RecordList] = {
     "model": RecordList({"name": "text", "dimensions": "whole", "metric": "text"}, "models"),
     "session": RecordList(
-        {"id": "session", "project": "any?", "started_at": "time", "ended_at": "time?", "summary": "any?"}, "sessions"
+        {"id": "session", "project": "any?", "started_at": "time", "ended_at": "time?", "summary": "any?",
+         "deleted_at": "time?"}, "sessions"
     ),
     "memory": RecordList(MEMORY, "memories"),
     "relation": RecordList({

@@ -177,30 +177,6 @@ class LensStore(StorePart):
             return {name: json.loads(definition) for name, definition in connection.fetch(sql, (self.namespace,))}
 
 
-def erase_traces(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete the queries that found memories to be erased: a query may repeat their text."""
-    connection.execute(
-        """
-        delete from feedback
-        where query in (
-            select r.query from @keys(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
-            union
-            select f.query from @keys(:keys) k join feedback f on f.rid = k.value)
-          and (select namespace from memories m where m.rid = feedback.rid) in (
-            select m.namespace from @keys(:keys) k join memories m on m.rid = k.value)
-        """,
-        {"keys": json.dumps(keys)},
-    )
-    connection.execute(
-        """
-        update recalls
-        set query = null
-        where recall in (select h.recall from @keys(:keys) k join recalled h on h.rid = k.value)
-        """,
-        {"keys": json.dumps(keys)},
-    )
-
-
 def _to_recall(row: Sequence[Any]) -> Recall:
     id, query, at, mode, profile, lens, session, surface, tokens, memories = row
     found = tuple(

@@ -161,21 +161,6 @@ def unsupersede(connection: Connection, rid: int, now: int) -> bool:
     return bool(connection.changes())
 
 
-def bypass_erased(connection: Connection, rid: int) -> None:
-    """Let the successor of a memory to be erased supersede, from that time on, the memories it superseded."""
-    connection.execute(
-        f"""
-        update relations
-        set source = up.source, valid_from = @later(relations.valid_from, up.valid_from)
-        from (
-            select source, valid_from from relations
-            where target = :rid and kind = '{SUPERSEDES}' and valid_until is null) up
-        where relations.source = :rid and relations.kind = '{SUPERSEDES}' and relations.valid_until is null
-        """,
-        {"rid": rid},
-    )
-
-
 _INSERT_RELATION = """
     insert into relations(source, target, kind, confidence, said_by, valid_from)
     values (?, ?, ?, ?, ?, ?)

@@ -33,7 +33,7 @@ def readable_snapshot(history: str) -> str:
 
 # Every memory as it was at `:as_of`, with the text of the first version replaced after it, if any.
 _VERSIONED = ("project", "kind", "source", "title", "summary")
-_SNAPSHOT = readable_snapshot("h")
+SNAPSHOT = readable_snapshot("h")
 # What every memory has, and what stands for it where a version is damaged.
 _REQUIRED = {
     "content": ("->>", "text", "'\ufffd'"),
@@ -46,24 +46,24 @@ _REQUIRED = {
 _REQUIRED_COLUMNS = ", ".join(
     f"""
         case when h.rid is null then m.{name}
-        else coalesce(cast({_SNAPSHOT} {operator} '{name}' as {type}), {missing}) end as {name}"""
+        else coalesce(cast({SNAPSHOT} {operator} '{name}' as {type}), {missing}) end as {name}"""
     for name, (operator, type, missing) in _REQUIRED.items()
 )
 _VERSIONED_COLUMNS = ", ".join(
-    f"case when h.rid is null then m.{name} else {_SNAPSHOT} ->> '{name}' end as {name}" for name in _VERSIONED
+    f"case when h.rid is null then m.{name} else {SNAPSHOT} ->> '{name}' end as {name}" for name in _VERSIONED
 )
 MEMORIES_AS_OF = f"""(
     select m.rid, m.id, m.namespace, m.created_at, m.recorded_at, m.deleted_at,
         ({ACCESS_AS_OF.format("count(*)")}) as access_count, ({ACCESS_AS_OF.format("max(r.at)")}) as accessed_at,
         {_VERSIONED_COLUMNS},
         {_REQUIRED_COLUMNS},
-        case when h.rid is null then m.expires_at else cast({_SNAPSHOT} ->> 'expires_at' as bigint) end as expires_at,
+        case when h.rid is null then m.expires_at else cast({SNAPSHOT} ->> 'expires_at' as bigint) end as expires_at,
         {", ".join(f"{STRENGTH_AS_OF.format(name)} as {name}" for name in ("salience", "reinforced_at", "pinned"))},
         {VALID_UNTIL_AS_OF} as valid_until,
         h.version,
         h.rid is not null and (
-            {_SNAPSHOT} ->> 'content' is distinct from m.content
-            or {_SNAPSHOT} ->> 'title' is distinct from m.title) as reworded
+            {SNAPSHOT} ->> 'content' is distinct from m.content
+            or {SNAPSHOT} ->> 'title' is distinct from m.title) as reworded
     from memories m
     left join memory_history h on h.rid = m.rid
         and h.version = (select min(version) from memory_history where rid = m.rid and replaced_at > :as_of)
@@ -125,7 +125,7 @@ _ORIGIN = """
     select {}
     from session_memories u
     join sessions s on s.sid = u.sid
-    where u.rid = m.rid and u.usage = 'created'
+    where u.rid = m.rid and u.usage = 'created' and s.deleted_at is null
     order by u.at
     limit 1
 """
@@ -143,8 +143,8 @@ def _select_successor(past: bool) -> str:
     """Return the query for the last of the memories that superseded one another."""
     content, project, version = "n.content", "n.project", ""
     if past:
-        content = f"coalesce({_SNAPSHOT} ->> 'content', n.content)"
-        project = f"case when h.rid is null then n.project else {_SNAPSHOT} ->> 'project' end"
+        content = f"coalesce({SNAPSHOT} ->> 'content', n.content)"
+        project = f"case when h.rid is null then n.project else {SNAPSHOT} ->> 'project' end"
         version = """left join memory_history h on h.rid = n.rid
             and h.version = (select min(version) from memory_history where rid = n.rid and replaced_at > :as_of)"""
     return f"""

@@ -6,18 +6,34 @@ from datetime import datetime
 from typing import Any
 
 from memorist.errors import Hint, InvalidInput, NotFound
-from memorist.records import Session, SessionContext
+from memorist.records import CHAT, TURN, Session, SessionContext
 from memorist.store.database import Connection
-from memorist.store.filters import from_micros, is_unexpired, to_micros
+from memorist.store.erasure import erase_memories
+from memorist.store.filters import END_OF_TIME, from_micros, is_unexpired, to_micros
 from memorist.store.rows import HAS_ID_PART, MIN_ID_LENGTH, StorePart, ambiguous_id
+from memorist.text.snippet import preview
 
 _UUID_PATTERN = "-".join("_" * length for length in (8, 4, 4, 4, 12))  # of generated ids, for `like`
 
+_NAME_CHARACTERS = 100  # of a session that is named by its first turn
+_SHORTENED_CHARACTERS = 4 * _NAME_CHARACTERS  # of that turn, which may have many spaces
+
+# A conversation that is recorded has no title. Its name is read from its first turn, so that it is gone with it.
+_FIRST_TURN = f"""
+    select substr(m.content, 1, {_SHORTENED_CHARACTERS})
+    from session_memories u join memories m on m.rid = u.rid
+    where u.sid = s.sid and u.position is not null and m.kind = '{TURN}' and m.project is not distinct from s.project
+      and (m.deleted_at is null or m.deleted_at = s.deleted_at) and {is_unexpired("m")}
+    order by u.position
+    limit 1
+"""
 _COLUMNS = f"""
     s.id, s.namespace, s.project, s.started_at, s.ended_at, s.summary,
     (select count(distinct u.rid) from session_memories u join memories m on m.rid = u.rid
-     where u.sid = s.sid and m.deleted_at is null and {is_unexpired("m")})
+     where u.sid = s.sid and (m.deleted_at is null or m.deleted_at = s.deleted_at) and {is_unexpired("m")}),
+    case when s.summary is null and s.id like '{CHAT}:%' then ({_FIRST_TURN}) end
 """
+_COUNT = 8  # of these columns
 
 
 class SessionStore(StorePart):
@@ -54,14 +70,15 @@ class SessionStore(StorePart):
             return self._load(connection, sid)
 
     def list_sessions(
-        self, project: str | None, active: bool | None, limit: int, before: str | None = None
+        self, project: str | None, active: bool | None, limit: int, before: str | None = None, *, deleted: bool = False
     ) -> list[Session]:
-        """Return sessions, the latest first; `before` is the id of the last one of the page before."""
+        """Return sessions, or forgotten ones, the latest first; `before` is the last id of the page before."""
         state = {None: "", True: "and s.ended_at is null", False: "and s.ended_at is not null"}[active]
         sql = f"""
             select {_COLUMNS}
             from sessions s
-            where s.namespace = :namespace and (cast(:project as text) is null or s.project = :project) {state}
+            where s.namespace = :namespace and s.deleted_at is {"not null" if deleted else "null"}
+              and (cast(:project as text) is null or s.project = :project) {state}
               and (cast(:before as text) is null or (s.started_at, s.sid) < (
                 select started_at, sid from sessions where namespace = :namespace and id = :before))
             order by s.started_at desc, s.sid desc
@@ -93,19 +110,19 @@ class SessionStore(StorePart):
                 select {_COLUMNS}, u.usage, u.latest
                 from session_memories u
                 join sessions s on s.sid = u.sid
-                where u.rid = ?
+                where u.rid = ? and s.deleted_at is null
                 order by u.latest desc, s.sid desc, u.usage = 'created'
                 limit 1
                 """,
                 (rid,),
             )
-        return SessionContext(_to_session(row[:7]), row[7], from_micros(row[8])) if row else None
+        return SessionContext(_to_session(row[:_COUNT]), row[_COUNT], from_micros(row[_COUNT + 1])) if row else None
 
     def list_by_ids(self, ids: Sequence[str]) -> list[Session]:
         """Return these sessions, in the order they began."""
         sql = f"""
             select {_COLUMNS} from sessions s
-            where s.namespace = :namespace and s.id in @texts(:ids)
+            where s.namespace = :namespace and s.id in @texts(:ids) and s.deleted_at is null
             order by s.started_at, s.sid
         """
         with self._pool.reading() as connection:
@@ -113,8 +130,65 @@ class SessionStore(StorePart):
                 _to_session(row) for row in connection.fetch(sql, {"namespace": self.namespace, "ids": json.dumps(ids)})
             ]
 
+    def forget(self, id: str, now: datetime) -> Session:
+        """Hide a session with the memories that were made in it."""
+        with self._pool.writing() as connection:
+            sid = _require_session(connection, self.namespace, id)[0]
+            session = self._load(connection, sid)
+            values = {"sid": sid, "now": to_micros(now)}
+            connection.execute(
+                f"update memories set deleted_at = :now where {_MADE_THERE} and deleted_at is null", values
+            )
+            connection.execute("update sessions set deleted_at = :now where sid = :sid", values)
+            return session
+
+    def restore(self, id: str) -> Session:
+        """Show a forgotten session again, with the memories that were forgotten with it."""
+        with self._pool.writing() as connection:
+            sid = _require_session(connection, self.namespace, id, deleted=True)[0]
+            connection.execute(f"update memories set deleted_at = null where {_FORGOTTEN_WITH_IT}", {"sid": sid})
+            connection.execute("update sessions set deleted_at = null where sid = ?", (sid,))
+            return self._load(connection, sid)
+
+    def erase(self, id: str) -> Session:
+        """Delete a session with the memories that were made in it, and what was asked in it."""
+        with self._pool.writing() as connection:
+            sid = _require_session(connection, self.namespace, id, deleted=None)[0]
+            session = self._load(connection, sid)
+            self._erase(connection, [sid])
+            return session
+
+    def erase_forgotten(self, connection: Connection, before: datetime | None) -> None:
+        """Delete the sessions that were forgotten before a time, or all of them."""
+        sql = "select sid from sessions where namespace = :namespace and deleted_at < :before"
+        time = END_OF_TIME if before is None else to_micros(before)
+        forgotten = connection.fetch(sql, {"namespace": self.namespace, "before": time})
+        self._erase(connection, [sid for (sid,) in forgotten])
+
+    def _erase(self, connection: Connection, sessions: Sequence[int]) -> None:
+        for sid in sessions:
+            made = connection.fetch(f"select rid from memories where {_MADE_THERE}", {"sid": sid})
+            erase_memories(connection, [rid for (rid,) in made])
+            connection.execute("update recalls set query = null where sid = ?", (sid,))
+            connection.execute("delete from sessions where sid = ?", (sid,))
+
     def _load(self, connection: Connection, sid: int) -> Session:
         return _to_session(connection.fetch_value(f"select {_COLUMNS} from sessions s where s.sid = ?", (sid,)))
+
+
+_MADE_THERE = "rid in (select rid from session_memories where sid = :sid and usage = 'created')"
+# Not what has been stored anew meanwhile, or was forgotten before.
+_FORGOTTEN_WITH_IT = f"""
+    {_MADE_THERE} and deleted_at = (select deleted_at from sessions where sid = :sid)
+    and not exists (
+      select 1 from memories n
+      where n.namespace = memories.namespace and n.project is not distinct from memories.project
+        and n.content_hash = memories.content_hash and n.deleted_at is null)
+"""
+
+
+def is_forgotten(connection: Connection, sid: int) -> bool:
+    return connection.fetch_value("select deleted_at from sessions where sid = ?", (sid,)) is not None
 
 
 def require_open_session(connection: Connection, namespace: str, id: str) -> int:
@@ -127,12 +201,19 @@ def require_open_session(connection: Connection, namespace: str, id: str) -> int
 
 
 def _require_session(
-    connection: Connection, namespace: str, id: str, *, parts_of: str = "%", project: str | None = None
+    connection: Connection,
+    namespace: str,
+    id: str,
+    *,
+    parts_of: str = "%",
+    project: str | None = None,
+    deleted: bool | None = False,
 ) -> tuple[int, str, int | None]:
     """Return the key, the id and the end of a session, found by its id or by a part that only one has."""
-    select = """
+    state = {None: "", True: "and deleted_at is not null", False: "and deleted_at is null"}[deleted]
+    select = f"""
         select sid, id, ended_at from sessions
-        where namespace = :namespace and (cast(:project as text) is null or project = :project) and
+        where namespace = :namespace and (cast(:project as text) is null or project = :project) {state} and
     """
     values = {"namespace": namespace, "id": id, "parts_of": parts_of, "project": project}
     rows = connection.fetch(f"{select} id = :id", values)
@@ -140,10 +221,17 @@ def _require_session(
         rows = connection.fetch(f"{select} id like :parts_of and {HAS_ID_PART.format('id')} limit 5", values)
     if len(rows) > 1:
         raise ambiguous_id(id, [row[1] for row in rows])
+    if not rows and deleted is False and project is None and _is_forgotten_id(connection, namespace, id):
+        raise NotFound(f"session {id!r} was forgotten, and can be restored")
     if not rows:
-        raise NotFound(f"no session has the id {id!r}", hint=Hint("list_sessions"))
+        raise NotFound(f"no {'forgotten ' if deleted else ''}session has the id {id!r}", hint=Hint("list_sessions"))
     sid, full_id, ended_at = rows[0]
     return sid, full_id, ended_at
+
+
+def _is_forgotten_id(connection: Connection, namespace: str, id: str) -> bool:
+    sql = "select 1 from sessions where namespace = ? and id = ? and deleted_at is not null"
+    return connection.fetch_value(sql, (namespace, id)) is not None
 
 
 def link_memories(connection: Connection, sid: int, keys: Sequence[int], usage: str, now: int) -> None:
@@ -181,7 +269,9 @@ def _session_ended(id: str, at: datetime) -> InvalidInput:
 
 
 def _to_session(row: Sequence[Any]) -> Session:
-    id, namespace, project, started_at, ended_at, summary, memories = row
+    id, namespace, project, started_at, ended_at, summary, memories, first_turn = row
+    if first_turn is not None:
+        summary = preview(first_turn, _NAME_CHARACTERS)
     return Session(
         id, namespace, project, from_micros(started_at), None if ended_at is None else from_micros(ended_at), summary,
         memories,

@@ -61,7 +61,7 @@ _COUNTS = {
         select count(*) from relations r join memories m on m.rid = r.source
         {_LIVE} and r.valid_until is null and r.kind <> '{SUPERSEDES}'
     """,
-    "sessions": "select count(*) from sessions where namespace = :namespace",
+    "sessions": "select count(*) from sessions where namespace = :namespace and deleted_at is null",
     "recalls": "select count(*) from recalls where namespace = :namespace",
     "documents": "select count(*) from documents where namespace = :namespace",
     "chunks": f"select count(*) {_OWN_CHUNKS}",

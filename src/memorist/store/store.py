@@ -32,6 +32,7 @@ from memorist.store.backend import Backend
 from memorist.store.counts import count_facets, count_filtered_out
 from memorist.store.database import Conflict, Connection
 from memorist.store.documents import AgentFileStore, DocumentStore, chunk_namespace
+from memorist.store.erasure import erase_memories
 from memorist.store.export import ReportDamage, count_records, dump
 from memorist.store.feed import FeedStore
 from memorist.store.filters import (
@@ -48,7 +49,7 @@ from memorist.store.filters import (
 from memorist.store.inspection import InspectionStore
 from memorist.store.metadata_index import MAX_COUNTED, MetadataIndex
 from memorist.store.near_duplicates import list_sharing
-from memorist.store.recalls import FeedbackStore, LensStore, RecallStore, erase_traces
+from memorist.store.recalls import FeedbackStore, LensStore, RecallStore
 from memorist.store.records import (
     AddedBatch,
     AddResult,
@@ -64,7 +65,6 @@ from memorist.store.relations import (
     StrengthStore,
     add_facts,
     adjust_salience,
-    bypass_erased,
     copy_facts,
     index_facts,
     set_pinned,
@@ -399,6 +399,7 @@ class Store(StorePart):
                 {"namespace": self.namespace, "before": END_OF_TIME if before is None else to_micros(before)},
             )
             erase_memories(connection, [rid for (rid,) in forgotten])
+            self.sessions.erase_forgotten(connection, before)
             while self._sweep(connection):
                 pass
             self._backend.purge(connection)
@@ -671,14 +672,6 @@ class Store(StorePart):
 
 def _has_expired(memory: Memory, now: datetime) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
-
-
-def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete memories with everything that belongs to them."""
-    erase_traces(connection, keys)
-    for key in keys:
-        bypass_erased(connection, key)
-    connection.execute("delete from memories where rid in @keys(:keys)", {"keys": as_json(list(keys))})
 
 
 def _parse_cursor(cursor: str) -> dict[str, int]:

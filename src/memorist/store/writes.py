@@ -13,7 +13,7 @@ from memorist.store.filters import to_micros
 from memorist.store.records import ConversationResult, EmbeddingJob
 from memorist.store.relations import save_strength, unsupersede
 from memorist.store.rows import load_memory, memory_columns, to_memory
-from memorist.store.sessions import link_created
+from memorist.store.sessions import is_forgotten, link_created
 from memorist.text.tokenizer import unspaced_bigrams
 from memorist.validation import UPDATABLE
 
@@ -195,7 +195,7 @@ def _save_version(connection: Connection, rid: int, memory: Memory, now: int) ->
 def add_conversations(
     connection: Connection, namespace: str, batches: Sequence[ConversationBatch]
 ) -> ConversationResult:
-    """Add the turns that are not stored yet; stored ones, and forgotten ones, stay as they are."""
+    """Add the turns that are not stored yet; stored ones, forgotten ones and forgotten sessions stay as they are."""
     keys = _find_keys(connection, namespace, [turn.id for batch in batches for turn in batch.turns])
     jobs: list[EmbeddingJob] = []
     added: list[str] = []
@@ -203,6 +203,9 @@ def add_conversations(
     for batch in batches:
         sid, is_new = _put_session(connection, namespace, batch, keys)
         new_sessions += is_new
+        if is_forgotten(connection, sid):
+            known += len(batch.turns)
+            continue
         _link_recalled(connection, sid, [keys[turn.id] for turn in batch.turns if turn.id in keys])
         turns = [turn for turn in batch.turns if turn.id not in keys]
         hashes = [identity_hash(turn.id, turn.content) for turn in turns]

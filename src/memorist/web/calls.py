@@ -318,10 +318,11 @@ def list_sessions(
     context: CallContext,
     project: str | None = None,
     active: bool | None = None,
+    deleted: bool = False,
     limit: int = _PAGE,
     cursor: str | None = None,
 ) -> SessionPage:
-    return context.inspection.list_sessions(project, active, limit, cursor)
+    return context.inspection.list_sessions(project, active, deleted, limit, cursor)
 
 
 def start_session(context: CallContext, **arguments: Any) -> Session:
@@ -334,6 +335,14 @@ def get_session(context: CallContext, id: str) -> Session:
 
 def summarise_session(context: CallContext, id: str, summary: str | None) -> Session:
     return context.memory.summarise_session(id, summary)
+
+
+def forget_session(context: CallContext, id: str, hard: bool = False) -> Session:
+    return context.memory.forget_session(id, hard=hard)
+
+
+def restore_session(context: CallContext, id: str) -> Session:
+    return context.memory.restore_session(id)
 
 
 def end_session(context: CallContext, id: str, summary: str | None = None) -> Session:

@@ -27,17 +27,16 @@ from memorist.records import (
     Related,
     Relation,
     Results,
-    Session,
-    SessionContext,
     Timeline,
     Version,
 )
 from memorist.reports import CheckReport, Stats
 from memorist.validation import TimeLike
-from memorist.views import DocumentPage, RecallPage, SessionPage
+from memorist.views import DocumentPage, RecallPage
 from memorist.web.answers import Block, Count, Forgotten, Ids, StatsAnswer, Suggestion
 from memorist.web.problems import ChangedMeanwhile
-from memorist.web.remote_calls import PAGE, RemoteCalls, as_json, as_text, drop_none, open_export, open_import, refuse
+from memorist.web.remote_calls import PAGE, as_json, as_text, drop_none, open_export, open_import, refuse
+from memorist.web.remote_sessions import RemoteSessions
 from memorist.web.remote_views import RemoteViews
 from memorist.web.transport import Transport, multipart, path_of
 
@@ -59,7 +58,7 @@ def connect(url: str, *, token: str | None = None, namespace: str | None = None,
     return Remote(Transport(url, token, namespace, timeout))
 
 
-class Remote(RemoteCalls):
+class Remote(RemoteSessions):
     """
     A memory on a server, with the methods of `Memorist`.
 
@@ -362,54 +361,7 @@ class Remote(RemoteCalls):
         options = {"budget": budget, "recent": recent, "project": project, "include_global": include_global}
         return self._post(Block, "briefing", core=core, **options).context
 
-    # Sessions and conversations
-
-    def start_session(
-        self, project: str | None = None, *, id: str | None = None, summary: str | None = None
-    ) -> Session:
-        """Start a session; give its id to `add(session=...)` and `search(record_session=...)`."""
-        return self._post(Session, "sessions", project=project, id=id, summary=summary)
-
-    def end_session(self, id: str, summary: str | None = None) -> Session:
-        """End a session; nothing can be added to it any more."""
-        return self._post(Session, "sessions", id, "end", summary=summary)
-
-    def summarise_session(self, id: str, summary: str | None) -> Session:
-        """Set the summary of a session, also after it has ended."""
-        answer = self._transport.call("PATCH", path_of("sessions", id), body={"summary": summary})
-        session: Session = decode(Session, answer)
-        return session
-
-    def session(self, id: str) -> Session:
-        """Return one session, by its id or a unique part of it."""
-        return self._get(Session, "sessions", id)
-
-    def sessions(
-        self, *, project: str | None = None, active: bool | None = None, limit: int = 50
-    ) -> builtins.list[Session]:
-        """List sessions, the latest first; `active` chooses those that have not, or have, ended."""
-        return self._pages(SessionPage, "sessions", limit, "sessions", project=project, active=active)
-
-    def session_context(self, memory_id: str) -> SessionContext | None:
-        """Return the session that used a memory last, and how; None where no session did."""
-        return self._get(SessionContext, "memories", memory_id, "session")
-
-    def add_turn(
-        self,
-        role: str,
-        text: str,
-        *,
-        conversation: str,
-        project: str | None = None,
-        id: str | None = None,
-        redact: bool = True,
-        allow: Sequence[str] = (),
-    ) -> Memory:
-        """Remember a turn of a conversation that goes on; see `Memorist.add_turn`."""
-        return self._post(
-            Memory, "conversations", conversation, "turns", role=role, text=text, project=project, turn=id,
-            redact=redact, allow=builtins.list(allow),
-        )  # fmt: skip
+    # Conversations
 
     def import_conversations(
         self,

@@ -344,12 +344,17 @@ _LOOKING = (
 
 _SESSIONS = (
     _read("list_sessions", "/sessions", "List sessions, the latest first", SessionPage, calls.list_sessions,
-          query={"project": _TEXT, "active": _FLAG, "limit": _LIMIT, "cursor": _CURSOR}, tag="sessions"),
+          query={"project": _TEXT, "active": _FLAG, "deleted": _FLAG, "limit": _LIMIT, "cursor": _CURSOR},
+          tag="sessions"),
     _write("start_session", "POST", "/sessions", "Start a session", Session, calls.start_session, tag="sessions",
            body={"project": _TEXT, "id": _TEXT, "summary": _TEXT}, status=201),
     _read("get_session", "/sessions/{id}", "Return a session", Session, calls.get_session, tag="sessions"),
     _write("summarise_session", "PATCH", "/sessions/{id}", "Set the summary of a session", Session,
            calls.summarise_session, body={"summary": nullable(_TEXT)}, required=("summary",), tag="sessions"),
+    _write("forget_session", "DELETE", "/sessions/{id}", "Forget a session with the memories made in it, or erase them",
+           Session, calls.forget_session, query={"hard": _FLAG}, tag="sessions"),
+    _write("restore_session", "POST", "/sessions/{id}/restore", "Bring a forgotten session back", Session,
+           calls.restore_session, tag="sessions"),
     _write("end_session", "POST", "/sessions/{id}/end", "End a session", Session, calls.end_session,
            body={"summary": _TEXT}, tag="sessions"),
     _read("list_turns", "/sessions/{id}/turns", "Return what was said in a session, in its order", Page,

@@ -11,6 +11,7 @@ from memorist.errors import StoreError
 from memorist.store.database import Connection
 from memorist.store.sqlite.connections import ConnectionPool
 from memorist.store.sqlite.dialect import SqliteConnection
+from memorist.store.sqlite.generations import advance_generation
 from memorist.store.sqlite.keyword import INDEXES
 
 
@@ -52,6 +53,8 @@ def wipe_file(pool: ConnectionPool, copies: Iterable[str]) -> None:
 
 def _rewrite(pool: ConnectionPool) -> None:
     """Rewrite the file without free pages, and empty its log."""
+    with pool.writing() as connection:
+        advance_generation(connection)  # VACUUM lays the pages out anew, and does not
     with pool.reading() as connection:
         pool.retry_while_locked(lambda: connection.execute("vacuum"))
         if pool.in_memory:

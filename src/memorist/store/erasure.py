@@ -1,0 +1,102 @@
+"""Erasing: memories deleted with everything that was derived from their texts and would tell what they said."""
+
+import json
+from collections.abc import Sequence
+
+from memorist.records import RECORDED_CHARACTERS, SUPERSEDES
+from memorist.store.database import Connection
+from memorist.store.rows import SNAPSHOT
+from memorist.text.snippet import ELLIPSIS
+
+_MIN_QUOTED_CHARACTERS = 20  # of a summary that stands in a text; fewer may be there by chance
+
+
+def erase_memories(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete memories with everything that belongs to them."""
+    _erase_questions(connection, keys)
+    _erase_session_names(connection, keys)
+    for key in keys:
+        _bypass(connection, key)
+    connection.execute("delete from memories where rid in @keys(:keys)", {"keys": json.dumps(keys)})
+
+
+def _erase_questions(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete the queries that found memories to be erased, and may repeat their texts, or that are their texts."""
+    values = {"keys": json.dumps(keys)}
+    beginning = f"substr({{}}, 1, {RECORDED_CHARACTERS})"
+    texts = f"""
+        select {beginning.format("m.content")}
+        from @keys(:keys) k join memories m on m.rid = k.value
+        union
+        select {beginning.format(f"{SNAPSHOT} ->> 'content'")}
+        from @keys(:keys) k join memory_history h on h.rid = k.value
+    """
+    namespaces = "select m.namespace from @keys(:keys) k join memories m on m.rid = k.value"
+    connection.execute(
+        f"""
+        delete from feedback
+        where (query in (
+              select r.query from @keys(:keys) k join recalled h on h.rid = k.value join recalls r using (recall)
+              union
+              select f.query from @keys(:keys) k join feedback f on f.rid = k.value)
+            or {beginning.format("query")} in ({texts}))
+          and (select namespace from memories m where m.rid = feedback.rid) in ({namespaces})
+        """,
+        values,
+    )
+    connection.execute(
+        f"""
+        update recalls
+        set query = null
+        where recall in (select h.recall from @keys(:keys) k join recalled h on h.rid = k.value)
+          or (query is not null and namespace in ({namespaces}) and {beginning.format("query")} in ({texts}))
+        """,
+        values,
+    )
+
+
+def _erase_session_names(connection: Connection, keys: Sequence[int]) -> None:
+    """Remove the summaries of sessions that are the beginning of a text, or quote it."""
+    named = connection.fetch(
+        f"""
+        select s.sid, s.summary, m.content, m.title
+        from @keys(:keys) k
+        join session_memories u on u.rid = k.value
+        join sessions s on s.sid = u.sid
+        join memories m on m.rid = k.value
+        where s.summary is not null
+        union all
+        select s.sid, s.summary, {SNAPSHOT} ->> 'content', {SNAPSHOT} ->> 'title'
+        from @keys(:keys) k
+        join session_memories u on u.rid = k.value
+        join sessions s on s.sid = u.sid
+        join memory_history h on h.rid = k.value
+        where s.summary is not null
+        """,
+        {"keys": json.dumps(keys)},
+    )
+    sessions = {sid for sid, summary, *texts in named if any(_is_quoted(summary, text) for text in texts if text)}
+    if sessions:
+        values = {"keys": json.dumps(sorted(sessions))}
+        connection.execute("update sessions set summary = null where sid in @keys(:keys)", values)
+
+
+def _is_quoted(summary: str, text: str) -> bool:
+    """Tell if a summary was taken from a text, whatever its spaces and its end became."""
+    quote, whole = (" ".join(each.split()).casefold() for each in (summary.rstrip(ELLIPSIS), text))
+    return bool(quote) and (whole.startswith(quote) or (len(quote) >= _MIN_QUOTED_CHARACTERS and quote in whole))
+
+
+def _bypass(connection: Connection, rid: int) -> None:
+    """Let the successor of a memory to be erased supersede, from that time on, the memories it superseded."""
+    connection.execute(
+        f"""
+        update relations
+        set source = up.source, valid_from = @later(relations.valid_from, up.valid_from)
+        from (
+            select source, valid_from from relations
+            where target = :rid and kind = '{SUPERSEDES}' and valid_until is null) up
+        where relations.source = :rid and relations.kind = '{SUPERSEDES}' and relations.valid_until is null
+        """,
+        {"rid": rid},
+    )
