@@ -2,9 +2,11 @@
 
 import hashlib
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import memorist
@@ -13,6 +15,14 @@ from memorist.embed import onnx_models
 from memorist.embed.local import LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
+
+# A busy machine is slow, which says nothing about the code; and the examples of a test may share a memory.
+hypothesis.settings.register_profile(
+    "busy machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("busy machine")
 
 pytest_plugins = ["postgres_fixtures"]
 collect_ignore = ["frameworks"]  # in environments of their own: scripts/test-adapters
@@ -131,3 +141,13 @@ def copy(filled: Path, tmp_path: Path) -> Callable[[], Path]:
         return folder / "memory.db"
 
     return one
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count what was skipped, by its reason: a run that is green may have left something out."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section(f"{len(skipped)} skipped")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:5} {reason}")

@@ -89,7 +89,7 @@ class Databases:
 
 
 _END_SESSIONS = """
-    select pg_terminate_backend(pid, 5000) from pg_stat_activity
+    select pg_terminate_backend(pid, 300000) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
 """
 _FILLED_TABLES = """

@@ -63,7 +63,7 @@ def attempt(call: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in LEFT_OUT])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_method_refuses_wrong_types(
     memory: Memorist, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: st.DataObject
@@ -91,7 +91,7 @@ def test_a_method_refuses_wrong_types(
 
 
 @pytest.mark.parametrize("name", TOOLS)
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_tool_refuses_wrong_types(memory: Memorist, name: str, data: st.DataObject) -> None:
     schema = TOOLS[name].to_tool(name, one_project=False).input_schema

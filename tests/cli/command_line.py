@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memorist.cli.app import main
+from patience import LONGEST
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -97,5 +98,5 @@ class CommandLine:
     ) -> CommandResult:
         """Run a command in a process of its own, to its end."""
         with self.start(*arguments, env=os.environ | dict(environment)) as process:
-            out, err = process.communicate(stdin, timeout=60)
+            out, err = process.communicate(stdin, timeout=LONGEST)
         return CommandResult(process.returncode, out.decode("utf-8"), err.decode("utf-8"))

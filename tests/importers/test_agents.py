@@ -151,7 +151,7 @@ def stored(memory: memorist.Memorist) -> list[Any]:
 
 
 @every_program
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(talks, st.integers(0, 6))
 def test_importing_again_adds_nothing_and_growth_adds_only_what_is_new(
     program: str, talk: Sequence[Said], length: int
@@ -173,7 +173,7 @@ def test_importing_again_adds_nothing_and_growth_adds_only_what_is_new(
 
 
 @pytest.mark.parametrize("program", ["codex", "gemini-cli", "vscode"])
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.floats(0, 1))
 def test_of_a_file_that_was_read_while_it_was_written_all_is_imported_later(program: str, where: float) -> None:
     with (
@@ -211,7 +211,7 @@ def test_a_secret_that_a_long_title_is_cut_in_is_masked(tmp_path: Path, program:
 
 
 @every_program
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32), st.floats(0, 1), st.booleans())
 def test_a_damaged_file_is_reported_and_raises_nothing_else(
     program: str, seed: int, where: float, is_cut: bool
@@ -234,7 +234,7 @@ def test_a_damaged_file_is_reported_and_raises_nothing_else(
 
 
 @pytest.mark.parametrize("program", ["codex", "gemini-cli", "vscode"])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_values_of_any_type_are_passed_over(program: str, data: st.DataObject) -> None:
     lines = {"codex": codex_lines, "gemini-cli": gemini_lines, "vscode": vscode_lines}[program](TALK)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memorist import validation
@@ -610,7 +610,7 @@ def check(found: ImportedConversation | ImportProblem, tools: bool) -> None:
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.iterdir()), ids=lambda file: file.name)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(data=st.data())
 def test_nothing_that_is_damaged_raises_anything_else(tmp_path: Path, sample: Path, data: st.DataObject) -> None:
     if sample.suffix == ".jsonl":
@@ -632,7 +632,7 @@ def test_nothing_that_is_damaged_raises_anything_else(tmp_path: Path, sample: Pa
         pass
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(at=st.integers(0, 10_000), bytes=st.binary(min_size=1, max_size=8))
 def test_a_damaged_zip_raises_nothing_else(tmp_path: Path, at: int, bytes: bytes) -> None:
     file = tmp_path / "export.zip"

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memorist.text.dates import Period, find_periods, parse_period
@@ -788,7 +788,6 @@ pieces = st.sampled_from(
 
 @given(text=st.text() | st.lists(pieces, max_size=12).map(" ".join), now=st.datetimes(timezones=st.just(UTC)))
 @example(text="999 years ago", now=datetime(1000, 1, 1, tzinfo=UTC))
-@settings(deadline=None)
 def test_of_any_question_at_any_time_come_periods_that_have_begun(text: str, now: datetime) -> None:
     for found in find_periods(text, now, UTC):
         assert found.start.tzinfo is found.end.tzinfo is UTC
@@ -815,7 +814,6 @@ zones = st.sampled_from([UTC, *known(ZONES)])
 @given(value=values, now=st.datetimes() | st.datetimes(timezones=st.just(UTC)), zone=zones | st.none())
 @example(value="next year", now=datetime.max, zone=UTC)
 @example(value="yesterday", now=datetime.min, zone=None)
-@settings(deadline=None)
 def test_anything_is_a_period_in_utc_or_none(value: object, now: datetime, zone: tzinfo | None) -> None:
     found = parse_period(value, now, zone)
 
