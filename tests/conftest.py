@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,10 @@ from memorist.embed import onnx_models
 from memorist.embed.local import LocalEmbedder
 
 MODELS = Path(__file__).parents[1] / "models"
+
+# A script that runs in the background ignores this signal, and so would the programs that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is slow, which says nothing about the code; and the examples of a test may share a memory.
 hypothesis.settings.register_profile(
