@@ -1,6 +1,7 @@
 """What several test files need: a memory in a file, the real models loaded once, and a small deterministic one."""
 
 import hashlib
+import os
 import shutil
 import signal
 from collections import Counter
@@ -11,6 +12,7 @@ import hypothesis
 import pytest
 
 import memorist
+from empty_memory import place_empty_memory
 from memorist import Memorist
 from memorist.embed import onnx_models
 from memorist.embed.local import LocalEmbedder
@@ -31,6 +33,11 @@ hypothesis.settings.load_profile("busy machine")
 
 pytest_plugins = ["postgres_fixtures"]
 collect_ignore = ["frameworks"]  # in environments of their own: scripts/test-adapters
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than there are processors, for tests wait for the disk and for each other's processes."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -105,23 +112,31 @@ def target(request: pytest.FixtureRequest) -> Path | str:
 
 
 @pytest.fixture
-def memory(target: Path | str) -> Iterator[Memorist]:
+def empty_target(target: Path | str) -> Path | str:
+    """Where an empty memory is already."""
+    if isinstance(target, Path):
+        place_empty_memory(target)
+    return target
+
+
+@pytest.fixture
+def memory(empty_target: Path | str) -> Iterator[Memorist]:
     """Keyword search only: instant, for everything that is not about vectors."""
-    with memorist.open(target, embedder="none") as opened:
+    with memorist.open(empty_target, embedder="none") as opened:
         yield opened
 
 
 @pytest.fixture
-def hashed(target: Path | str) -> Iterator[Memorist]:
+def hashed(empty_target: Path | str) -> Iterator[Memorist]:
     """With vectors that know words but no meaning."""
-    with memorist.open(target, embedder=HashingEmbedder()) as opened:
+    with memorist.open(empty_target, embedder=HashingEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
-def understanding(target: Path | str, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
+def understanding(empty_target: Path | str, bundled_model: LocalEmbedder) -> Iterator[Memorist]:
     """With the bundled model."""
-    with memorist.open(target, embedder=bundled_model) as opened:
+    with memorist.open(empty_target, embedder=bundled_model) as opened:
         yield opened
 
 

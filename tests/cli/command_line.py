@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from empty_memory import place_empty_memory
 from memorist.cli.app import main
 from patience import LONGEST
 
@@ -80,6 +81,7 @@ class CommandLine:
 
     def add(self, content: str, *options: str) -> str:
         """Add a memory and return its id."""
+        place_empty_memory(self.database)
         id: str = self("add", content, "--json", *options).json["id"]
         return id
 
